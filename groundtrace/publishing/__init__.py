@@ -1,1 +1,1 @@
-"""The outputs of a run for people and for other programs: figures, data card, report, exports, the Hub, rewards."""
+"""Makes the outputs of a run for people and other programs: figures, data card, report, exports, the Hub, rewards."""

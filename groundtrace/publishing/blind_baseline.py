@@ -1,7 +1,7 @@
-"""The reward that a policy earns on a run's RL rows without looking at the images, computed from the shards.
+"""Computes the reward on a run's RL rows of a policy that does not see the images.
 
-:mod:`groundtrace.rewards.blindness` computes the figures and run.json holds them. The card, the report, the output of
-`beam run` and the forecast of a preview show them in the same words.
+The rows are read from the shards. :mod:`groundtrace.rewards.blindness` defines the figures, and run.json holds them.
+The card, the report, the output of `beam run` and the forecast of a preview show them in the same words.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,10 @@ from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """Return the blind policy's figures on RL shards, for the named reward; None without rows or a reward."""
+    """Return the figures of a policy that does not see the images, on RL shards and for the named reward.
+
+    Return None if the shards have no rows, or if ``reward`` is empty.
+    """
     if not reward:
         return None
     figures = blind_figures(rewarded_questions(shards), RECIPES.named(reward))

@@ -1,7 +1,8 @@
-"""The data card of a run: ``README.md`` with the Hub's front matter.
+"""Writes the data card of a run: ``README.md`` with the Hub's front matter.
 
-Every number in it comes from ``run.json`` or is counted in the shards. The licences are those of the rows:
-the Hub's ids if the Hub has an id for each of them, else ``other``, and no licence if there are no rows.
+Every number in the card comes from ``run.json`` or is counted in the shards. The card's licences are the Hub's ids for
+the licences of the rows, or ``other`` if the Hub lacks an id for one of them. A card of a run without rows has no
+licence.
 """
 
 import functools
@@ -36,7 +37,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The number of rows of each set that come from one source under one licence."""
+    """Holds the number of rows of each set that come from one source under one licence."""
 
     source: str | None
     licence: str | None
@@ -46,7 +47,7 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class RolePlayer:
-    """The model of a role, the kind and declared revision of its endpoint, and the number of calls."""
+    """Holds the model of a role, the kind and declared revision of its endpoint, and the number of calls."""
 
     role: str
     model: str
@@ -57,10 +58,10 @@ class RolePlayer:
 
 @dataclass(frozen=True)
 class PromptUse:
-    """A prompt that contributed to rows; ``purpose`` is "" if it is unknown.
+    """Holds a prompt that contributed to rows. ``purpose`` is "" if it is unknown.
 
-    ``rows`` counts the rows whose lineage names the prompt; ``run_calls`` counts the calls that were made once for all
-    rows.
+    ``rows`` is the number of rows whose lineage names the prompt. ``run_calls`` is the number of calls that a stage
+    made for the whole run and not for single rows.
     """
 
     name: str
@@ -79,9 +80,9 @@ def write_card(
 ) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
-    For a ``publication`` the card says which part of the run is published; ``rows`` is then the summary with the counts
-    of the published rows. ``spread`` are the shards' :func:`~groundtrace.publishing.diversity.balances` if they are
-    known; otherwise they are counted here.
+    If ``publication`` is given, the card names the part of the run that is published, and ``rows`` is the summary with
+    the counts of the published rows. ``spread`` are the :func:`~groundtrace.publishing.diversity.balances` of the
+    shards; if it is None, this function counts them.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
@@ -144,7 +145,7 @@ def _template() -> jinja2.Template:
 
 
 class Markdown(str):
-    """A text that is already Markdown, so that the template does not escape it."""
+    """Marks a text as Markdown, so that the template does not escape it."""
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
@@ -212,7 +213,7 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """Return the name in a form that can be published: only the last part of a path or URL, which may be private."""
+    """Return the name in a form that can be published: a path or URL may be private, so only its last part is kept."""
     is_path = name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1
     return last_part(name) if is_path or "://" in name else name
 

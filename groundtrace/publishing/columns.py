@@ -1,4 +1,4 @@
-"""Tables of the shards' columns for readers: the meaning of each column, and the columns that a run uses."""
+"""Makes tables that explain the shards' columns to readers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from groundtrace.schemas.text import alternatives
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """A row of the table: a column of the shards, its type, the sets that have it, and its meaning."""
+    """Holds a row of the table: a column of the shards, its type, the sets that have it, and its meaning."""
 
     name: str
     kind: str

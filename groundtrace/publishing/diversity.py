@@ -1,8 +1,9 @@
-"""The distribution of a run's rows over the classes of each property, such as source or length, and its evenness.
+"""Computes how a run's rows are distributed over the classes of each property, such as source or length.
 
-Rows are counted in the shards. A property is shown if some row has a value, so that a card shows only the properties
-that its recipe uses. Evenness is the normalised entropy H / ln K over the K classes that either set has: 1 if all
-classes have the same number of rows, 0 if all rows of a set are in one class, None if there is only one class.
+Rows are counted in the shards. A property is shown if some row has a value of it, so that a card shows only the
+properties that its recipe uses. The evenness of a set's distribution is the normalised entropy H / ln K, where K is the
+number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, 0 if all rows of
+the set are in one class, and None if K is 1.
 """
 
 import math
@@ -30,7 +31,7 @@ _NUMBER_WORDS = (
 
 @dataclass(frozen=True)
 class ClassRows:
-    """The rows of each set in one class."""
+    """Holds the number of rows of each set in one class."""
 
     label: str
     sft: int
@@ -39,14 +40,14 @@ class ClassRows:
 
 @dataclass(frozen=True)
 class Balance:
-    """The classes of one property.
+    """Holds the classes of one property, with their rows.
 
     Attributes:
         name: the property.
-        classes: at most :data:`MAX_CLASSES`, in their natural order or the largest first.
+        classes: the classes, at most :data:`MAX_CLASSES`, in their natural order or with the largest class first.
         distinct: the number of classes, including those that ``classes`` omits.
         others: the number of rows in the omitted classes; None if no class is omitted.
-        evenness: the evenness of each set, as the module defines it; None for one class, and for a set without rows.
+        evenness: H / ln K of each set, from 0 to 1; None if there is only one class, and for a set without rows.
     """
 
     name: str
@@ -58,10 +59,10 @@ class Balance:
 
 @dataclass(frozen=True)
 class Property:
-    """A property that divides rows into classes.
+    """Describes a property that divides rows into classes.
 
-    ``label`` (the class) and ``place`` (the natural order of the classes; None: the largest class first) are SQL
-    expressions over ``column``. A row with a null label is in the class ``missing``.
+    ``label`` and ``place`` are SQL expressions over ``column``. ``label`` is the class of a row; a row with a null
+    label is in the class ``missing``. The classes are sorted by ``place``, or by their size if ``place`` is None.
     """
 
     name: str
@@ -86,8 +87,10 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """Return the SQL for a question's template: the question in lower case, with # for a number and @ for a run of
-    capitalised words in a sentence.
+    """Return the SQL for a question's template.
+
+    The template is the question in lower case. Each number is replaced by #, and consecutive capitalised words inside a
+    sentence are replaced by one @.
     """
     names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
     numbers = f"regexp_replace(lower({names}), '\\d+(?:[.,:/]\\d+)*|\\b(?:{_NUMBER_WORDS})\\b', '#', 'g')"
@@ -112,9 +115,9 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """Return the properties that some row of the ``sets`` has, with their classes; empty if there are no rows.
+    """Return the properties that some row of the ``sets`` has, with their classes; empty if the sets have no rows.
 
-    The added columns that hold classes come after the answer type.
+    Columns of classes that the recipe's stages added come after the answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
@@ -174,9 +177,9 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Count rows by how many rows of their set show the same image (compared by path).
+    """Count rows by the number of rows of their set that show the same image. Images are compared by path.
 
-    For a row with several images, the image that most rows share counts.
+    For a row with several images, the image that most rows share is used.
     """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]

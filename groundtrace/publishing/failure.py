@@ -1,7 +1,8 @@
-"""The page of a run that did not finish: ``failed.html`` in the run folder, beside the files of the last finished run.
+"""Writes the page of a run that did not finish: ``failed.html`` in the run folder.
 
-A failed run replaces no file, so its page is not called ``report.html``. It begins with the error, the remedy, the
-content of the folder and the cost; if the run had already counted its records, the whole report follows.
+A failed run replaces no file of the last finished run, so its page is not called ``report.html``. The page begins with
+the error, the remedy, the content of the folder and the cost. If the run had already counted its records, the whole
+report follows.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from groundtrace.vision.media import MediaStore
 
 @dataclass(frozen=True)
 class StageCounts:
-    """The progress of a stage: the number of records that it kept, and the number that it rejected."""
+    """Holds the progress of a stage: the numbers of records that it kept and rejected."""
 
     stage: str
     kept: int
@@ -27,16 +28,16 @@ class StageCounts:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """The facts about a run that did not finish.
+    """Holds the facts about a run that did not finish.
 
     Attributes:
-        what: a few words which say that the run failed.
+        what: the heading of the page, such as that the run failed.
         line: the error message, as the terminal showed it.
         remedy: what the user has to do.
         recipe, input: the names of the recipe and of its input.
         spent: the cost of this run; None if it failed before its first paid call.
         paid: the cost of all runs of the folder.
-        reached: the progress of the stages, as far as this process has counted it.
+        reached: the progress of the stages that this process has counted.
         ended: the time of the failure, in UTC.
     """
 
@@ -56,8 +57,8 @@ def write_failure(
 ) -> None:
     """Write ``failed.html`` into the run folder ``root`` and leave its other files unchanged.
 
-    ``summary`` holds the counts of the shards in ``staging``; None if the run failed before it counted them. Raises
-    OSError, and :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
+    ``summary`` holds the counts of the shards in ``staging``. It is None if the run failed before it counted them.
+    Raises OSError, and :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     about = {"failure": failure, "why": [printable(line) for line in failure.line.splitlines()]}
     about |= {"standing": _standing(root), "previous": (root / "previous").is_dir()}

@@ -1,6 +1,6 @@
-"""The figures of a finished run, which the report, the data card and ``beam inspect`` show.
+"""Computes the figures of a finished run, which the report, the data card and ``beam inspect`` show.
 
-Rows are counted in the shards through DuckDB; calls and costs come from ``run.json``.
+Rows are counted in the shards through DuckDB. Calls and costs come from ``run.json``.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ _MAX_RATES = 11
 
 @dataclass(frozen=True)
 class StageFlow:
-    """The numbers of records that a stage read, kept and rejected; ``does`` is the stage's description of itself.
+    """Holds the numbers of records that a stage read, kept and rejected.
 
-    A ``side`` stage processes only a sample; a ``for_target`` stage acts only if the run has a target number of rows.
+    ``does`` is a description of the stage. A ``side`` stage processes only a sample of the records. A ``for_target``
+    stage acts only if the run has a target number of rows.
     """
 
     name: str
@@ -33,7 +34,10 @@ class StageFlow:
 
 @dataclass(frozen=True)
 class Rejection:
-    """The number of records that one stage rejected for one reason, its meaning, and the most frequent detail."""
+    """Holds the number of records that one stage rejected for one reason.
+
+    ``meaning`` explains the reason, and ``detail`` is the most frequent detail of these rejections.
+    """
 
     stage: str
     reason: str
@@ -44,7 +48,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PassRateBar:
-    """The number of rows of each set with one pass rate, or in one tenth; ``rejected`` is 0 except in the end bars."""
+    """Holds the number of rows of each set with one pass rate, or with a pass rate in one tenth.
+
+    ``rejected`` is 0 except in the first and last bar, which count the records rejected as too hard and too easy.
+    """
 
     label: str
     sft: int
@@ -54,7 +61,7 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """The calls to the model of one role, and their cost by the prices of the config."""
+    """Holds the calls to the model of one role, and their cost by the prices of the config."""
 
     role: str
     model: str
@@ -62,15 +69,18 @@ class RoleCost:
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """Return the funnel; if the run has no target number of rows, the stages that act only for such a target are
-    omitted.
+    """Return the stages to show, in the order of :func:`funnel`.
+
+    If the run has no target number of rows, the stages that act only for such a target are omitted.
     """
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:
-    """Return the stages in the recipe's order; for a run of an older version, which does not record this order, the
-    stages are sorted by records read.
+    """Return the stages and their numbers of records, in the recipe's order.
+
+    A run of an older version does not record this order. Its stages are sorted by the number of records that they read,
+    the largest first.
     """
     counts, stages = summary.counts.rejected, summary.stages
     flows = []
@@ -102,9 +112,9 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
     """Return the histogram of pass rates over the shards.
 
-    Each rate has its own bar; if there are more than eleven rates, there is one bar for each tenth. The first bar
-    counts the records that were rejected as too hard, and the last bar those rejected as too easy. The result is empty
-    if all bars would be empty.
+    Each rate has its own bar. If the rows have more than eleven rates, each tenth has a bar instead. The first bar
+    counts the records that were rejected as too hard, and the last bar the records rejected as too easy. The result is
+    empty if all bars would be empty.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -130,8 +140,9 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 
 
 def truncations(summary: RunSummary) -> list[str]:
-    """Return a line for each role and stage with truncated replies: their number, and the settings that raise the
-    limit.
+    """Return one line for each role and stage with truncated replies.
+
+    The line has the number of these replies, and the settings that raise their limit.
     """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "

@@ -1,4 +1,4 @@
-"""The front matter of a data card: the YAML between the dashes, which the Hub reads."""
+"""Writes the front matter of a data card: the YAML between the lines of dashes, which the Hub reads."""
 
 from collections.abc import Mapping
 
@@ -28,9 +28,10 @@ def filled_sets(summary: RunSummary) -> list[str]:
 def front_matter(
     name: str, summary: RunSummary, licences: set[str | None], further: Mapping[str, str] | None = None
 ) -> str:
-    """Return the YAML. A set without rows gets no config, since ``datasets`` refuses an empty set.
+    """Return the front matter as YAML. A set without rows gets no config, since ``datasets`` refuses an empty set.
 
-    ``further`` are configs besides the training sets, by name, each with its file pattern.
+    ``licences`` are the licences of the rows. ``further`` maps the names of configs other than the training sets to
+    their file patterns.
     """
     rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields(licences)}
@@ -55,7 +56,7 @@ def tags_of(summary: RunSummary) -> list[str]:
 
 
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
-    """Return the Hub's licence fields for the licences of the rows; empty if there are no rows."""
+    """Return the Hub's licence fields for the licences of the rows; empty if ``recorded`` is empty."""
     ids = sorted({hub_id(licence) for licence in recorded})
     if not ids:
         return {}

@@ -1,6 +1,4 @@
-"""The gallery of a report: rows of the shards with their images, the points and boxes of their traces, their turns, and
-attempts.
-"""
+"""Makes the gallery of a report, which shows rows with their images, points, boxes, turns and attempts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +21,7 @@ ShardRow = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ShownAttempt:
-    """An attempt to answer a question, as the gallery shows it."""
+    """Holds an attempt to answer a question, as the gallery shows it. ``correct`` is None if it was not graded."""
 
     spans: tuple[ResponsePart, ...]
     answer: str | None
@@ -32,11 +30,11 @@ class ShownAttempt:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row of a shard as the gallery shows it; ``hidden`` is the number of images left out; the score None means
-    unscored.
+    """Holds a row of a shard as the gallery shows it.
 
-    ``facts`` are (name, value) pairs: the names of its media, and its added columns of texts, numbers and booleans. A
-    trajectory has ``turns`` and no ``trace``; ``more_turns`` is the number of turns left out.
+    ``hidden`` is the number of images left out, and ``more_turns`` is the number of turns left out. ``scores`` are
+    (name, score) pairs; the score None means unscored. ``facts`` are (name, value) pairs: the names of the row's media,
+    and the columns of texts, numbers and booleans that stages added. A trajectory has ``turns`` and no ``trace``.
     """
 
     row: ShardRow
@@ -51,7 +49,7 @@ class ShownRow:
 
 
 def count_images(row: ShardRow) -> int:
-    """Return the number of images that the entry of a row embeds."""
+    """Return the number of images that are embedded in the gallery entry of a row."""
     of_code = sum(turn.images for turn in executed_turns(row))
     originals = len(row["images"] or []) - of_code
     return min(originals, MAX_IMAGES) + min(len(row["overlays"] or []), MAX_IMAGES) + min(of_code, MAX_IMAGES_OF_CODE)
@@ -60,7 +58,8 @@ def count_images(row: ShardRow) -> int:
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """Return the row as the gallery shows it; ``room`` limits the size of its images.
 
-    In a trajectory, the images that code showed follow the question's, and are shown in their turns.
+    In a trajectory, the images that code showed come after the question's images. The entry shows them in the turns of
+    that code.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)
@@ -93,7 +92,7 @@ def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow
 
 
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
-    """Return a rejected record with its first image and, if it has traces, its best trace.
+    """Return the gallery entry of a rejected record, with its first image and its best trace (if it has traces).
 
     The images that the code of a trajectory showed are not kept with rejected records.
     """
@@ -144,7 +143,10 @@ def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
 
 
 def shown_images(row: ShardRow) -> list[int]:
-    """Return the indices of the row's images to show, in order; frames of a clip that have points are preferred."""
+    """Return the indices of the images to show, in order and at most :data:`MAX_IMAGES`.
+
+    Frames of a clip that have points are preferred.
+    """
     places = _places(row)
     pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
     first = sorted(range(len(places)), key=lambda index: (places[index] not in pointed, index))

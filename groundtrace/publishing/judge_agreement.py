@@ -1,4 +1,4 @@
-"""Reads from a run's ``judges.json`` how often its judges are right about texts with and without planted faults."""
+"""Reads from a run's ``judges.json`` how often each judge is right about texts with and without planted faults."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class JudgeRow:
-    """How often one judge is right on clean and on faulty texts, as the data card shows it."""
+    """Holds how often one judge is right, as the data card shows it.
+
+    ``clean`` and ``planted`` are the shares for texts without and with planted faults, as text. ``unjudged`` is the
+    number of texts without a verdict.
+    """
 
     judge: str
     clean: str
@@ -16,7 +20,7 @@ class JudgeRow:
 
 
 def judge_rows(staging: Path) -> list[JudgeRow]:
-    """Return the judges of the run; empty if the run measured no judge."""
+    """Return one row for each judge that the run measured; empty if it measured no judge."""
     file = staging / "judges.json"
     if not file.is_file():
         return []

@@ -1,9 +1,9 @@
-"""The terms of licences: whether rows with questions and images of others may be published.
+"""Defines which licences allow the publication of rows that are made from questions and images of others.
 
-A published set holds adapted material: questions with reasoning written for them, and copies of images with drawings.
-So a licence must allow redistribution and adaptation. The terms below are taken from the text of each licence;
-attribution is given by the columns ``source`` and ``license`` of every row. This is a guard against mistakes and not
-legal advice.
+A published set holds adapted material: questions with new reasoning, and copies of images with drawings. So a licence
+must allow redistribution and adaptation. The terms in this module are taken from the text of each licence. The columns
+``source`` and ``license`` of every row give the attribution. The module guards against mistakes, and is not legal
+advice.
 """
 
 import re
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class Terms(IntEnum):
-    """The terms of a licence; a higher value is stricter."""
+    """Lists the terms of licences. A higher value is stricter."""
 
     ATTRIBUTION = 0
     SHARE_ALIKE = 1
@@ -22,12 +22,12 @@ class Terms(IntEnum):
 
     @property
     def may_be_published(self) -> bool:
-        """Whether adapted material may be published."""
+        """Return whether adapted material may be published under these terms."""
         return self < Terms.NO_DERIVATIVES
 
     @property
     def text(self) -> str:
-        """The terms in words, for messages."""
+        """Return the terms in words, for messages."""
         return _TEXTS[self]
 
 
@@ -83,9 +83,10 @@ _OTHER_NAMES = {
 
 
 def hub_id(licence: str | None) -> str:
-    """Return the Hub's id of a licence with a known name or URL; any other name is returned in lower case.
+    """Return the Hub's id of a licence, given by its name or URL; return an unknown name in lower case.
 
-    Only the full name matches: a name with an additional word, or without its version number, is another licence.
+    Only full names are recognised, since a name with an additional word, or without its version number, may mean
+    another licence.
     """
     name = " ".join((licence or "").lower().split())
     if found := _CC_ADDRESS.fullmatch(name):
@@ -101,5 +102,5 @@ def hub_id(licence: str | None) -> str:
 
 
 def terms_of(licence: str | None) -> Terms:
-    """Return the terms of a licence as a row names it; :attr:`Terms.UNSTATED` for an unknown licence or None."""
+    """Return the terms of the licence that a row names; :attr:`Terms.UNSTATED` for an unknown licence or None."""
     return TERMS.get(hub_id(licence), Terms.UNSTATED)

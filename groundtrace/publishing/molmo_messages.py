@@ -1,12 +1,12 @@
 """Converts a row of a run to messages for molmo-utils 0.0.1 and for the chat template of a Molmo 2 processor.
 
 An image becomes ``{"type": "image", "image": PIL}``. A clip becomes ``{"type": "video", "video": [PIL, …],
-"timestamps": […]}`` with the row's frames, to which the trace refers, and their times in seconds; from the video file,
-molmo-utils would sample other frames, with its own cap of 2 frames a second. ``process_vision_info`` accepts both.
-Text lines that only hold a frame's mark are dropped, since the element holds the frames and their times. A clip of one
-frame becomes an image, since molmo-utils cannot compute its frame rate.
+"timestamps": […]}`` with the row's frames, to which the trace refers, and their times in seconds. The video file itself
+is not used, because molmo-utils would sample other frames from it, at most 2 a second. ``process_vision_info`` of
+molmo-utils accepts both forms. Lines of text that only introduce a frame are dropped, since the element holds the
+frames and their times. A clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
 
-The inverse is the input shape ``conversations``, which reads messages with ``{"type": "video", "video": PATH}``.
+The input shape ``conversations`` reads such messages, with ``{"type": "video", "video": PATH}`` for a clip.
 """
 
 import io
@@ -28,16 +28,16 @@ Part = dict[str, Any]
 def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of an SFT row, or the prompt of an RL row, with images and clips in place of their marks.
 
-    Coordinates in texts stay pixels of the original. Raises UserError for a row with more or fewer marks than media,
-    which no run writes.
+    Coordinates in texts stay pixels of the original. Raises UserError for a row without images or messages, and for a
+    row with more or fewer marks than media. Runs do not write such rows.
     """
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:
-        raise UserError("molmo_messages needs a row of a run, with images and with messages or a prompt")
+        raise UserError("the row has no images, or neither messages nor a prompt: give molmo_messages a row of a run")
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
-        raise UserError(f"row {row.get('id')} has {len(media)} more media than marks in its text: repeat the run")
+        raise UserError(f"row {row.get('id')} has {len(media)} more media than its text has marks: repeat the run")
     return turns
 
 

@@ -1,4 +1,4 @@
-"""A finished run, opened for reading: its summary, and its sets as tables."""
+"""Opens a finished run for reading, with its summary, and its sets as tables."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """A run folder that holds a finished run."""
+    """Holds the folder and the summary of a finished run."""
 
     folder: Path
     summary: RunSummary
 
     @property
     def sft(self) -> pa.Table:
-        """The rows for supervised fine-tuning; empty if the recipe makes no such rows."""
+        """Return the rows for supervised fine-tuning; the table is empty if the recipe makes no such rows."""
         return self.table("sft")
 
     @property
     def rl(self) -> pa.Table:
-        """The rows for reinforcement learning."""
+        """Return the rows for reinforcement learning."""
         return self.table("rl")
 
     @property
     def rejected(self) -> pa.Table:
-        """The rejected records, with stage, reason and detail."""
+        """Return the rejected records, with stage, reason and detail."""
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """Return the set with this name as an Arrow table.
+        """Return a set as an Arrow table; ``name`` is sft, rl or rejected.
 
         Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read, or that differs
         from its entry in ``run.json``.
@@ -48,12 +48,13 @@ class OpenedRun:
         try:
             tables = [pq.read_table(file) for file in files]
         except (OSError, pa.ArrowException) as error:
-            raise InspectError(f"cannot read {self.folder / name}: {one_line(error)}") from error
+            raise InspectError(f"cannot read {self.folder / name}: {one_line(error)}: repeat the run") from error
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 
     def dataset(self, name: str) -> "datasets.Dataset":
-        """Return the set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty
-        set.
+        """Return a set as a data set of the library ``datasets``, which decodes images on access.
+
+        Raises InspectError for an empty set, and for a shard that differs from its entry in ``run.json``.
         """
         import datasets
 
@@ -65,9 +66,9 @@ class OpenedRun:
 
 
 def open_run(folder: str | Path) -> OpenedRun:
-    """Open the run in a folder, or at a URL of an object store, from which it is copied.
+    """Open the finished run in a folder, or at a URL of an object store. A run in a store is copied to this machine.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` if there is no finished run.
+    Raises :class:`groundtrace.publishing.reading.InspectError` if ``folder`` holds no finished run.
     """
     path = local_copy(str(folder))
     return OpenedRun(path, read_summary(path))

@@ -1,6 +1,6 @@
-"""The HTML pages about a run: each is one file that needs no network and no script.
+"""Renders the HTML pages about a run. Each page is one file that needs neither a network nor a script.
 
-The content security policy of every page forbids both, so that a model's reply that was not escaped is harmless.
+The content security policy of every page forbids both. An unescaped reply of a model would therefore be harmless.
 """
 
 import functools
@@ -17,7 +17,10 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a template, a file of this package. If ``failure`` is given, the page shows it at the top."""
+    """Return the text of a template, which is a file of this package, filled with the values.
+
+    If ``failure`` is among the values, the page shows it at the top.
+    """
     return _environment().get_template(template).render({"failure": None} | values)
 
 
@@ -49,7 +52,7 @@ def _environment() -> jinja2.Environment:
 
 
 def duration(seconds: float) -> str:
-    """Return ``6.0 s``, ``4 min 5 s`` or ``3 h 10 min``."""
+    """Return a duration as text, such as ``6.0 s``, ``4 min 5 s`` or ``3 h 10 min``."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest_s = divmod(round(seconds), 60)

@@ -31,14 +31,14 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 
 
 class InspectError(UserError):
-    """The folder or the query cannot be used; the message is one line and says what to do."""
+    """Raised if the run folder or the query cannot be used. The message is one line and says what to do."""
 
 
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
 
-    If ``checked``, the shards are also compared with ``run.json``, and a difference raises the error; if ``digests``,
-    their bytes are read for this.
+    If ``checked``, the shards are also compared with ``run.json``, and a difference raises the error. If ``digests``,
+    the SHA-256 of the shards is compared too, for which all their bytes are read.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -82,7 +82,7 @@ def _contradiction(summary: RunSummary) -> str:
 def check_files(
     run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
 ) -> None:
-    """Raise :class:`InspectError` if the shards of these sets differ from those that ``run.json`` names.
+    """Raise :class:`InspectError` if the shards of these sets differ from their entries in ``run.json``.
 
     If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version, without file names, is not
     checked.
@@ -92,14 +92,17 @@ def check_files(
     try:
         problem = problem_of(run, summary.files, sets, digests=digests)
     except OSError as error:
-        raise InspectError(f"cannot read {error.filename or run}: {error.strerror or error}") from error
+        raise InspectError(
+            f"cannot read {error.filename or run}: {error.strerror or error}: make it readable"
+        ) from error
     if problem:
         raise InspectError(f"{run} has changed since its run ended: {problem}: repeat the run")
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
-    """Return the values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if it is
-    damaged.
+    """Return the values of the run's ``config.toml``; empty if the file is missing.
+
+    Raises :class:`InspectError` if the file is damaged.
     """
     file = run / "config.toml"
     try:
@@ -107,7 +110,7 @@ def read_config(run: Path) -> Mapping[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise InspectError(f"cannot read {file}: {error.strerror or error}") from error
+        raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
     try:
         return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -121,23 +124,26 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """Return the mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no
-    rubrics.
+    """Return the content of the run's ``rubrics.json``; None if the run mined no rubrics.
 
-    A file of an older version has neither intervals nor reasons.
+    :func:`groundtrace.rewards.mined_rubrics.rubrics_json` defines its form. A file of an older version has neither
+    intervals nor reasons.
     """
     file = run / "rubrics.json"
     return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """Return the schema of a set, read from its first shard, since all shards of a set have the same columns."""
+    """Return the schema of a set, read from its first shard; the default schema if the set has no shards.
+
+    All shards of a set have the same columns.
+    """
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """Return the columns of a set in which some row has a value; for a set without rows, all columns."""
+    """Return the columns of a set in which some row has a value; all columns if the set has no rows."""
     used, rows = set[str](), 0
     for file in sorted((run / name).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -168,7 +174,7 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a database with the views sft, rl, rejected and runs. It can read their files, but no others.
+    """Yield a DuckDB database with the views sft, rl, rejected and runs. It can read only the files of these views.
 
     Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
@@ -181,7 +187,7 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
             try:
                 add_view(connection, name, shards[name], schema, Path(scratch))
             except duckdb.Error as error:
-                raise InspectError(f"cannot read {run / name}: {one_line(error)}") from error
+                raise InspectError(f"cannot read {run / name}: {one_line(error)}: repeat the run") from error
         add_row(connection, "runs", _run_row(summary))
         readable = [*Path(scratch).iterdir(), *(file for files in shards.values() for file in files)]
         connection.execute("SET allowed_paths = ?", [list(map(str, readable))])

@@ -1,6 +1,7 @@
-"""The report of a run: one self-contained HTML file with the funnel, the figures and a gallery of rows.
+"""Writes the report of a run: one self-contained HTML file with the funnel, the figures and a gallery of rows.
 
-The report shows the rows whose ids have the lowest hashes, so that the same run shows the same rows.
+The funnel is the number of records that each stage kept. The gallery shows the rows whose ids have the lowest hashes,
+so that the report of the same run always shows the same rows.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Example:
-    """A rejected record: its id, the detail of the rejection, and its gallery entry if it became a question."""
+    """Holds a rejected record: its id, the detail of its rejection, and its gallery entry.
+
+    ``entry`` is None if the record was rejected before it became a question.
+    """
 
     id: str
     detail: str
@@ -45,10 +49,11 @@ class Example:
 def write_report(
     staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, spread: Sequence[Balance] | None = None
 ) -> None:
-    """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, titled after ``run_root``.
+    """Write ``report.html`` into ``staging`` from the shards and ``rubrics.json`` there.
 
-    The rows of rejected records hold only references to images, so these are read from ``store``. ``spread`` are the
-    shards' :func:`~groundtrace.publishing.diversity.balances` if they are known; otherwise they are counted here.
+    The title is the name of ``run_root``. The images of rejected records are read from ``store``, because their rows
+    hold only references to them. ``spread`` are the :func:`~groundtrace.publishing.diversity.balances` of the shards;
+    if it is None, this function counts them.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
@@ -64,7 +69,10 @@ def report_page(
     spread: Sequence[Balance] | None = None,
     **about: Any,
 ) -> str:
-    """Return the page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
+    """Return the page that :func:`write_report` writes.
+
+    ``about`` are further values for the template. They describe the failure of a run that did not finish.
+    """
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)

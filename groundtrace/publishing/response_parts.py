@@ -1,4 +1,4 @@
-"""The parts of a response as the pages about a run show them: prose, structural tags, points and boxes."""
+"""Splits a response into the parts that the pages about a run show: prose, structural tags, points and boxes."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ _MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
 
 @dataclass(frozen=True)
 class ResponsePart:
-    """A part of a response. Its ``kind`` is ``text``, ``markup`` (a structural tag), ``points``, ``box``, or ``more``
-    (text was cut off here).
+    """Holds a part of a response.
 
-    The ``marks`` of points and boxes are (number, coordinates), numbered in the order of the response.
+    ``kind`` is ``text``, ``markup`` (a structural tag), ``points``, ``box`` or ``more`` (a note that text was cut off).
+    ``marks`` are the points or boxes of the part as (number, coordinates), numbered in the order of the response.
     """
 
     kind: str
@@ -24,7 +24,7 @@ class ResponsePart:
 
 
 def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
-    """Split the beginning of a response into prose, structural tags, points and boxes."""
+    """Split the first ``max_chars`` characters of a response into prose, structural tags, points and boxes."""
     shown, spans = text[:max_chars], list[ResponsePart]()
     at = points = boxes = 0
     for tag in scan_tags(shown):

@@ -1,4 +1,4 @@
-"""The images of a page about a run: embedded in the page, within its budget, and with marks at points and boxes."""
+"""Embeds images in a page about a run, within the page's budget of bytes, and with marks at points and boxes."""
 
 import base64
 import math
@@ -18,7 +18,10 @@ _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 
 @dataclass(frozen=True)
 class ImageMark:
-    """A numbered point or box on an image; positions and sizes are in percent of the image's sides."""
+    """Holds a numbered point or box on an image. Positions and sizes are in percent of the image's sides.
+
+    A point has neither ``width`` nor ``height``.
+    """
 
     number: int
     label: str
@@ -30,7 +33,10 @@ class ImageMark:
 
 @dataclass(frozen=True)
 class Image:
-    """An image of a row with the size of the original in px; ``uri`` is None if the image cannot be shown."""
+    """Holds an image of a row as a data URI, and the size of the original in px.
+
+    ``uri`` is None if the image cannot be shown.
+    """
 
     caption: str
     uri: str | None
@@ -40,15 +46,13 @@ class Image:
 
     @property
     def ratio(self) -> float:
-        """Width divided by height."""
+        """Return the width divided by the height."""
         return self.width_px / self.height_px
 
 
 @dataclass
 class ImageRoom:
-    """The page's budget for images: the number of images that are not embedded yet, and the bytes left for these
-    images.
-    """
+    """Holds the page's budget: how many images are not embedded yet, and how many bytes are left for them."""
 
     images: int
     bytes_left: int = field(default=IMAGE_BYTES)
@@ -67,7 +71,10 @@ class ImageRoom:
 def shown_image(
     data: bytes, caption: str, room: ImageRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
 ) -> Image:
-    """Return an encoded image as the page shows it; ``places`` are (number, label, corners in px) of its marks."""
+    """Return an encoded image as the page shows it, within the budget ``room``.
+
+    ``places`` are its marks as (number, label, coordinates in px). A point has two coordinates, a box four.
+    """
     try:
         pixels = decode_image(data).pixels
     except UndecodableMedia as error:

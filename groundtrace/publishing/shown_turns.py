@@ -1,4 +1,4 @@
-"""The turns of a trajectory as the report shows them: text and code of the model, and the results of the sandbox."""
+"""Prepares the turns of a trajectory for the report: text and code of the model, and the results of the sandbox."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ from groundtrace.publishing.shown_images import Image, ImageRoom, shown_image
 MAX_TURNS = 12
 MAX_IMAGES_OF_CODE = 6
 MAX_CHARS = 12_000
-"""The most characters of a trajectory's texts, codes and outputs together."""
+"""The maximum number of characters of a trajectory's texts, codes and outputs together."""
 MAX_TEXT_CHARS, MAX_CODE_CHARS, MAX_OUTPUT_CHARS = 3000, 3000, 1500
 _NOT_FAILED = ("", "ok", "silent")
 _FIELDS = {each.name for each in fields(Turn)}
@@ -19,7 +19,7 @@ _FIELDS = {each.name for each in fields(Turn)}
 
 @dataclass(frozen=True)
 class Clipped:
-    """The beginning of a text, and the number of characters left out."""
+    """Holds the beginning of a text, and the number of characters left out."""
 
     text: str
     more: int = 0
@@ -27,10 +27,10 @@ class Clipped:
 
 @dataclass(frozen=True)
 class ShownTurn:
-    """A turn of a trajectory as the page shows it.
+    """Holds a turn of a trajectory as the page shows it.
 
-    ``text`` and ``code`` were written by the model; ``status`` ("" if it is unknown), ``output`` and ``images`` are the
-    result of the code. ``hidden`` is the number of the result's images left out.
+    The model wrote ``text`` and ``code``. ``status`` ("" if it is unknown), ``output`` and ``images`` are the result of
+    the code. ``hidden`` is the number of the result's images left out.
     """
 
     text: tuple[ResponsePart, ...]
@@ -42,7 +42,7 @@ class ShownTurn:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the code ended with an error or was stopped."""
+        """Return whether the code ended with an error or was stopped."""
         return self.status not in _NOT_FAILED
 
 
@@ -59,9 +59,9 @@ class _Allowance:
 
 
 def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
-    """Return the turns in the row's column ``turns``; () if it has none with code that was executed.
+    """Return the turns in the row's column ``turns``; () if no turn has code.
 
-    A column of this name with other fields is not a trajectory: runs of earlier code have one.
+    A column ``turns`` with other fields is not a trajectory. Runs of older versions have such a column.
     """
     held = row.get("turns") or []
     if not all(isinstance(each, dict) and each.keys() == _FIELDS for each in held):
@@ -71,14 +71,15 @@ def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
 
 
 def written_turns(text: str) -> list[dict[str, Any]]:
-    """Return the turns of a response as the column ``turns`` holds them, with the status "", as the text has none."""
+    """Return the turns of a response in the form of the column ``turns``. Their status is "", which means unknown."""
     return [{each.name: getattr(turn, each.name) for each in fields(Turn)} for turn in read_trajectory(text)]
 
 
 def shown_turns(turns: Sequence[Turn], images: Sequence[bytes], room: ImageRoom) -> tuple[ShownTurn, ...]:
-    """Return the first turns of a trajectory; ``images`` are those that its code showed, in order.
+    """Return the first turns of a trajectory, at most :data:`MAX_TURNS`.
 
-    ``images`` is empty if they were not kept; ``room`` limits their size.
+    ``images`` are the images that its code showed, in order. The list is empty if these images were not kept. ``room``
+    limits their size.
     """
     allowance, found, start = _Allowance(), list[ShownTurn](), 0
     for number, turn in enumerate(turns[:MAX_TURNS], 1):

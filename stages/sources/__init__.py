@@ -1,1 +1,1 @@
-"""Input formats: read files into numbered raw records."""
+"""Holds the input formats, which read files into numbered raw records."""

@@ -1,4 +1,4 @@
-"""The interface of an input format, and the description of a run's input."""
+"""Defines the interface of an input format, and the description of a run's input."""
 
 import abc
 import json
@@ -21,7 +21,7 @@ FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 ANSWER_FIELDS = ("answer", "answer_type", "choices")
 RUN_MARKER = "input.json"
-"""The file of a run folder that names its input; it exists from the run's first moment."""
+"""The file of a run folder that names the run's input. A run writes it first."""
 
 
 class InputError(UserError):
@@ -34,10 +34,11 @@ class NothingHere(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A part of the input that one worker reads, such as a file. Its rows are numbered from ``first_number``.
+    """Describes a part of the input that one worker reads, such as a file.
 
-    ``kind`` is the name of its format. ``records`` is the number of its records, if it became known when the source was
-    found; ``storage`` holds the settings to reach a remote source.
+    ``kind`` is the name of the source's format. Its rows are numbered from ``first_number``. ``records`` is the number
+    of its records, or None if they were not counted when the source was found. ``storage`` holds the settings to reach
+    a remote source.
     """
 
     kind: str
@@ -48,12 +49,12 @@ class Source:
 
     @property
     def place(self) -> Place:
-        """The path of the source, or its location in a store."""
+        """Return the path of the source, or its location in a store."""
         return place(self.path, self.storage)
 
     @property
     def folder(self) -> Place:
-        """The folder around it; meaningless for a name that is not a path."""
+        """Return the folder that contains the source; meaningless if ``path`` is the id of a data set."""
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
@@ -63,9 +64,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Input:
-    """An input: its sources, the folder that relative media paths start from, and a fingerprint of its content.
+    """Describes an input by its sources and by a fingerprint of its content.
 
-    ``columns`` are the records' columns or keys; empty if they are not known before a run.
+    Relative media paths start from the folder ``media_root``. ``columns`` are the records' columns or keys. The set is
+    empty if they are not known before a run.
     """
 
     name: str
@@ -76,14 +78,14 @@ class Input:
 
     @property
     def folder(self) -> Place:
-        """The folder that media paths start from; for a data set of the Hub it does not exist."""
+        """Return the folder from which relative media paths start. For a data set of the Hub it does not exist."""
         in_store = is_in_store(self.media_root)
         return place(self.media_root, self.sources[0].storage) if in_store else Path(self.media_root)
 
 
 @settings
 class RowSettings(ShapeSettings):
-    """How the rows of an input become records.
+    """Holds the settings by which the rows of an input become records.
 
     Rows of Parquet and of data sets without an id column get the id ``row-<number>``. ``docs/inputs.md`` describes the
     shapes.
@@ -119,25 +121,26 @@ class RowSettings(ShapeSettings):
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
         ):
-            raise ValueError(f"keep names {twice!r} twice: names of columns that differ only in case count as the same")
+            raise ValueError(f"keep names {twice!r} twice, apart from upper and lower case: remove one of them")
 
 
 class Format(abc.ABC):
-    """One input format: a value of it in a file of its own, and one line in
-    :data:`groundtrace.stages.sources.registry.FORMATS`.
+    """Defines the interface of an input format.
 
-    :meth:`find`, :meth:`count` and :meth:`media` are called before a run, on the machine that starts it, and read no
-    media; :meth:`records` is called on a worker. A format keeps no state.
+    A new format needs a file with its class and an instance of it, and one line in
+    :data:`groundtrace.stages.sources.registry.FORMATS`. :meth:`find`, :meth:`count` and :meth:`media` are called before
+    a run, on the machine that starts the run. They read no media. :meth:`records` is called on a worker. A format keeps
+    no state.
     """
 
     name: ClassVar[str]
-    """The ``kind`` of its sources."""
+    """The ``kind`` of the format's sources."""
 
     is_read_whole: ClassVar[bool] = False
-    """Whether every file below a folder is read: a run folder inside would then be part of the next input."""
+    """Whether the format reads every file below a folder. A run folder there would become part of the next input."""
 
     lacks_questions: ClassVar[bool] = False
-    """Whether its records have no questions: it is tried only for a recipe that writes them."""
+    """Whether the format's records have no questions. It is then tried only for a recipe that writes questions."""
 
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
@@ -145,13 +148,13 @@ class Format(abc.ABC):
 
         ``name`` is the name as the user typed it; in ``path`` a leading ``~`` is expanded. For a store, ``path`` is a
         :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``. Raises :class:`NothingHere`
-        if the format has nothing to read, so that the next one is tried, and :class:`InputError`, OSError or ValueError
-        if an input of this format is unreadable.
+        if the format has nothing to read; the next format is tried then. Raises :class:`InputError`, OSError or
+        ValueError if an input of this format is unreadable.
         """
 
     @abc.abstractmethod
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield the source's records in order; embedded media are written to ``store``, once each."""
+        """Yield the source's records in order. Each embedded medium is written to ``store`` once."""
 
     def count(self, source: Source) -> int | None:
         """Return how many records the source has; None if counting them would require reading their media."""
@@ -160,28 +163,28 @@ class Format(abc.ABC):
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """Yield the media field of each record, unchanged: a path, a mapping with ``path``, or a list of these.
 
-        No bytes of media are read, and records are only read until the caller stops. Yields nothing if this is not
-        possible.
+        The bytes of media are not read, and no record is read before the caller needs it. Yields nothing if the format
+        cannot leave the bytes out.
         """
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield, for each record, its values of the fields :data:`ANSWER_FIELDS` under the column map.
+        """Yield the fields :data:`ANSWER_FIELDS` of each record by the column map (``input.columns``).
 
-        As in :meth:`media`, no bytes of media are read; yields nothing if this is not possible.
+        The bytes of media are not read. Yields nothing if the format cannot leave them out.
         """
         return iter(())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the source's rows, unchanged but without the bytes of their media, so that their shape can be detected.
+        """Yield the source's rows without the bytes of their media; the shape of the input is detected from them.
 
-        Yields nothing if this is not possible.
+        Yields nothing if the format cannot leave the bytes out.
         """
         return iter(())
 
 
 def is_run_folder(path: Place) -> bool:
-    """Whether the folder is a run's output, which is not an input."""
+    """Return whether the folder is the output of a run. Such a folder is not read as an input."""
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):

@@ -1,7 +1,7 @@
 """Reads data sets with the library ``datasets``: from the Hugging Face Hub by their id, or from a folder.
 
-A name that begins with ``hf://`` always means a set on the Hub (:mod:`groundtrace.stages.sources.hub_sets`). Of a
-folder, all files are read. Images are embedded bytes, or paths of files in the data set itself.
+A name that begins with ``hf://`` always names a data set on the Hub (:mod:`groundtrace.stages.sources.hub_sets`). All
+files of a folder are read. Images are embedded bytes, or paths of files in the data set itself.
 """
 
 import hashlib
@@ -28,32 +28,35 @@ _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
 class DataSets(Format):
-    """The format of everything that the library ``datasets`` reads; tried last, because any name can be a data set's
-    id.
+    """Implements the format of everything that the library ``datasets`` reads.
+
+    It is tried last, because any name can be the id of a data set.
     """
 
     name = "datasets"
     is_read_whole = True
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the data set of a folder, or of the Hub, as an input of one source.
+        """Return the data set in a folder or on the Hub as an input of one source.
 
-        Raises InputError also for a split or a config that the data set does not have.
+        Raises InputError if the data set cannot be read, or lacks the split or the config that the settings name.
         """
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
             source = Source(self.name, name, records=records)
             return Input(name, (source,), name, hashlib.sha256(name.encode()).hexdigest(), columns)
         if isinstance(path, RemotePath):
-            raise NothingHere("no other folder is read in a store")
+            raise NothingHere("a folder in a store cannot be a data set")
         root = str(path.resolve())
         if path.is_file():
-            raise NothingHere(f"a {path.suffix} file is not read" if path.suffix else "the file is not read")
+            raise NothingHere(
+                f"a {path.suffix} file cannot be an input" if path.suffix else "the file cannot be an input"
+            )
         is_here = path.is_dir()
         if is_here and not any(path.iterdir()):
             raise NothingHere("the folder is empty")
         if not is_here and not may_be_hub_id(name):
-            raise NothingHere("it is not a Hugging Face data set id")
+            raise NothingHere("the name is not the id of a Hugging Face data set")
         columns, records = _known(root if is_here else name, rows)
         source = Source(self.name, root if is_here else name, records=records)
         fingerprint = hashlib.sha256(name.encode()).hexdigest()
@@ -68,9 +71,10 @@ DATA_SETS = DataSets()
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """Open a data set by folder, id or ``hf://`` name, at the split that the settings name; no row is read yet.
+    """Open the split of a data set that the settings name. ``path`` is a folder, an id or a name with ``hf://``.
 
-    A saved ``Dataset`` has only one split. Raises the errors of ``datasets``: ValueError for a missing split or config.
+    No row is read yet. A ``Dataset`` that ``save_to_disk`` wrote has no splits, and is read whole. Raises the errors of
+    ``datasets``, such as ValueError for a missing split or config.
     """
     import datasets
 
@@ -96,17 +100,16 @@ def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
     if not isinstance(saved, datasets.DatasetDict):
         return saved
     if rows.split not in saved:
-        raise ValueError(f"Bad split: {rows.split}. Available splits: {sorted(map(str, saved))}")
+        raise ValueError(f"the data set has no split {rows.split}; its splits are {sorted(map(str, saved))}")
     return saved[rows.split]
 
 
 def own_image(value: Any, data_set: str) -> Any:
-    """Return the value of an image column. Images given only by path become readable if the data set contains their
-    files.
+    """Return the value of an image column. Images that are given only by path are made readable.
 
-    ``data_set`` is the data set's folder or id. The path of a file in this folder becomes relative to it; a file in the
-    data set's archive or on the Hub is read. Any other path may name a private file, which a row's author could get
-    published in this way. Such a path stays unchanged, and the check of the record's media refuses it.
+    ``data_set`` is the data set's folder or id. The path of a file in this folder becomes relative to the folder. A
+    file in the data set's archive or on the Hub is read. Any other path stays unchanged, and the check of the record's
+    media refuses it: a malicious row could name a private file by such a path, and the file would be published.
     """
     if isinstance(value, list):
         return [own_image(item, data_set) for item in value]
@@ -123,8 +126,9 @@ def own_image(value: Any, data_set: str) -> Any:
 
 
 def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
-    """Return the columns of a data set and its declared number of rows; no columns if they are not known before it is
-    read.
+    """Return the columns of a data set and its declared number of rows.
+
+    The columns are an empty set, and the number is None, if they are not known before the data set is read.
     """
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would be logged before our one-line error
@@ -146,19 +150,19 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
             reason = f"it has several configs: name one, as in {name}/rl"
         if isinstance(error, ValueError):
             chosen = f"input.split = {rows.split!r}" + (f" and input.name = {rows.name!r}" if rows.name else "")
-            raise InputError(f"{name} cannot be read with {chosen}: {reason}") from error
+            raise InputError(f"the data set {name} cannot be read with {chosen}: {reason}") from error
         if Path(name).is_absolute():
-            raise NothingHere(f"no data set: {reason}") from error
+            raise NothingHere(f"the library datasets cannot read the folder: {reason}") from error
         raise InputError(
-            f"{name} is neither a file or folder here nor a reachable data set: correct --input ({reason})"
+            f"{name} is neither a file or folder nor a reachable data set of the Hub ({reason}): correct --input"
         ) from error
 
 
 def _reach_hub() -> None:
     """Raise ConnectionError if the Hub does not respond in time.
 
-    The library itself would retry for half a minute before it reports a misspelt name. In offline mode this check is
-    skipped, and the data set is read from the library's cache.
+    Without this check, the library would retry for half a minute before it reports a misspelt name. In offline mode the
+    check is skipped, and the data set is read from the library's cache.
     """
     from huggingface_hub import constants
     from huggingface_hub.utils import http_backoff
@@ -168,7 +172,7 @@ def _reach_hub() -> None:
     try:
         http_backoff("HEAD", constants.ENDPOINT, max_retries=1, retry_on_status_codes=(), timeout=HUB_TIMEOUT_S)
     except Exception as error:  # errors of its HTTP client, whose classes differ between versions
-        raise ConnectionError(f"{constants.ENDPOINT} does not answer: {error}") from error
+        raise ConnectionError(f"the Hub at {constants.ENDPOINT} does not answer: {error}") from error
 
 
 def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:

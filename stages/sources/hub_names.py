@@ -1,4 +1,7 @@
-"""Recognises names of data sets on the Hugging Face Hub. Imports nothing heavy, so that a wrong name fails at once."""
+"""Recognises names of data sets on the Hugging Face Hub.
+
+The module imports nothing heavy, so that a wrong name is reported at once.
+"""
 
 import re
 
@@ -9,5 +12,5 @@ SCHEME = "hf://"
 
 
 def may_be_hub_id(name: str) -> bool:
-    """Whether a name could be the id of a data set on the Hub, such as ``ORG/NAME``."""
+    """Return whether a name could be the id of a data set on the Hub, such as ``ORG/NAME``."""
     return bool(_HUB_ID.fullmatch(name)) and not name.endswith(_FILE_ENDS)

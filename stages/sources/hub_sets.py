@@ -1,7 +1,8 @@
-"""Reads sets on the Hugging Face Hub that are named ``hf://ORG/NAME[/CONFIG][@REVISION]``, above all published runs.
+"""Reads data sets on the Hugging Face Hub, such as published runs, by names ``hf://ORG/NAME[/CONFIG][@REVISION]``.
 
-A set that Groundtrace made needs no column map: ``images`` are a row's media, and ``gold_boxes`` its boxes, unless a
-detector found them. The frames of a clip are read as images. The rows of any other set stay unchanged.
+A data set that Groundtrace made needs no column map (``input.columns``). A row's media are its ``images``, and its
+boxes are its ``gold_boxes``, unless a detector found them. The frames of a clip are read as images. The rows of any
+other data set stay unchanged.
 """
 
 import re
@@ -22,7 +23,7 @@ _CORNERS = ("x1", "y1", "x2", "y2")
 
 @dataclass(frozen=True)
 class HubSet:
-    """The names of a set: its id, its config ("" for the only one) and its revision ("" for the newest)."""
+    """Holds the parts of a data set's name: id, config ("" if not named) and revision ("" for the newest)."""
 
     id: str
     config: str = ""
@@ -30,22 +31,28 @@ class HubSet:
 
 
 def hub_set(name: str) -> HubSet:
-    """Return the set that a name with ``hf://`` means. Raises InputError for a name of another form."""
+    """Return the parts of a data set's name with ``hf://``.
+
+    Raises InputError for a name of another form, and if a local folder has the path ``ORG/NAME``: the library
+    ``datasets`` would read that folder instead.
+    """
     found = _NAME.fullmatch(name)
     if found is None:
         raise InputError(
-            f"{name} is not the name of a set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG"
+            f"{name} is not the name of a data set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG"
         )
     if Path(found["id"]).exists():  # `datasets` would read the folder of that name, and not the Hub
         raise InputError(
-            f"{name}: the folder {found['id']} here has the same name: run in another folder, or give its path as input"
+            f"{name}: the library datasets would read the local folder {found['id']}: work in another folder, or give "
+            "the local path as --input"
         )
     return HubSet(**found.groupdict(default=""))
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row that Groundtrace made, with its boxes converted to the form of an input; return any other row
-    unchanged.
+    """Return a row that Groundtrace made, with its boxes in the form of an input record.
+
+    Boxes that a detector found become None. Any other row is returned unchanged.
     """
     if not all(name in row for name in _OWN):
         return row

@@ -1,8 +1,8 @@
 """Reads a folder of images: one record without a question for each image file, at any depth.
 
-An image stays where it is. Its id is its path in the folder, so that further images change no id. The source is the
-folder's name and the licence ``unknown``, unless the config's constants say otherwise. A folder that also holds tables,
-JSON Lines, Parquet or archives is left to the other formats, since these may hold the questions.
+Images are not copied. The id of an image is its path in the folder, so that further images change no id. The field
+``source`` is the folder's name, and ``license`` is ``unknown``, unless the config has constants for them. A folder that
+also holds tables, JSON Lines, Parquet or archives is left to the other formats, since these files may hold questions.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from groundtrace.vision.media import MediaStore
 
 IMAGE_ENDS = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 DATA_ENDS = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".arrow", ".tar", ".zip", ".gz"})
-"""Endings of files that may hold records. ``.json`` is not one: SA-1B has a file of masks beside each image."""
+"""Endings of files that may hold records. ``.json`` is not among them: SA-1B has a file of masks for each image."""
 UNKNOWN = "unknown"
 
 
 class Images(Format):
-    """The format of folders that hold only images; it is tried for recipes that write questions."""
+    """Implements the format of folders that hold only images. It is tried only for recipes that write questions."""
 
     name = "images"
     lacks_questions = True
@@ -53,7 +53,10 @@ class Images(Format):
         return (row["image"] for row in self.rows(source, rows))
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[dict[str, str]]:
-        """Yield the fields of each image's record. A constant in the config replaces our default."""
+        """Yield the fields of each image's record: id, image, source and license.
+
+        Source and license are left out if the config has a constant for them.
+        """
         given = {"source": source.place.name or UNKNOWN, "license": UNKNOWN}
         given = {field: value for field, value in given.items() if field not in rows.constants}
         for relative, file in _files(source.place):

@@ -1,4 +1,4 @@
-"""Reads a JSON array of objects from a text stream, one entry at a time, so that a large array is never in memory."""
+"""Reads the objects of a JSON array from a text stream, one at a time, so that a large array is never in memory."""
 
 import json
 import re
@@ -19,26 +19,26 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
     """Yield the objects of the array in order. Raises :class:`NotAnArray` at the first error."""
     text = _Window(stream)
     if text.next_sign() != "[":
-        raise text.wrong("an array was expected")
+        raise text.wrong("expected a JSON array, which begins with [")
     yield from _entries(text)
     if text.next_sign():
-        raise text.wrong("the text should end after the array")
+        raise text.wrong("the file has more text after the end of the array")
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each object of the named arrays in a JSON object, with its array's name, in the order of the file.
 
-    Only one entry of an array is in memory at a time; any other value is in memory only while it is skipped. Raises
+    Other values are skipped. Memory holds only one entry of an array, or one skipped value, at a time. Raises
     :class:`NotAnArray` at the first error.
     """
     text = _Window(stream)
     if text.next_sign() != "{":
-        raise text.wrong("an object that holds arrays was expected")
+        raise text.wrong("expected a JSON object that holds arrays, which begins with {")
     text.pass_sign()
     while text.next_sign() == '"':
         name = text.next_value()
         if text.next_sign() != ":":
-            raise text.wrong("a colon was expected after a name")
+            raise text.wrong("expected a colon after a name")
         text.pass_sign()
         if name in names and text.next_sign() == "[":
             yield from ((name, entry) for entry in _entries(text))
@@ -48,13 +48,13 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
         if text.next_sign() == "}":
             break
         if text.next_sign() != ",":
-            raise text.wrong("a comma or } was expected after a value")
+            raise text.wrong("expected a comma or } after a value")
         text.pass_sign()
     if text.next_sign() != "}":
-        raise text.wrong("a name in double quotes was expected")
+        raise text.wrong("expected a name in double quotes")
     text.pass_sign()
     if text.next_sign():
-        raise text.wrong("the text should end after the object")
+        raise text.wrong("the file has more text after the end of the object")
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
         if text.next_sign() == "]":
             break
         if text.next_sign() != ",":
-            raise text.wrong("a comma or ] was expected after this entry")
+            raise text.wrong("expected a comma or ] after this entry")
         text.pass_sign()
         if text.next_sign() == "]":
             text.next_object()  # an object must follow a comma
@@ -73,14 +73,14 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
 
 
 class _Window:
-    """The part of the text that is in memory. ``entry`` is the number of the object that was begun last."""
+    """Holds the part of the text that is in memory. ``entry`` is the number of the last object whose reading began."""
 
     def __init__(self, stream: TextIO) -> None:
         self.entry = 0
         self._stream, self._text, self._at, self._line = stream, "", 0, 1
 
     def next_sign(self) -> str:
-        """Skip blanks and return the next character without passing it; "" at the end of the text."""
+        """Skip whitespace, and return the next character without moving past it; "" at the end of the text."""
         while True:
             found = _BLANKS.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -92,14 +92,14 @@ class _Window:
         self._at += 1
 
     def next_object(self) -> dict[str, Any]:
-        """Read and return the object that begins at the next character. Raises :class:`NotAnArray` if there is none."""
+        """Read and return the object at the next character. Raises :class:`NotAnArray` if no object begins there."""
         self.entry += 1
         if self.next_sign() != "{":
-            raise self.wrong('an object such as {"question": …} was expected')
+            raise self.wrong('expected an object such as {"question": …}')
         return self.next_value()
 
     def next_value(self) -> Any:
-        """Read and return the JSON value that begins at the next character, which is not a blank."""
+        """Read and return the JSON value that begins at the next character, which must not be whitespace."""
         while True:
             begins = self._at
             try:
@@ -121,14 +121,14 @@ class _Window:
                 return found
 
     def wrong(self, why: str, at: int | None = None) -> NotAnArray:
-        """Return an error at the next character to read, or at the offset ``at``."""
+        """Return an error with the line and entry of the next character, or of the character at offset ``at``."""
         line = self._line + self._text.count("\n", 0, self._at if at is None else at)
         return NotAnArray(f"(line {line}, entry {self.entry}): {why}")
 
     def _grow(self) -> bool:
-        """Drop the text that was read and read more; returns whether there was more.
+        """Drop the text that was parsed, and read more; returns whether the stream had more text.
 
-        It reads at least as much as is in memory, so that a large object needs few reads.
+        Each call reads at least as many characters as are in memory, so that a large object needs few reads.
         """
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :], 0

@@ -1,7 +1,7 @@
 """Reads JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record on each line.
 
-Media are paths relative to the file's folder. An invalid line is passed on unchanged, so that its validation names the
-fault.
+Media are paths relative to the file's folder. An invalid line is passed on unchanged, and its later validation reports
+the fault.
 """
 
 import hashlib
@@ -37,17 +37,21 @@ _OTHER_FILES = (
     (b"\xff\xfe", *_UTF_16),
     (b"\xfe\xff", *_UTF_16),
 )
-"""The first bytes of files of other kinds, with the kind of file and what to do about it."""
+"""The first bytes of files of other kinds, with the kind of file and the remedy."""
 
 
 class JsonLines(Format):
-    """The format of JSON Lines files. Blank lines are not records but count as lines in the numbering."""
+    """Implements the format of JSON Lines files.
+
+    By default a record's number is the number of its line. Blank lines are not records, but they have numbers too.
+    """
 
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the one file as an input. Raises InputError if the file is not JSON Lines: every line would be a bad
-        record.
+        """Return the file as an input.
+
+        Raises InputError if the file is not JSON Lines, because every line would be a bad record.
         """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
@@ -61,7 +65,7 @@ class JsonLines(Format):
         except (StorageError, StoreUnavailable):
             raise
         except OSError as error:  # such as a link to a device
-            raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
+            raise InputError(f"cannot read {path} ({error.strerror}): correct --input to a file of records") from error
         folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
@@ -70,7 +74,7 @@ class JsonLines(Format):
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each line that is not blank; in a shape other than rows, the records of that shape."""
+        """Yield one record for each line that is not blank, or several if the shape (layout) gives several."""
         if _are_rows(rows):
             yield from row_records(_objects(source), source, rows, store)
             return
@@ -79,14 +83,14 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """Return the number of lines that are not blank; in a shape other than rows, the number of records."""
+        """Return the number of records, by default the number of lines that are not blank."""
         if source.records is not None:
             return source.records
         with source.place.open("rb") as stream:
             return sum(1 for _ in read_lines(stream))
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the media of the records that name any."""
+        """Yield the media field of each record that has one."""
         key = rows.columns.get("media", "media")
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
@@ -94,13 +98,13 @@ class JsonLines(Format):
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the answer fields of the lines that are objects."""
+        """Yield the fields of each record, answers included; lines that are not objects are left out."""
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the lines that are objects."""
+        """Yield the object on each line; lines without an object are left out."""
         with source.place.open("rb") as stream:
             yield from read_objects(stream)
 
@@ -124,9 +128,9 @@ def _are_rows(rows: RowSettings) -> bool:
 
 
 def lines_fingerprint(stream: IO[bytes]) -> str:
-    """Return a digest of a file's lines, as 64 hex digits, that does not depend on their order or line ends.
+    """Return a digest of a file's lines, as 64 hex digits, that does not depend on their order or line endings.
 
-    The file is read in pieces, because a line may be as long as the file.
+    The file is read in pieces, because a single line may be the whole file.
     """
     total, digest, ends, is_begun = 0, hashlib.sha256(), b"", False
     while piece := stream.readline(PIECE_BYTES):
@@ -155,22 +159,22 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
 
 
 def is_array(path: Place) -> bool:
-    """Whether a file begins like one JSON array of objects, and not like JSON Lines."""
+    """Return whether a file begins like one JSON array of objects, and not like JSON Lines."""
     first = _first_line(path)
     return first == b"[" or first == b"[]" or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{"))
 
 
 def _refuse_documents(path: Place) -> None:
-    """Raise InputError for a JSON array, and for one object over many lines: every line would be a bad record."""
+    """Raise InputError for a JSON array or one object over many lines, because every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):
-        remedy = "name a file of questions with image_id, and this one as input.coco_instances (docs/inputs.md)"
+        remedy = "set input.coco_instances to it, and --input to a file of questions with image_id (docs/inputs.md)"
         raise InputError(f"{path} is a COCO file of boxes without questions: {remedy}")
     if is_array(path):
-        raise InputError(f"{path} is a JSON array, but by its name it has one object per line: rename it to .json")
+        raise InputError(f"{path} is a JSON array, but a .jsonl file has one object on each line: rename it to .json")
     if _first_line(path) == b"{":
-        remedy = "make it JSON Lines, one object a line, or an array in a .json file"
+        remedy = "write one object on each line (JSON Lines), or an array of objects in a .json file"
         raise InputError(f"{path} is one JSON object over many lines: {remedy}")
 
 

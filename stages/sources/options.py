@@ -11,13 +11,14 @@ MIN_OPTIONS = 2
 
 
 def has_options(text: str) -> bool:
-    """Whether :func:`split_options` finds options in the text."""
+    """Return whether :func:`split_options` finds options in the text."""
     return split_options(text)[1] is not None
 
 
 def split_options(text: str) -> tuple[str, list[str] | None]:
-    """Return the text without its options, and the options; None unless the text has exactly one list of options.
+    """Return the text without its options, and the options.
 
+    The options are None, and the text is unchanged, unless the text has exactly one list of options.
     A list consists of two or more consecutive lines that begin with A, B, … in order, all in the same style ("A. ",
     "(A) ", "A) " or "A: ").
     """
@@ -32,10 +33,11 @@ def split_options(text: str) -> tuple[str, list[str] | None]:
 
 
 def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record's fields with the options in its question as its choices, and its answer as one of these.
+    """Return a record's fields, with the options in its question moved to ``choices``.
 
-    The answer may be a letter, a letter followed by the option, or an option. Any other answer stays unchanged, so that
-    the record is rejected.
+    An answer that is a letter, or a letter followed by the option, is replaced by the option. Any other answer stays
+    unchanged; the record is rejected later if the answer is not one of the options. All fields stay unchanged if the
+    record has choices, or if its question has no options.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:
@@ -52,10 +54,10 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
-    """Return a record's fields. If the answer names a choice by letter, or by position from 0 or 1, the choice replaces
-    it.
+    """Return a record's fields. An answer that names a choice by letter or position is replaced by this choice.
 
-    An answer that names no choice stays unchanged, so that the record is rejected.
+    ``named_by`` is "letter", "index" (from 0), "number" (from 1) or "text". With "text" the fields stay unchanged. If
+    an answer names no choice, a note about this is added to the answer's text, and the record is rejected later.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

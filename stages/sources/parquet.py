@@ -1,6 +1,7 @@
-"""Reads Parquet: a file, a folder with such files at any depth, or a pattern; rows are numbered over all files.
+"""Reads Parquet: a file, a folder with Parquet files at any depth, or a pattern such as ``data/*.parquet``.
 
-Each file is a source. Media are embedded bytes, or paths relative to the folder that the user named.
+Each file is a source. Rows are numbered over all files. Media are embedded bytes, or paths relative to the folder that
+the user named.
 """
 
 import contextlib
@@ -37,18 +38,18 @@ _PATTERN_SIGNS = frozenset("*?[")
 
 
 class Parquet(Format):
-    """The format of Parquet files, whose rows may embed media as bytes or name them by path."""
+    """Implements the format of Parquet files, whose rows may embed media as bytes or name them by path."""
 
     name = "parquet"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the Parquet files of a file, folder or pattern.
+        """Return the Parquet files of a file, folder or pattern, as an input with one source for each file.
 
-        Raises InputError for a run folder, because the user has to name the folder of the shards inside it, and for a
-        file that is not Parquet.
+        Raises InputError for a file that is not Parquet, and for a run folder. To read a run's shards, the user has to
+        name a folder inside the run folder.
         """
         if is_run_folder(path):
-            raise InputError(f"{name} is a run folder: name the input of the run, or a folder of its shards")
+            raise InputError(f"{name} is a run folder: give --input the input of that run, or a folder of its shards")
         files, root = _files(path)
         if not files:
             raise NothingHere("no .parquet file")
@@ -67,17 +68,17 @@ class Parquet(Format):
         return Input(name, tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each row."""
+        """Yield one record for each row, or several if the shape (layout) of the rows gives several."""
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """Return the number of rows in the file's footer; in a shape other than rows, the number of records."""
+        """Return the number of records, by default the number of rows in the file's footer."""
         if source.records is not None:
             return source.records
         return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column; embedded media are yielded as their paths."""
+        """Yield the values of the media column; an embedded medium is yielded as its path, without its bytes."""
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
@@ -89,7 +90,7 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the values of the answer columns."""
+        """Yield the fields of each row's answer by the column map."""
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)
@@ -100,7 +101,7 @@ class Parquet(Format):
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows; embedded media are yielded as their paths."""
+        """Yield the rows; an embedded medium is yielded as its path, without its bytes."""
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):

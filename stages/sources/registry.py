@@ -1,4 +1,4 @@
-"""The input formats by name. A new format needs its own file beside this one, and one line here."""
+"""Registers the input formats by name. A new format needs a file in this folder, and one line here."""
 
 from collections.abc import Iterator
 
@@ -22,17 +22,17 @@ FORMATS: Registry[Format] = Registry(
 
 
 def formats() -> Iterator[Format]:
-    """Return the formats in the order in which they are tried for ``--input``: plug-ins first, then ours.
+    """Yield the formats in the order in which they are tried for ``--input``: first plug-ins, then bundled formats.
 
-    The format of data sets comes last, because any name may be the id of one. Raises RegistryError for a plug-in that
-    cannot be used.
+    The format of data sets comes last, because any name may be the id of a data set. Raises RegistryError for a plug-in
+    that cannot be used.
     """
     for name in (*FORMATS.plugins, *FORMATS.ours):
         yield FORMATS[name]
 
 
 def format_of(source: Source) -> Format:
-    """Return the format of a source. Raises RegistryError if there is no format of its name."""
+    """Return the format of a source. Raises RegistryError if no format has the name ``source.kind``."""
     try:
         return FORMATS[source.kind]
     except RegistryError as error:

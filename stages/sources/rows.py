@@ -1,8 +1,8 @@
-"""Converts rows to records: applies the shape, the column map and the constants, makes up ids, and stores embedded
-media.
+"""Converts rows to records.
 
-Embedded media are written once to the run folder, and records refer to these files; media given by path stay where they
-are.
+The settings in ``[input]`` give the shape (the layout of the rows), the column map (which column holds which field) and
+the constants (values of fields that the input lacks). This module applies them and generates missing ids.
+Embedded media are written once to the run folder, and records refer to these files. Media given by path are not copied.
 """
 
 import base64
@@ -37,7 +37,7 @@ def row_records(
 ) -> Iterator[RawRecord]:
     """Yield the records of a source's rows, numbered from the source's first number.
 
-    A text in ``found`` is a row that is not an object; the record's validation names the fault.
+    A text in ``found`` is a row that is not an object. The later validation of its record reports the fault.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -48,7 +48,10 @@ def row_records(
 
 
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
-    """Yield the rows that the shape finds in each row of the input. A row that does not fit the shape stays one row."""
+    """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows.
+
+    For a row that does not fit the shape, yield one row with its id, the columns that the config keeps, and the reason.
+    """
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
     for row in found:
@@ -63,12 +66,16 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """Yield the rows of :func:`shaped` that are objects, without rows that do not fit the shape."""
+    """Yield the rows of :func:`shaped`, but leave out rows that are not objects or do not fit the shape."""
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
 
 def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
-    """Return the row's fields under the column map; they take precedence over the constants."""
+    """Return the row's fields by the column map (``input.columns``). Missing fields are taken from the constants.
+
+    With ``choices_in_text``, options in the question become the choices. With ``answer_is`` other than "text", the
+    answer is replaced by the choice that it names.
+    """
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
     fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
     if rows.choices_in_text:
@@ -77,8 +84,9 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """Return the row's values in the columns that the config keeps, as texts (JSON for other types); nulls are left
-    out.
+    """Return the row's values in the columns that the config keeps, without nulls.
+
+    The values become texts. Lists, mappings, numbers and booleans become JSON.
     """
     found = ((name, row.get(name)) for name in rows.keep)
     return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)
@@ -95,7 +103,7 @@ def _kept_text(value: object) -> str:
 
 
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
-    """Return which of these columns holds a row's media; None if there is none."""
+    """Return the name of the column that holds a row's media; None if these columns hold no media."""
     known = set(columns)
     named, *others = MEDIA_COLUMNS
     return next((name for name in (rows.columns.get(named, named), *others) if name in known), None)
@@ -104,8 +112,8 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
 class _Embedded:
     """Writes the media that rows embed to the run folder.
 
-    ``_uris`` maps names, by which other rows may refer to a medium, to URIs. It takes some 150 bytes for each row, and
-    is empty for most shapes.
+    ``_uris`` maps the names by which other rows may refer to a medium to URIs. It takes some 150 bytes for each row,
+    and is empty for most shapes.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -113,11 +121,11 @@ class _Embedded:
         self._uris: dict[str, str] = {}
 
     def uri(self, item: Any, media_folder: str) -> Any:
-        """Return the URI of a row's medium: a path under the input, or a file in the run folder to which its bytes are
-        written.
+        """Return the URI of a row's medium. The bytes of an embedded medium are written to a file in the run folder.
 
-        Any other value, such as bytes given as text, is returned unchanged, and the record's validation rejects it.
-        Raises :class:`BadRow` for invalid base64, and for a name that no earlier row has.
+        A path becomes a URI of a file of the input. Any other value, such as bytes given as text, is returned
+        unchanged, and the record's validation rejects it. Raises :class:`BadRow` for invalid base64, and for a
+        reference to the image of a row that has no image.
         """
         if isinstance(item, str):
             return _input_uri(item, media_folder)
@@ -132,7 +140,7 @@ class _Embedded:
         if "same_as" in item:
             if item["same_as"] not in self._uris:
                 raise BadRow(
-                    f"image: {excerpt(item['same_as'])} is neither base64 nor the index of a row above with an image"
+                    f"image: {excerpt(item['same_as'])} is neither base64 nor the index of an earlier row with an image"
                 )
             return self._uris[item["same_as"]]
         data, path = item.get("bytes"), item.get("path")
@@ -194,7 +202,7 @@ def _decoded(text: Any) -> bytes:
     try:
         return base64.b64decode(re.sub(r"\s+", "", written), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRow(f"image: {len(written)} characters that are not base64 ({error}): {excerpt(written)}") from error
+        raise BadRow(f"image: the {len(written)} characters are not base64 ({error}): {excerpt(written)}") from error
 
 
 def _extension(path: str) -> str:

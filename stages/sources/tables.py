@@ -1,7 +1,7 @@
-"""Reads tables in one text file: CSV or TSV with a header (CSV also with ``;`` between cells), or a JSON array of
-objects.
+"""Reads a table from one text file, which is CSV or TSV with a header, or a JSON array of objects.
 
-Media are paths relative to the file's folder. A table is read once before a run, so that its faults are reported then.
+The cells of CSV are separated by ``,``, ``;`` or tabs. Media are paths relative to the file's folder. A table is read
+once before a run, so that its faults are reported then.
 """
 
 import codecs
@@ -35,15 +35,15 @@ _LISTS = ("choices", "boxes", "media")
 
 
 class Tables(Format):
-    """The format of CSV files, TSV files and JSON arrays, each of which is read as one table."""
+    """Implements the format of CSV files, TSV files and JSON arrays. Each of them is read as one table."""
 
     name = "table"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the file, or the only such file of a folder; ``metadata.csv`` does not count, because ``datasets``
-        reads its folder.
+        """Return the file, or the only CSV or TSV file of a folder, as an input.
 
-        Raises InputError if rows do not fit the header, or if the file's content does not fit its name.
+        A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises InputError
+        if rows do not fit the header, or if the file's content does not fit its name.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
@@ -64,7 +64,7 @@ class Tables(Format):
         return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each row, or several if the shape is expanding."""
+        """Yield one record for each row, or several if the shape (layout) of the rows gives several."""
         return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
@@ -75,7 +75,7 @@ class Tables(Format):
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the values of the answer columns."""
+        """Yield the fields of each row by the column map, answers included."""
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             yield row_fields(row, rows)
 
@@ -101,7 +101,7 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
         try:
             yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
         except NotAnArray as error:
-            raise InputError(f"{path} is not a JSON array of objects {error}: correct it there") from error
+            raise InputError(f"{path} is not a JSON array of objects {error}: correct the file there") from error
         except UnicodeDecodeError as error:
             remedy = "save it as UTF-8 (in Excel: CSV UTF-8)"
             raise InputError(f"{path} is not UTF-8 text (at byte {_first_odd_byte(path)}): {remedy}") from error
@@ -143,18 +143,18 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
             else:
                 header = _header(path, cells)
     except csv.Error as error:
-        raise InputError(f"{path}, line {number + 1}, cannot be read as CSV ({error}): correct it there") from error
+        raise InputError(f"{path}, line {number + 1}, cannot be read as CSV ({error}): correct this line") from error
 
 
 def _separator(first_line: str) -> str:
-    """Return the most frequent separator in the header; separators in quotes do not count."""
+    """Return the most frequent separator in the header; separators in quotes are ignored."""
     return max(_SEPARATORS, key=_QUOTED.sub("", first_line).count)
 
 
 def _header(path: str, cells: Sequence[str]) -> list[str]:
     header = [name.strip() for name in cells]
     if twice := next((name for name in header if name and header.count(name) > 1), ""):
-        raise InputError(f"{path}: two columns are named {twice}: rename one")
+        raise InputError(f"{path}: two columns have the name {twice}: rename one of them")
     return header
 
 
@@ -163,7 +163,7 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
         return
     remedy = f'put a cell that holds {separator!r} in "double quotes"'
     if len(cells) < len(header):
-        remedy = f"put a {separator!r} for each cell that is empty, or take the line out"
+        remedy = f"write a {separator!r} for each missing cell, or remove the line"
     raise InputError(f"{where}: the row has {len(cells)} cells, but the header has {len(header)}: {remedy}")
 
 

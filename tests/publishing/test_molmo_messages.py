@@ -112,8 +112,8 @@ def test_messages_of_molmo_utils_are_an_input(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"video": "a.mp4", "clip": [1, 2]}, "a span of a video (clip), which is not read: cut it"),
-        ({"video": ["b.png"], "timestamps": [0.0]}, "a video given as frames, which is not read"),
+        ({"video": "a.mp4", "clip": [1, 2]}, "a span of a video (clip), which cannot be read: save it"),
+        ({"video": ["b.png"], "timestamps": [0.0]}, "a video given as frames, which cannot be read"),
     ],
 )
 def test_messages_that_are_refused(part: dict[str, Any], said: str, folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""Exports a run's rows in the formats of other trainers and tools; each format has its own file."""
+"""Exports a run's rows in the formats of other trainers and tools. Each format has its own file."""

@@ -1,4 +1,4 @@
-"""The types of an export: the format, its rows, its writers, and the target that the rows are written for."""
+"""Defines the types of an export: the format, its rows, its writers, and the target for which rows are written."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,20 +23,21 @@ TAGS, TOOLS = "tags", "tools"
 Turn = Mapping[str, str]
 """A turn of a conversation: its ``role`` and ``content``.
 
-In the rendering :data:`TOOLS` results are turns of ``tool``, and a turn that calls the tool holds its ``code`` apart.
+In the rendering :data:`TOOLS` the result of a call is a turn of the role ``tool``, and the calling turn holds its code
+under the key ``code``.
 """
 
 
 @dataclass(frozen=True)
 class Target:
-    """The destination of the exported rows, and the model that will be trained on the rows.
+    """Describes the destination of the exported rows, and the model that will be trained on them.
 
     Attributes:
         output: the final folder of the export, as an absolute path.
         run: the path of the run folder from which a reward will read the rows.
         family: the name of the family of the model to be trained.
         speech: the way in which that model writes coordinates.
-        added: the added columns of the run's RL rows that are for training, with their types.
+        added: the columns for training that the recipe's stages added to the run's RL rows, with their types.
         turns: the rendering of trajectories, :data:`TAGS` or :data:`TOOLS`.
         sandbox: the limits under which the run executed code, as JSON; "" unless ``turns`` is :data:`TOOLS`.
     """
@@ -51,22 +52,22 @@ class Target:
 
     @property
     def has_tools(self) -> bool:
-        """Whether trajectories are rendered as tool calls."""
+        """Return whether trajectories are rendered as tool calls."""
         return self.turns == TOOLS
 
 
 @dataclass(frozen=True)
 class ExportRow:
-    """A row of a shard, ready to be written in some format.
+    """Holds a row of a shard, ready to be written in some format.
 
     Attributes:
         side: sft or rl.
-        number: the index of the row in its side, in the order of the shards; the streams of a question share it.
+        number: the index of the row in its side, in the order of the shards; all streams of a question have the same.
         fields: the row's columns, without the bytes of its images.
         turns: ``messages`` or ``prompt``, with the coordinates of the assistant's tags as the target's family writes
         them.
         images: one image for each image mark in the turns, in order.
-        stream: the stream in which these turns ask the question (iVGR §3.2); "" if the question has no streams.
+        stream: the name of the stream, which is one of several prompts of a question (iVGR §3.2); "" without streams.
     """
 
     side: str
@@ -78,17 +79,17 @@ class ExportRow:
 
     @property
     def id(self) -> str:
-        """The id of the row's question."""
+        """Return the id of the row's question. Raises LeftOut if it is null."""
         return self.text("id")
 
     @property
     def kept_text(self) -> str:
-        """The kept trace of an SFT row, unchanged from the shard: in pixels of the original image."""
+        """Return the kept trace of an SFT row, unchanged from the shard, with coordinates in pixels of the original."""
         return self.fields["messages"][-1]["content"]
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """The width and height in px of each still image; one entry for all frames of a clip."""
+        """Return the (width, height) in px of each still image, or one entry for all frames of a clip."""
         sizes = [(image.width, image.height) for image in self.images]
         return sizes[:1] if self.fields.get("frames") else sizes
 
@@ -100,10 +101,10 @@ class ExportRow:
         return found
 
     def reference(self, target: Target) -> str:
-        """Return the reference by which a reward finds the row (:mod:`groundtrace.publishing.rewards.reference`), as
-        JSON.
+        """Return as JSON the reference by which a reward finds the row.
 
-        Raises LeftOut if the id or the gold answer is null.
+        :mod:`groundtrace.publishing.rewards.reference` defines its fields. Raises LeftOut if the id or the gold answer
+        is null.
         """
         return RowReference(self.id, self.text("answer"), target.run, target.family, self.stream).text()
 
@@ -114,30 +115,31 @@ class Writer(Protocol):
     def write(self, rows: Sequence[ExportRow]) -> None:
         """Write the rows of one question: one row, or one row for each of its streams.
 
-        Raises LeftOut if the format cannot represent one of the rows; then no row of the question is written.
+        Raises LeftOut if the format cannot represent one of the rows. No row of the question is written then.
         """
 
     def close(self) -> None:
-        """Close the files. If no row was written, there are no files."""
+        """Close the files. If no row was written, no file exists."""
 
 
 def anything(run: Path) -> None:
-    """Accept every run: the check of a format that needs nothing special."""
+    """Accept every run. This is the check of a format that has no requirements."""
 
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """An export format, defined in its own file and listed in :data:`groundtrace.publishing.exports.registry.FORMATS`.
+    """Defines an export format. Each format is in a file of its own, and is registered in
+    :data:`groundtrace.publishing.exports.registry.FORMATS`.
 
     Attributes:
         name: the name for ``--format``.
-        does: the files that it writes and their reader, in one sentence.
-        open: for each supported set (sft, rl), the function that opens its writer in a folder.
+        does: a short description of the files that the format writes, and of the program that reads them.
+        open: for each supported side (sft, rl), the function that opens its writer in a folder.
         beside: returns the texts of further files by name, given the number of rows written for each side.
         check: raises ExportError for a run folder that lacks something that the format needs.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
-        is_for_training: whether the format includes only those added columns that are for training.
+        is_for_training: whether the format leaves out columns that stages added, but not for training.
         takes_tools: whether the format can render trajectories as tool calls (:data:`TOOLS`).
     """
 
@@ -152,6 +154,6 @@ class ExportFormat:
     takes_tools: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ExportError for an unknown side, or if there is no side."""
+        """Raise ExportError for an unknown side, or if ``open`` is empty."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
-            raise ExportError(f"the format {self.name} takes sft, rl or both, got {', '.join(self.open) or 'neither'}")
+            raise ExportError(f"the format {self.name} must open sft, rl or both, not {', '.join(self.open) or 'none'}")

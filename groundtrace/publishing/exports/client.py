@@ -1,4 +1,6 @@
-"""The client of our reward server. Exports write it beside the RL rows for trainers that load a reward from a file."""
+"""Provides the client of our reward server. Exports write this file beside the RL rows, as some trainers load rewards
+from a file.
+"""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -7,5 +9,8 @@ FILE = "groundtrace_client.py"
 
 
 def reward_client(written: Mapping[str, int]) -> Mapping[str, str]:
-    """Return the client's file name and its text from this package; empty if no RL rows were written."""
+    """Return the client's file name with the file's text; empty if no RL rows were written.
+
+    ``written`` is the number of written rows of each side (sft or rl).
+    """
     return {FILE: (files("groundtrace.publishing.rewards") / FILE).read_text("utf-8")} if written.get("rl") else {}

@@ -1,4 +1,4 @@
-"""The content list of an export: its files with their SHA-256, and a digest of its images' names."""
+"""Lists the content of an export: its files with their SHA-256, and a digest of the names of its images."""
 
 import hashlib
 from pathlib import Path
@@ -9,11 +9,10 @@ Told = dict[str, int | str]
 
 
 def contents_of(folder: Path) -> tuple[dict[str, Told], Told | None]:
-    """Return the size in bytes and the SHA-256 of each file, and a summary of the images (None if there are no
-    images).
+    """Return the size in bytes and the SHA-256 of each file, and a summary of the images (None without images).
 
-    The summary holds the number of images, their total bytes, and the SHA-256 of their sorted names, which are the
-    SHA-256 of their bytes. There may be millions of images, so they are not listed.
+    The summary holds the number of images, their total bytes, and the SHA-256 of their sorted names. The name of an
+    image is the SHA-256 of its bytes. Images are not listed, because an export may have millions of them.
     """
     files: dict[str, Told] = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):

@@ -1,9 +1,9 @@
-"""Preference pairs for TRL's DPOTrainer: the kept trace and a worse trace of the same question.
+"""Exports preference pairs for TRL's DPOTrainer: the kept trace and a worse trace of the same question.
 
 The rejected trace is chosen from the other traces that the run kept (``write.other_traces``). Traces whose answer has a
-lower grade than the kept trace's answer come first, then traces with a lower score. Within both groups the lowest score
-comes first; traces with equal scores keep the order of the run. A trace that is not known to be worse is never the
-rejected one, since such a pair would train the model on noise.
+lower grade than the kept trace's answer come first, then traces with a lower score. In both groups the lowest score
+comes first, and traces with equal scores keep the order of the run. A trace that is not known to be worse is never
+chosen, since such a pair would train the model on noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +40,10 @@ Trace = Mapping[str, Any]
 def worse_traces(
     others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
 ) -> list[tuple[str, Trace]]:
-    """Return (reason, trace) for each trace that is known to be worse than the kept trace, which has these ``scores``.
+    """Return (reason, trace) for each of the ``others`` that is known to be worse than the kept trace.
 
-    The best trace to reject comes first. An ungraded trace is not returned, since it is not known to be worse.
+    ``kept_text`` and ``scores`` are the text and scores of the kept trace. The trace that should be rejected comes
+    first. An unscored trace is not returned, since it is not known to be worse.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 
@@ -67,7 +68,7 @@ def _is_below(score: float | None, kept: float | None) -> bool:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of pairs for ``DPOTrainer``."""
+    """Return a writer of preference pairs for ``DPOTrainer``, in one Parquet file."""
 
     def record(row: ExportRow) -> Record:
         if len(row.turns) > 2:
@@ -95,7 +96,7 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """Return the first trace that can be written in the family's frame; if none can, raises LeftOut for the last."""
+    """Return the first trace that can be written in the family's frame. If none can, raise LeftOut for the last."""
     for number, (why, trace) in enumerate(worse, 1):
         try:
             check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)
@@ -107,10 +108,10 @@ def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Targ
 
 
 def check(run: Path) -> None:
-    """Raise ExportError for a run that kept only the chosen traces."""
+    """Raise ExportError for a run whose shards lack the column ``other_traces``."""
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(
-            f"{run} did not keep the traces that were not chosen: repeat its `beam run` with "
+            f"{run} kept only the best trace of each question: repeat its `beam run` with "
             "--set write.other_traces=true (its replies are kept, so no call is paid again)"
         )
 

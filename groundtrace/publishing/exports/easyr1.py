@@ -1,7 +1,7 @@
-"""EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are EasyR1's default keys.
+"""Exports to EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are EasyR1's default keys.
 
-Its reward function gets only the ``answer``, as ``ground_truth``, so the ``answer`` is the row's reference. EasyR1 has
-no SFT.
+EasyR1 passes only the ``answer`` to the reward function, as ``ground_truth``. So the ``answer`` is the row's reference,
+by which our reward finds the row. EasyR1 has no SFT, so only RL rows are written.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ RL = hub_schema([("id", pa.string()), ("problem", pa.string()), ("answer", pa.st
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for EasyR1's ``RLHFDataset``."""
+    """Return a writer of rows for EasyR1's ``RLHFDataset``, in one Parquet file."""
 
     def record(row: ExportRow) -> Record:
         problem = row.turns[-1]["content"]

@@ -1,4 +1,4 @@
-"""The errors of an export, which concern the whole run or one row."""
+"""Defines the errors of an export, which concern the whole run or one row."""
 
 from groundtrace.schemas.errors import UserError
 
@@ -19,11 +19,11 @@ REASONS = {
 
 
 class ExportError(UserError):
-    """The run cannot be exported with these arguments; the message is one line and says what to do."""
+    """Raised if the run cannot be exported with these arguments. The message is one line and says what to do."""
 
 
 class LeftOut(Exception):
-    """The row cannot be written in the format; ``reason`` is a key of :data:`REASONS`."""
+    """Raised if a row cannot be written in the format. ``reason`` is a key of :data:`REASONS`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}")

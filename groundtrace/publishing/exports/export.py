@@ -1,7 +1,7 @@
-"""``beam export``: writes a run's rows in another format, to a folder that appears complete or not at all.
+"""Implements ``beam export``, which writes a run's rows in another format to a folder.
 
-Rows stream from the shards to the format's writers, so memory holds one block of rows. Every row is written or left
-out with a reason, and ``export.json`` counts both.
+The folder appears only when the export is complete. Rows stream from the shards to the format's writers, so memory
+holds one block of rows. Every row is written, or left out with a reason, and ``export.json`` counts both.
 """
 
 import contextlib
@@ -36,11 +36,11 @@ TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_pr
 
 @dataclass(frozen=True)
 class ExportArguments:
-    """The arguments of ``beam export``.
+    """Holds the arguments of ``beam export``.
 
     ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
-    ``min_pixels`` are the training's bounds for the area of an image, if they differ from the bounds of the family.
-    ``turns`` is the rendering of trajectories: tags or tools.
+    ``min_pixels`` are the bounds for the area of an image in the training, in pixels, if they differ from the bounds of
+    the family. ``turns`` is the rendering of trajectories: tags or tools.
     """
 
     run: Path
@@ -56,7 +56,7 @@ class ExportArguments:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """A finished export: its folder, the names of its files without the images, and the counts of each set."""
+    """Holds the facts about a finished export: its folder, its files except the images, and the counts of each side."""
 
     folder: Path
     files: tuple[str, ...]
@@ -66,7 +66,7 @@ class ExportResult:
 def export_run(arguments: ExportArguments) -> ExportResult:
     """Export a run. The output folder appears only if the export succeeds.
 
-    Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
+    Raises ExportError for a mistake that the user can correct, and InspectError for a folder without a finished run.
     """
     form = export_format(arguments.format)
     _check_turns(arguments.turns, form)
@@ -74,8 +74,8 @@ def export_run(arguments: ExportArguments) -> ExportResult:
     rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
         raise ExportError(
-            f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} needs: "
-            "choose another format"
+            f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} exports: "
+            "choose another --format"
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
@@ -91,9 +91,9 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 def _check_turns(turns: str, form: ExportFormat) -> None:
     """Raise ExportError for an unknown rendering of trajectories, or one that the format does not have."""
     if turns not in (TAGS, TOOLS):
-        raise ExportError(f"--turns is {TAGS} or {TOOLS}, not {turns!r}")
+        raise ExportError(f"--turns must be {TAGS} or {TOOLS}, not {turns!r}")
     if turns == TOOLS and not form.takes_tools:
-        raise ExportError(f"the format {form.name} has no form for tool calls: leave out --turns, or choose another")
+        raise ExportError(f"the format {form.name} cannot hold tool calls: leave out --turns, or change --format")
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
@@ -101,15 +101,16 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
-            f"{family.name} writes shares from 0 to 1, which tags with one decimal cannot hold: name another --family"
+            f"the family {family.name} writes coordinates from 0 to 1, for which tags with one decimal are too coarse: "
+            "name another --family"
         )
     rule = family.resize or QWEN25_IMAGE
     given = {"max_area_px": arguments.max_pixels, "min_area_px": arguments.min_pixels}
     bounds = {name: value for name, value in given.items() if value is not None}
     if bounds and not (isinstance(rule, ResizeRule) and family.frame is CoordinateFrame.QWEN25_RESIZED_PX):
         raise ExportError(
-            f"the coordinates of {family.name} do not depend on the size of its images: leave out --max-pixels and "
-            "--min-pixels"
+            f"the coordinates of the family {family.name} do not depend on the size of images: leave out --max-pixels "
+            "and --min-pixels"
         )
     try:
         rule = replace(rule, **bounds)
@@ -133,8 +134,8 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
     for side in (side for side in rows if rows[side]):
         if any_tags(arguments.run, side, TEXT_COLUMNS[side]):
             raise ExportError(
-                f"the {side} rows hold or ask for coordinates: set --family to the family of the model to train, one "
-                f"of {', '.join(sorted(FAMILIES))} (plain: pixels of the original), or one of your own as module:NAME"
+                f"the {side} rows contain or request coordinates: set --family to the family of the model to train: "
+                f"{', '.join(sorted(FAMILIES))} (plain: pixels of the original), or your own family as module:NAME"
             )
     return FAMILIES.named(DEFAULT)
 
@@ -166,25 +167,25 @@ def _resolved(output: Path) -> Path:
     Raises ExportError for a URL or an invalid path.
     """
     if _ADDRESS.match(str(output)):
-        raise ExportError(f"{output} is a URL, and exports are written to local folders: choose one, then copy it")
+        raise ExportError(f"--output {output} is a URL: export to a local folder, and copy that folder to the URL")
     try:
         return output.resolve()
     except (ValueError, RuntimeError) as error:  # a NUL in the name; links that lead to each other
-        raise ExportError(f"--output {str(output)!r} is not the path of a folder ({error}): choose another") from error
+        raise ExportError(f"--output {str(output)!r} is not a usable path ({error}): choose another folder") from error
 
 
 def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
     """Raise ExportError if the output overlaps the run folder, or would replace a folder that must not be replaced."""
     if output == run or run in output.parents:
         raise ExportError(
-            f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside"
+            f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside the run"
         )
     if output in run.parents:
-        raise ExportError(f"the run folder is in {arguments.output}: choose another folder")
+        raise ExportError(f"{arguments.output} contains the run folder: choose another folder")
     if not output.exists():
         return
     if not arguments.replace:
-        raise ExportError(f"{arguments.output} exists: choose another folder, or replace that export with --replace")
+        raise ExportError(f"{arguments.output} already exists: choose another folder, or replace it with --replace")
     if not output.is_dir() or (not (output / SUMMARY).is_file() and any(output.iterdir())):
         raise ExportError(
             f"{arguments.output} is not an export (it has no {SUMMARY}), so it is not replaced: choose another folder"
@@ -213,12 +214,14 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
             raise RuntimeError(
-                f"rows of {side} were lost: {count.read} of {rows[side]} were read, {count.written} written"
+                f"rows of {side} were lost in the export: {count.read} of {rows[side]} rows were read, and "
+                f"{count.written} were written: report this fault of the program"
             )
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
         raise ExportError(
-            f"no row can be written: {most} left out for {reason} ({REASONS.get(reason, 'its own reason')})"
+            f"no row can be exported: the most frequent reason, for {most} rows, is {reason} "
+            f"({REASONS.get(reason, 'its own reason')}); docs/exports.md explains the reasons"
         )
 
 

@@ -1,6 +1,6 @@
 """Makes the images of a row upright and opaque, so that every trainer decodes them to the same pixels.
 
-Points and boxes refer to the upright image. Most trainers open images with Pillow and apply neither the EXIF
+Points and boxes refer to the upright image. Most trainers open images with Pillow. They apply neither the EXIF
 orientation nor a white background behind transparency. So an image that needs a rotation or a background is encoded
 again, as a PNG. All other images keep their bytes.
 """
@@ -23,7 +23,7 @@ _PLAIN_MODES = ("RGB", "L", "1", "P")
 
 @dataclass(frozen=True)
 class UprightImage:
-    """An image that needs no rotation: its bytes, its size in px, and the file extension of its format."""
+    """Holds an image that needs no rotation: its bytes, its size in px, and the file extension of its format."""
 
     data: bytes
     extension: str
@@ -32,7 +32,7 @@ class UprightImage:
 
 
 def upright_image(data: bytes) -> UprightImage:
-    """Return the upright image. Raises LeftOut if the header or a checksum shows that the bytes are not an image.
+    """Return the image upright and opaque. Raises LeftOut if the header or a checksum shows that it is damaged.
 
     The pixels are decoded only if the image has to be encoded again, since the run has already decoded all images.
     """

@@ -1,4 +1,4 @@
-"""Plain JSON lines: every column of the shards except ``overlays``, with the images as files in a folder."""
+"""Exports JSON Lines with every column of the shards except ``overlays``, and with the images as files in a folder."""
 
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_side(side: str, folder: Path, target: Target) -> LinesWriter:
-    """Open the writer of all rows of a side, in one file."""
+    """Return a writer that writes all rows of a side (sft or rl) to one file."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

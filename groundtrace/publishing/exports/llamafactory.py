@@ -1,10 +1,11 @@
-"""LLaMA-Factory: JSON lines of conversations, images as files, and the ``dataset_info.json`` that describes them.
+"""Exports to LLaMA-Factory: conversations as JSON Lines, images as files, and their ``dataset_info.json``.
 
-Image paths are relative to the export folder; LLaMA-Factory's ``media_dir`` defaults to its ``dataset_dir``. It has no
-GRPO, so only SFT rows are written.
+Image paths are relative to the export folder, since LLaMA-Factory's ``media_dir`` defaults to its ``dataset_dir``.
+LLaMA-Factory has no GRPO, so only SFT rows are written.
 
-With ``--turns tools`` a turn that calls the tool has the role ``function_call`` and its result ``observation``. The
-call is at the end of the turn's text, between ``<tool_call>`` marks, where LLaMA-Factory 0.9.5 finds it.
+With ``--turns tools`` a turn that calls the tool has the role ``function_call``, and the result of the call has the
+role ``observation``. The call is at the end of the turn's text, between ``<tool_call>`` marks, where LLaMA-Factory
+0.9.5 finds it.
 """
 
 import json
@@ -24,13 +25,13 @@ ROLE_TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "
 
 
 def open_sft(folder: Path, target: Target) -> LinesWriter:
-    """Open the writer of rows for ``stage: sft``, and writes the description of its file."""
+    """Return a writer of rows for ``stage: sft``, and write the ``dataset_info.json`` of its file."""
     (folder / "dataset_info.json").write_text(dataset_info(target.has_tools), "utf-8")
     return LinesWriter(folder / FILE, _called if target.has_tools else _record)
 
 
 def dataset_info(has_tools: bool) -> str:
-    """Return the text of ``dataset_info.json``; ``has_tools`` is whether trajectories are rendered as tool calls."""
+    """Return the text of ``dataset_info.json``; ``has_tools`` is True if trajectories are rendered as tool calls."""
     info: dict[str, Any] = {"file_name": FILE, "formatting": "sharegpt", "columns": COLUMNS, "tags": ROLE_TAGS}
     if has_tools:
         info["columns"] = COLUMNS | {"tools": "tools"}

@@ -1,9 +1,9 @@
-"""OpenRLHF: JSON lines with ``input``, ``label`` and ``images``; OpenRLHF sends the label to its remote reward.
+"""Exports to OpenRLHF: JSON Lines with ``input``, ``label`` and ``images``. OpenRLHF sends the label to the reward.
 
-OpenRLHF keeps the image column in memory and resolves relative paths from its working directory, so the images are
-files with absolute paths: after the folder is moved, the run has to be exported again. OpenRLHF's SFT takes no images,
-so only RL rows are written. It requests the reward of each response when that response ends
-(``openrlhf/utils/agent.py`` of 0.11.2), so a run whose questions are asked in several streams is refused.
+OpenRLHF keeps the image column in memory and resolves relative paths from its working directory. So the images are
+files with absolute paths, and the run has to be exported again after the folder is moved. OpenRLHF's SFT does not use
+images, so only RL rows are written. OpenRLHF requests the reward of each response when that response ends
+(``openrlhf/utils/agent.py`` of 0.11.2), so a run whose questions have several streams is refused.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_rl(folder: Path, target: Target) -> LinesWriter:
-    """Open the writer of rows for OpenRLHF's ``PromptDataset``."""
+    """Return a writer of rows for OpenRLHF's ``PromptDataset``, in one file of JSON Lines with image files."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return {

@@ -1,4 +1,4 @@
-"""The parts of a record that several formats share."""
+"""Makes the parts of an exported record that several formats share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
 
 
 def in_parts(row: ExportRow) -> list[dict[str, object]]:
-    """Return the turns with their contents as text parts and image parts; image parts replace the image marks."""
+    """Return the turns with their contents as lists of parts. Image parts replace the marks of images in the texts."""
     left = len(row.images)
     turns: list[dict[str, object]] = []
     for turn in row.turns:
@@ -31,9 +31,11 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 
 
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
-    """Return all columns of the row that are not null, its turns in the family's frame, and its images by name.
+    """Return all columns of the row that are not null, with its turns, and with ``images`` as the names of its images.
 
-    RL rows also get their reference and ``problem``. Raises LeftOut.
+    Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. RL rows also get their
+    reference, by which the reward finds them, and ``problem``, the text of the prompt. Raises LeftOut if the row cannot
+    be written.
     """
     record = {name: value for name, value in row.fields.items() if value is not None}
     record |= {TURNS[row.side]: list(row.turns), "images": images}

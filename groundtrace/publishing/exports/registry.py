@@ -1,4 +1,4 @@
-"""The export formats by name. A format is imported only when it is requested."""
+"""Registers the export formats by name. A format is imported only when it is requested."""
 
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ FORMATS: "Registry[ExportFormat]" = Registry(
 
 
 def export_format(name: str) -> "ExportFormat":
-    """Return the format that ``--format`` names. Raises ExportError."""
+    """Return the format that ``--format`` names. Raises ExportError if no format has this name."""
     try:
         return FORMATS.named(name)
     except RegistryError as error:

@@ -1,4 +1,4 @@
-"""Reads the rows of a side from the shards, in order and in small batches."""
+"""Reads the rows of a side (sft or rl) from the shards, in order and in small batches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def shards_of(run: Path, side: str) -> list[Path]:
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Return the number of rows in the shards of a side, as the shards' footers give it.
+    """Return the number of rows in the shards of a side, which is read from the shards' footers.
 
     Raises ExportError for a shard that cannot be read, and if ``run.json`` holds another number.
     """
@@ -61,12 +61,12 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
         if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
             raise ExportError(
-                f"{file} has no column {column} of the type that a run writes: repeat the run, whose replies are kept"
+                f"{file} has no column {column} of the type that runs write: repeat the run (its replies are kept)"
             )
 
 
 def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
-    """Whether any row of the side contains, or asks for, points or boxes in these columns of turns or traces."""
+    """Return whether any row of the side contains or requests points or boxes in these columns of turns or traces."""
     for file in shards_of(run, side):
         present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
         for row in _rows(file, present, TEXT_BATCH_ROWS):
@@ -81,8 +81,8 @@ def ready_rows(
 ) -> tuple[ExportRow, ...]:
     """Return a row of the shards as export rows: one row, or one row for each of its streams.
 
-    Raises LeftOut if the row cannot be exported; for a row with streams also if its reference cannot be made. Rows with
-    streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.
+    Raises LeftOut if the row cannot be exported. A row with streams is also left out if its reference cannot be made:
+    such rows are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none may fail later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

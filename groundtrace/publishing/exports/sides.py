@@ -1,4 +1,4 @@
-"""Writes one side of an export; every row of the shards is written, or left out with a reason."""
+"""Writes one side (sft or rl) of an export. Every row of the shards is written, or left out with a reason."""
 
 import contextlib
 import json
@@ -16,9 +16,10 @@ LEFT_OUT = "left_out.jsonl"
 
 @dataclass
 class SideCounts:
-    """The counts of a side: ``read`` equals ``written`` plus all ``left_out``, which are counted by reason.
+    """Holds the counts of a side. ``read``, ``written`` and ``left_out`` (by reason) count rows of the shards.
 
-    ``prompts`` counts the rows of the export: a row of the shards gives one row, or one row for each of its streams.
+    ``read`` is ``written`` plus all ``left_out``. ``prompts`` counts the rows of the export: a row of the shards gives
+    one row, or one row for each of its streams.
     """
 
     read: int = 0
@@ -28,7 +29,7 @@ class SideCounts:
 
 
 def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    """Write the rows of a side to a folder, and the left-out rows to :data:`LEFT_OUT`; returns the counts."""
+    """Write the rows of a side to a folder, and list the left-out rows in :data:`LEFT_OUT`; returns the counts."""
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):
@@ -45,9 +46,9 @@ def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder:
 class Side:
     """Passes the rows of a side to a writer and counts them.
 
-    The streams of a question are written next to each other. A question with only one stream is held back until the
-    next such question, so that each pair of rows (0 and 1, 2 and 3, and so on) holds both streams of a question, or two
-    such questions.
+    The rows of a question's two streams are written one after the other. A question with only one stream is held back
+    until the next question with one stream. So each pair of rows (0 and 1, 2 and 3, and so on) holds the two streams of
+    one question, or two questions with one stream.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:
@@ -56,7 +57,7 @@ class Side:
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question, or leaves out all of them."""
+        """Write the rows of one question, or hold them back, or leave out all of them."""
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)
             return
@@ -67,7 +68,7 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Write the question that is still held back, if any."""
+        """Write the held-back question, if a question is still held back."""
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)
@@ -84,7 +85,7 @@ class Side:
         return True
 
     def leave_out(self, id: object, error: LeftOut) -> None:
-        """Count a row that is left out, and adds it to :data:`LEFT_OUT`."""
+        """Count a row that is left out, and add it to the file :data:`LEFT_OUT`."""
         self.counts.left_out[error.reason] += 1
         entry = {"side": self._side, "id": id, "reason": error.reason, "detail": error.detail}
         with (self._folder / LEFT_OUT).open("a", encoding="utf-8") as lines:

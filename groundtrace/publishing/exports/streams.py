@@ -1,9 +1,10 @@
-"""The streams of iVGR (§3.2) in an export: a question with several streams becomes one export row for each stream.
+"""Exports the streams of iVGR (§3.2): a question with several streams becomes one export row for each stream.
 
-Trainers compare the responses to one row with each other, so each stream has its own group and advantages, as in the
-paper. iVGR's reward compares the streams of a question, and so does ours, so one call must hold the responses of both
-streams (docs/rewards.md). A trainer that keeps the order of the rows and takes an even number of rows at a time never
-splits a question: see :class:`groundtrace.publishing.exports.sides.Side`.
+A stream is one of several prompts for the same question. Trainers compare the responses to one row with each other,
+so each stream has its own group and advantages, as in the paper. The reward compares the streams of a question, as in
+the paper, so one call of the reward must hold the responses of both streams (docs/rewards.md). A trainer that keeps the
+order of the rows, and takes an even number of rows at a time, never separates the streams of a question: see
+:class:`groundtrace.publishing.exports.sides.Side`.
 """
 
 from collections.abc import Callable
@@ -22,10 +23,10 @@ COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
 
 
 def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
-    """Return one row for each stream of the row, in order; a row without streams is returned as it is.
+    """Return one row for each stream of the row, in order; a row without streams is returned unchanged.
 
-    ``prompt`` and ``problem`` then hold the prompt of the stream, and ``stream`` its name. Raises LeftOut if a stream
-    has no prompt.
+    In the row of a stream, ``prompt`` and ``problem`` hold the stream's prompt, and ``stream`` holds its name. Raises
+    LeftOut if a stream has no prompt.
     """
     streams = row.fields.get("streams") or ()
     prompts = {each["stream"]: each["content"] for each in row.fields.get("stream_prompts") or ()}
@@ -34,7 +35,7 @@ def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
 
 def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
     if not isinstance(prompt, str):
-        raise LeftOut("missing_text", f"stream_prompts of the stream {stream}")
+        raise LeftOut("missing_text", f"stream_prompts has no prompt for the stream {stream}")
     turn = {"role": "user", "content": prompt}
     others = {name: value for name, value in row.fields.items() if name != "stream_prompts"}
     fields = others | {"stream": stream, "prompt": [turn], "problem": prompt}
@@ -42,16 +43,16 @@ def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
 
 
 def whole_groups_only(trainer: str) -> Callable[[Path], None]:
-    """Return a check that raises ExportError for a run whose questions are asked in several streams.
+    """Return a check that raises ExportError for a run whose questions have several streams.
 
-    The check is for a ``trainer`` that requests the reward of each response separately.
+    A ``trainer`` that requests the reward of each response separately cannot train on such a run.
     """
 
     def check(run: Path) -> None:
         found = _count_several(run)
         if found:
             raise ExportError(
-                f"{found} questions of {run} are asked in several streams, whose rewards are compared, but {trainer} "
+                f"{found} questions of {run} have several streams, whose rewards are computed together, but {trainer} "
                 "requests the reward of each response separately: choose --format trl, swift or easyr1, or train with "
                 "`trainer grpo`"
             )

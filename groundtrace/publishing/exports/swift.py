@@ -1,11 +1,13 @@
-"""ms-swift: Parquet with ``messages`` that hold one ``<image>`` for each of ``images``.
+"""Exports to ms-swift: Parquet with ``messages`` that hold one ``<image>`` for each of the ``images``.
 
-The file holds the bytes of the images, so it can be moved; swift reads Parquet and JSON lines alike. The schema does
-not declare the images to ``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the
-texts, in the family's frame, so there is no column ``objects``. swift passes the column ``groundtrace`` to the reward.
+The file holds the bytes of the images, so it can be moved. The schema does not declare the images to the library
+``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the texts, in the frame (pixels,
+0–1 or 0–1000) of the model family, so the swift column ``objects`` is not used. swift passes the column ``groundtrace``
+to the reward.
 
-With ``--turns tools`` a call is a message of ``tool_call`` behind the message with the turn's text, its result is a
-message of ``tool_response``, and ``tools`` is JSON text. swift's agent template renders them in the model's own form.
+With ``--turns tools`` a call is a message of the role ``tool_call``, after the message with the turn's text. The call's
+result is a message of the role ``tool_response``, and ``tools`` is JSON text. swift's agent template renders all of
+them in the model's own form.
 """
 
 from pathlib import Path
@@ -28,14 +30,14 @@ RL, RL_TOOLS = pa.schema(_RL), pa.schema([*_RL, _TOOLS, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for ``swift sft``."""
+    """Return a writer of rows for ``swift sft``, in one Parquet file."""
     if target.has_tools:
         return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called)
     return ParquetWriter(folder / "sft.parquet", SFT, _record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for ``swift rlhf --rlhf_type grpo``."""
+    """Return a writer of rows for ``swift rlhf --rlhf_type grpo``, in one Parquet file."""
 
     def record(row: ExportRow) -> Record:
         return {**_record(row), "solution": row.text("answer"), COLUMN: row.reference(target)}

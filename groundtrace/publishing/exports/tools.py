@@ -1,7 +1,7 @@
-"""Trajectories as tool calls (``--turns tools``): the parts that the formats share.
+"""Renders trajectories as tool calls (``--turns tools``), for all formats that support tool calls.
 
-The shards hold CodeDance's tags, and each format renders the same turns in its trainer's form. The sentence that asks
-for tags is replaced by one that asks for the tool, and each row has the tool's JSON schema.
+The shards hold code in CodeDance's tags, and each format renders the turns in its trainer's form. In the prompt, the
+instruction to write code in tags is replaced by an instruction to call the tool. Each row has the tool's JSON schema.
 """
 
 import json
@@ -36,9 +36,9 @@ _MARK = re.compile(r"</?(?:tool_call|tool_response|tools)\s*>", re.IGNORECASE)
 
 
 def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Return turns in tags as turns with the code apart, and with a prompt that asks for the tool.
+    """Convert turns with code in tags to turns with the code in a field of its own, and adapt the prompt to the tool.
 
-    Raises LeftOut if the prompt does not ask for code, or if a text holds the mark of a tool call or of its result.
+    Raises LeftOut if the prompt has no instruction to write code, or if a text contains a mark such as ``<tool_call>``.
     """
     if mark := next((found.group() for turn in turns for found in _MARK.finditer(turn["content"])), ""):
         raise LeftOut("control_token", mark)
@@ -57,6 +57,9 @@ def tool_calls(turn: Turn) -> list[dict[str, Any]] | None:
 
 
 def sandbox_limits(run: Path) -> str:
-    """Return the limits of a trajectory by the run's config, as JSON. Raises InspectError for a broken config."""
+    """Return as JSON the limits of the sandbox in the run's config, without the settings for the run's machine.
+
+    Raises InspectError for a damaged config.
+    """
     limits = read_config(run).get("sandbox", {})
     return json.dumps({name: value for name, value in limits.items() if name not in _OF_THE_MACHINE})

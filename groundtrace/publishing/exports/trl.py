@@ -1,12 +1,12 @@
-"""TRL: conversations whose contents are lists of text parts and image parts.
+"""Exports to TRL: conversations whose contents are lists of text parts and image parts.
 
 If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) puts all images before it and keeps its
-``<image>`` marks, so each image would be there twice. TRL uses a list of parts unchanged, which also keeps each frame
-of a clip after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss counts only the
-completion, as in our trainer. A trajectory becomes a row for each answer of the assistant (:class:`ByAnswer`).
+``<image>`` marks, so the prompt would contain each image twice. TRL does not change a list of parts, so that each frame
+of a clip stays after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss is computed only on
+the completion, as in our trainer. A trajectory becomes one row for each answer of the assistant (:class:`ByAnswer`).
 
-With ``--turns tools`` code is in ``tool_calls``, a result is a turn of ``tool``, and its images are in a turn of the
-user behind it, because TRL 1.16 gives images only to turns of other roles than ``tool``.
+With ``--turns tools`` code is in ``tool_calls``, and a result is a turn of the role ``tool``. The images of a result
+are in a user turn after this turn, because TRL 1.16 does not pass images to turns of the role ``tool``.
 """
 
 from collections.abc import Sequence
@@ -40,25 +40,26 @@ RL, RL_TOOLS = hub_schema(_RL), hub_schema([*_RL, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for ``SFTTrainer``."""
+    """Return a writer of rows for ``SFTTrainer``, in one Parquet file."""
     if target.has_tools:
         return ByAnswer(folder / "sft.parquet", SFT_TOOLS, called_record)
     return ByAnswer(folder / "sft.parquet", SFT, sft_record)
 
 
 class ByAnswer(ParquetWriter):
-    """Writes a row of several turns as one row for each turn of the assistant, whose prompt is all turns before it.
+    """Writes a row with several turns as one row for each turn of the assistant.
 
-    ``SFTTrainer`` computes its loss on the whole completion, and the results of code must not be targets.
+    The prompt of such a row is all turns before the assistant's turn. ``SFTTrainer`` computes its loss on the whole
+    completion, so a completion of several turns would make the results of code targets of the training.
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut."""
+        """Write the rows of one question. Raises LeftOut if a row cannot be written."""
         super().write([each for row in rows for each in by_answer(row)])
 
 
 def by_answer(row: ExportRow) -> list[ExportRow]:
-    """Return a row for each turn of the assistant, which holds the turns up to this turn, with their images."""
+    """Return one row for each turn of the assistant. The row holds the turns up to this turn, with their images."""
     found = []
     for number, turn in enumerate(row.turns, 1):
         if turn["role"] == "assistant":
@@ -69,7 +70,10 @@ def by_answer(row: ExportRow) -> list[ExportRow]:
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for ``GRPOTrainer``, which passes the column ``groundtrace`` to its ``reward_funcs``."""
+    """Return a writer of rows for ``GRPOTrainer``, in one Parquet file.
+
+    ``GRPOTrainer`` passes the column ``groundtrace`` to its ``reward_funcs``.
+    """
 
     def record(row: ExportRow) -> Record:
         return {

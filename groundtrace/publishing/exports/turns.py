@@ -21,31 +21,34 @@ _POSITION = re.compile(
 
 
 def has_tags(text: str | None) -> bool:
-    """Whether a text contains, or asks for, points or boxes."""
+    """Return whether a text contains tags of points or boxes, or requests such tags."""
     return bool(text and _TAG.search(text))
 
 
 def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
-    """Return the turns of a column. Raises LeftOut if there are no turns, or if a role or content is not a text."""
+    """Return the turns in a column. Raises LeftOut if it has no turns, or if a role or content is not a text."""
     turns = fields.get(column)
     if not turns:
         raise LeftOut("missing_text", column)
     if not all(isinstance(turn[name], str) for turn in turns for name in ("role", "content")):
-        raise LeftOut("missing_text", f"a turn of {column}")
+        raise LeftOut("missing_text", f"a turn of {column} has no text")
     return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
 
 
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raise LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
 
-    The first marks are the places of the images, since :func:`groundtrace.grading.question_text.user_text` puts them
-    before the question. Further media marks are part of the text; ``is_strict`` forbids them. No text may hold another
-    special token or a control character (:mod:`groundtrace.schemas.control_text`).
+    The first ``images`` marks show the positions of the images, since
+    :func:`groundtrace.grading.question_text.user_text` puts the images before the question. Further marks of media are
+    part of the text, and are forbidden if ``is_strict``. Other special tokens and control characters
+    (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")
     if asked.count(MARK) < images:
-        raise LeftOut("image_count", f"{images} images, {asked.count(MARK)} places")
+        raise LeftOut(
+            "image_count", f"the row has {images} images, but its prompt has {asked.count(MARK)} <image> marks"
+        )
     answered = "\n".join(turn["content"] for turn in turns if turn["role"] == "assistant")
     for text in (answered, asked.replace(MARK, " ", images)):
         if found := find_control(text if is_strict else _MEDIA_MARKS.sub(" ", text)):
@@ -53,7 +56,10 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
 
 
 def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
-    """Convert a text from pixels of the original to the model's frame. Raises LeftOut if this is not possible."""
+    """Convert the coordinates in a text from pixels of the original to the frame of the model.
+
+    ``sizes`` are the (width, height) of the images in px. Raises LeftOut if a position cannot be read or converted.
+    """
     if not has_tags(text):
         return text
     if unread := _unread_position(text):
@@ -81,7 +87,7 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Return the turns; the assistant's turns are converted to the model's frame. Raises LeftOut."""
+    """Return the turns, with the coordinates of the assistant's turns converted by :func:`in_frame`."""
     return tuple(
         {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn
         for turn in turns

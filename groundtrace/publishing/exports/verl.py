@@ -1,10 +1,11 @@
-"""verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` at the position of each image.
+"""Exports to verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` marks for the images.
 
-``reward_model.ground_truth`` is the row's reference, the only input of our reward. ``extra_info`` holds it too, with
-the fields that a user's own verifier needs: the question, its gold answer, boxes, choices, the stream, the sizes of the
-images, and the added columns of the recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
+``reward_model.ground_truth`` is the row's reference, by which our reward finds the row. ``extra_info`` holds the
+reference too, with the fields that a user's own verifier needs: the question, its gold answer, boxes, choices, the
+stream, the sizes of the images, and the columns that the recipe's stages added, such as rubrics. verl adds further keys
+to ``extra_info``.
 
-With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. RL rows ask for verl's tool agent by ``agent_name``,
+With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
 and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the
 limits of its sandbox. verl 0.9.1 calls ``create`` for each call, and ``execute`` gets the trajectory as ``agent_data``.
 """
@@ -61,8 +62,9 @@ SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("to
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """Return the columns of the shard that ``extra_info`` repeats, without the stream columns, which ``stream``
-    replaces.
+    """Return the columns of the shard that ``extra_info`` repeats, with their types.
+
+    The columns of streams are left out, because the field ``stream`` replaces them.
     """
     own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
     added = {name: kind for name, kind in target.added.items() if name not in (*own, *STREAMS)}
@@ -86,14 +88,14 @@ def rl_schema_of(target: Target) -> pa.Schema:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for verl's SFT trainer."""
+    """Return a writer of rows for verl's SFT trainer, in one Parquet file."""
     if target.has_tools:
         return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called_record)
     return ParquetWriter(folder / "sft.parquet", SFT, _sft_record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Open the writer of rows for verl's RL trainers."""
+    """Return a writer of rows for verl's RL trainers, in one Parquet file."""
     repeated = extra_info_columns(target)
 
     def record(row: ExportRow) -> Record:

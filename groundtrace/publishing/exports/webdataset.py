@@ -1,7 +1,7 @@
-"""WebDataset: tar files with the images of a row and its columns as JSON.
+"""Exports to WebDataset: tar files with the images of each row, and with its columns as JSON.
 
-Keys are ``sft-000000000`` and so on, and the JSON holds the id, since an id may contain slashes, full stops and other
-characters. The JSON's ``images`` lists the extensions of the row's images, in order.
+The keys of rows are ``sft-000000000`` and so on. They are not the rows' ids, which may contain slashes, full stops and
+other characters; the JSON holds the id. The JSON's ``images`` lists the extensions of the row's images, in order.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from groundtrace.publishing.exports.writers import Record, TarWriter
 
 
 def open_side(side: str, folder: Path, target: Target) -> TarWriter:
-    """Open the writer of all rows of a side, in tar files of bounded size."""
+    """Return a writer that writes all rows of a side (sft or rl) to tar files of bounded size."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

@@ -1,4 +1,4 @@
-"""Writers of Parquet files, of JSON lines with image files, and of tar files; each holds at most one block of rows."""
+"""Writes Parquet files, JSON Lines with image files, and tar files. A writer holds at most one block of rows."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from groundtrace.publishing.exports.images import UprightImage
 from groundtrace.vision.hashing import sha256_bytes
 
 BLOCK_BYTES = 32_000_000
-"""A row group ends when its texts and images reach this size; the Hub's viewer refuses row groups above 286 MB."""
+"""A row group is written when its texts and images reach this size. The Hub's viewer refuses groups above 286 MB."""
 BLOCK_ROWS = 1000
 TAR_BYTES = 512_000_000
 IMAGES = "images"
@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 
 
 def embedded(images: Sequence[UprightImage]) -> list[dict[str, object]]:
-    """Return images as structs of bytes and path; the path is the image's index with the format's extension."""
+    """Return images as structs of bytes and path. A path is the image's index with its extension, such as ``0.png``."""
     return [{"bytes": each.data, "path": f"{number}.{each.extension}"} for number, each in enumerate(images)]
 
 
@@ -43,7 +43,7 @@ class ParquetWriter:
         self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut."""
+        """Write the rows of one question. Raises LeftOut if a row cannot be written."""
         self._block += [self._record(row) for row in rows]
         for row in rows:
             self._bytes += sum(len(image.data) for image in row.images)
@@ -52,7 +52,7 @@ class ParquetWriter:
             self._flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Write the remaining rows and close the file."""
         if self._block:
             self._flush()
         if self._file is not None:
@@ -66,13 +66,13 @@ class ParquetWriter:
 
 
 class ImageFolder:
-    """Writes images to files named by the SHA-256 of their bytes, so an image of many rows is written once."""
+    """Writes images to files that are named by the SHA-256 of their bytes. So an image of many rows is written once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, image: UprightImage) -> str:
-        """Write the image and returns its path relative to the folder, with slashes."""
+        """Write the image, and return its path relative to the folder, with slashes."""
         digest = sha256_bytes(image.data)
         name = f"{IMAGES}/{digest[:2]}/{digest}.{image.extension}"
         path = self._folder / name
@@ -83,7 +83,7 @@ class ImageFolder:
 
 
 class LinesWriter:
-    """Writes rows to one file of JSON lines; ``record`` is a function from a row and its image paths to the values."""
+    """Writes rows to one file of JSON Lines; ``record`` converts a row and the paths of its images to a JSON object."""
 
     def __init__(self, path: Path, record: Callable[[ExportRow, list[str]], Record]) -> None:
         self._path, self._record = path, record
@@ -100,15 +100,15 @@ class LinesWriter:
         self._file.write("".join(f"{line}\n" for line in lines))
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
 
 class TarWriter:
-    """Writes rows to tar files of bounded size, in order: for each row its images, then its JSON.
+    """Writes rows in order to tar files of bounded size. For each row, its images come first, then its JSON.
 
-    The files of a row have names with the same key, which is the part before the first full stop. The key holds the
+    All files of a row have the same key, which is the part of the name before the first full stop. The key holds the
     side, the row's number and its stream if it has one, but not its id. The first image is ``KEY.jpg``, the next
     ``KEY.1.jpg``, etc.
     """
@@ -119,7 +119,7 @@ class TarWriter:
         self._count = self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write all rows of one question to the same file. Raises LeftOut."""
+        """Write all rows of one question to the same file. Raises LeftOut if a row cannot be written."""
         members = [member for row in rows for member in self._members(row)]
         size = sum(len(data) for _, data in members)
         if self._tar is not None and self._bytes + size > TAR_BYTES:
@@ -143,7 +143,7 @@ class TarWriter:
         return [*members, (f"{key}.json", text_of(self._record(row, names)).encode())]
 
     def close(self) -> None:
-        """Close the open tar file, if any."""
+        """Close the current tar file, if a tar file is open."""
         if self._tar is not None:
             self._tar.close()
             self._tar = None

@@ -1,7 +1,8 @@
 """Publishes a finished run on the Hugging Face Hub.
 
-The steps: :mod:`groundtrace.publishing.hub.sources` decides by licence which rows may be published,
-:mod:`groundtrace.publishing.hub.shards` copies shards that cannot be published unchanged,
-:mod:`groundtrace.publishing.hub.prepare` puts all files to send in one folder,
-:mod:`groundtrace.publishing.hub.card_check` checks the card, and :mod:`groundtrace.publishing.hub.upload` uploads all.
+:mod:`groundtrace.publishing.hub.sources` decides by licence which rows may be published.
+:mod:`groundtrace.publishing.hub.shards` copies shards that cannot be published unchanged.
+:mod:`groundtrace.publishing.hub.prepare` puts all files to publish in one folder.
+:mod:`groundtrace.publishing.hub.card_check` checks the data card.
+:mod:`groundtrace.publishing.hub.upload` uploads the files.
 """

@@ -1,7 +1,7 @@
-"""Checks a card's front matter offline against the fields that the Hub documents.
+"""Checks a card's front matter offline against the fields on the Hub's page about data set cards.
 
-The documented fields are those of the Hub's page on data set cards. When a run is published, the Hub checks the card
-itself. This check finds the same mistakes in a dry run, and some that the Hub accepts, such as a config without files.
+When a run is published, the Hub checks the card itself. This check finds the same mistakes in a dry run. It also finds
+some mistakes that the Hub accepts, such as a config without files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ MAX_TAG_CHARS, MAX_NAME_CHARS = 64, 256
 
 
 def problems_of(card: str, files: Sequence[str]) -> list[str]:
-    """Return the problems of a card that will be published with these ``files``; empty if there is no problem."""
+    """Return the problems of a card that will be published with these ``files``; empty if the card has none."""
     parts = card.split("---\n", 2)
     if len(parts) < 3 or parts[0]:
         return ["it does not begin with front matter between two lines of ---"]

@@ -9,8 +9,7 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.schemas.text import printable
 
 MAX_SILENCE_S = 300.0
-"""The timeout for the Hub to send or accept bytes; the Hub may need this long to join the parts of a large file.
-"""
+"""The timeout for the Hub to send or accept bytes. The Hub may need minutes to join the parts of a large file."""
 
 
 def open_client() -> HfApi:
@@ -30,9 +29,9 @@ def open_client() -> HfApi:
 
 
 def check_address(address: str) -> None:
-    """Raise PublishError for an HF_ENDPOINT that is not a server's address.
+    """Raise PublishError for an HF_ENDPOINT that is not a server's address, or that holds a user name or a password.
 
-    The message never quotes a password in the address; such a password would also replace the token in every request.
+    A password in the address would replace the token in every request. The message does not contain the password.
     """
     try:
         parts = urllib.parse.urlsplit(address)
@@ -51,7 +50,10 @@ def _no_address(address: str) -> str:
 
 
 def check_token() -> None:
-    """Raise PublishError if there is no token, or if a header cannot hold it; the message never quotes the token."""
+    """Raise PublishError if no token is set, or if an HTTP header cannot hold the token.
+
+    The message does not contain the token.
+    """
     try:
         token = get_token()
     except (OSError, UnicodeDecodeError) as error:

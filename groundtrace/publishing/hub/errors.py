@@ -1,11 +1,17 @@
-"""The errors of publishing."""
+"""Defines the errors of publishing a run on the Hub."""
 
 from groundtrace.schemas.errors import UserError
 
 
 class PublishError(UserError):
-    """The run, the repository or the command cannot be used; the message is one line with the reason and what to do."""
+    """Raised if the run, the repository or the command cannot be used.
+
+    The message is one line with the reason and what to do.
+    """
 
 
 class HubDown(RuntimeError):
-    """The Hub did not answer, or closed the connection; the same command continues with the files that it lacks."""
+    """Raised if the Hub did not answer, failed, or closed the connection.
+
+    The same command continues with the files that the Hub does not have yet.
+    """

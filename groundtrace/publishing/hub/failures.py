@@ -1,4 +1,4 @@
-"""Converts errors of the Hub's client to one line: the Hub's message and what to do, without the token."""
+"""Converts errors of the Hub's client to one line with the Hub's message and what to do, but without the token."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +13,12 @@ from groundtrace.schemas.text import printable
 MAX_MESSAGE_CHARS = 300
 _AGAIN = "the same command continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
-"""The exceptions that the client raises for an answer of an unexpected form, since it does not check the fields."""
+"""The exceptions that the client raises for a response of an unexpected form, since it does not check the fields."""
 
 
 @contextmanager
 def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
-    """Convert any error of the body: PublishError if the user can correct it, HubDown if the Hub fails."""
+    """Convert each error in the ``with`` block: to PublishError if the user can correct it, and else to HubDown."""
     try:
         yield
     except (PublishError, HubDown):
@@ -33,7 +33,7 @@ def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
         return _refusal(refused, repo)
     if isinstance(error, OSError) and error.filename is not None:
         return PublishError(
-            f"{error.filename} cannot be read: {error.strerror}: correct that and run the same command again"
+            f"{error.filename} cannot be read: {error.strerror}: make it readable, and run the same command again"
         )
     if isinstance(error, _NOT_AS_THE_HUB):
         message = f"{type(error).__name__}: {line_of(error)}"
@@ -44,13 +44,13 @@ def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
-    """Return the error to raise for an HTTP error answer of the Hub."""
+    """Return the error to raise for an HTTP error of the Hub."""
     status, message = refused.response.status_code, line_of(refused)
     if status == 401:
-        return PublishError(f"the Hub refuses the token: {message}: set HF_TOKEN to one that may write {repo}")
+        return PublishError(f"the Hub refuses the token: {message}: set HF_TOKEN to a token that can write {repo}")
     if isinstance(refused, RepositoryNotFoundError) or status in (403, 404):
         return PublishError(
-            f"this token may not write {repo}: {message}: name another repository, or ask the owner of this one"
+            f"the token has no write access to {repo}: {message}: name another repository, or ask its owner for access"
         )
     if status == 412 or status == 409:
         return PublishError(f"{repo} changed during the upload: {message}: run the same command again")

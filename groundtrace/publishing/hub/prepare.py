@@ -1,7 +1,7 @@
 """Puts all files to publish in one folder: shards, card, ``run.json`` and the extras that the user requested.
 
-Shards that are published unchanged are linked, not copied. There are two digests: ``run_sha256`` identifies the run by
-its config, its code and its training shards; ``published_sha256`` identifies the published content, and its first
+Shards that are published unchanged are linked, not copied. Two digests are computed. ``run_sha256`` identifies the run
+by its config, its code and its training shards. ``published_sha256`` identifies the published content, and its first
 digits are in the tag.
 """
 
@@ -29,7 +29,7 @@ REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
 """The sets that are published only on request; each set has its own config."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
-"""Further files of a run that are published: they reveal no more than the card does, or the rows need them."""
+"""Further files of a run that are published. They contain no more than the card does, or the rows need them."""
 _INTERVAL = pa.list_(pa.float64())
 RUBRIC_SCHEMA = pa.schema(
     [
@@ -47,7 +47,7 @@ RUBRIC_SCHEMA = pa.schema(
         ("uncertain_about", pa.list_(pa.string())),
     ]
 )
-"""The schema of rubrics as Parquet rows: ``datasets`` reads all configs of a repository in one format."""
+"""The schema of rubrics as Parquet rows. They are Parquet, because ``datasets`` reads all configs in one format."""
 TAG_DIGITS = 12
 NEEDED = ("source", "license", "lineage", "images")
 NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
@@ -56,8 +56,10 @@ NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
 
 @dataclass(frozen=True)
 class Prepared:
-    """The content to publish; ``files`` maps the files' paths, which are the same in the folder and the repository, to
-    their SHA-256.
+    """Describes the content to publish, which is in ``folder``.
+
+    ``files`` maps the path of each file, which is the same in the folder and in the repository, to its SHA-256.
+    ``rows`` are the numbers of published rows by set.
     """
 
     folder: Path
@@ -70,7 +72,7 @@ class Prepared:
 
     @property
     def tag(self) -> str:
-        """The tag of the publication."""
+        """Return the tag of the publication, such as ``run-0123456789ab``."""
         return f"run-{self.published_sha256[:TAG_DIGITS]}"
 
     def size_bytes(self, name: str) -> int:
@@ -79,11 +81,12 @@ class Prepared:
 
 
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
-    """Put the files to publish of a finished run in the empty folder ``staging``.
+    """Put all files to publish into the empty folder ``staging``.
 
-    ``asked`` are sources whose rows are published whatever their licence is. Raises PublishError if the counts of the
-    run do not balance, no row may be published, or the card is wrong, and
-    :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
+    ``run`` is the folder of a finished run. ``extras`` are names of :data:`EXTRAS`. ``asked`` are sources whose rows
+    are published whatever their licence is.
+    Raises PublishError if the counts of the run do not add up, if no row may be published, or if the card is not valid.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it
@@ -121,7 +124,7 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:
         raise PublishError(
-            f"{run} does not balance: {counts.input} records were read, but {ends} were written: repeat the run"
+            f"{run} has lost records: {counts.input} records were read, but {ends} were written: repeat the run"
         )
     for name, files in shards.items():
         expected = counts.rejected_records if name == REJECTED else counts.rows(name)
@@ -144,7 +147,7 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 
 
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
-    """Return the message that says why no row is published."""
+    """Return the error message for a run of which no row is published."""
     if not uses:
         return "the run has no rows to publish"
     use = uses[0]
@@ -227,8 +230,9 @@ def sha256_of(file: Path) -> str:
 
 
 def digest_of(summary: RunSummary, files: Mapping[str, str]) -> str:
-    """Return the SHA-256 of the sorted lines ``config <sha256>``, ``revision <id>`` and ``<path> <sha256>`` of each
-    file.
+    """Return the SHA-256 of these lines: ``config <sha256>``, ``revision <id>``, and a line for each file.
+
+    The lines of the files are ``<path> <sha256>``, sorted by path.
     """
     lines = [f"config {summary.config_sha256}", f"revision {summary.revision}"]
     lines += [f"{name} {sha256}" for name, sha256 in sorted(files.items())]

@@ -1,4 +1,4 @@
-"""Removes the maker's private data from rows and files before they are published: paths, costs, server messages."""
+"""Removes private data of the run's owner before rows and files are published: paths, costs, server messages."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import last_part
 
 PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
-"""The fields of ``run.json`` that are private to the maker or quote rejected records."""
+"""The fields of ``run.json`` that are private to the run's owner, or that quote rejected records."""
 COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"
 """The field of an artifact that quotes the error messages of servers."""
@@ -24,8 +24,9 @@ NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """Return the content of ``run.json`` without private data; of an input's or model's path only the last part is
-    kept.
+    """Return the content of ``run.json`` without private data.
+
+    If the name of the input or of a model is a path or a URL, only its last part is kept.
     """
     fields = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
     fields["input"] = public_name(summary.input)
@@ -44,9 +45,10 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """Return the text of a further file of a run without private data; a batch plan gets the counts of published rows.
+    """Return the text of a JSON file of the run without private data.
 
-    ``published`` is the folder with the published shards. Raises PublishError for a damaged file.
+    In a batch plan the numbers of rows are replaced by those of the published rows. ``published`` is the folder that
+    contains the published shards. Raises PublishError for a damaged file.
     """
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -73,10 +75,10 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rejected rows without cost, without detail (which quotes servers and names files), and without media
-    paths.
+    """Return rejected rows without cost, detail and the folders of their media.
 
-    The last part of each media path and name is kept, since folders are private, and so are the hashes.
+    The detail of a rejection may quote servers and name files. Of each media path and name only the last part is kept,
+    because folders are private. The hashes of the media are kept.
     """
     media = [
         None if found is None else [{**medium, "uri": last_part(medium["uri"] or "")} for medium in found]
@@ -93,7 +95,7 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows whose lineage keeps only the last part of each model path."""
+    """Return the rows, with each path of a model in the lineage replaced by the last part of the path."""
     lineage = [
         None if entry is None else {**entry, "models": [_public_model(model) for model in entry["models"] or ()]}
         for entry in batch["lineage"].to_pylist()

@@ -23,9 +23,11 @@ Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def check_shard(file: Path, needs_images: bool) -> bool:
-    """Whether the Hub's viewer accepts the shard unchanged: no group of several rows exceeds :data:`MAX_GROUP_BYTES`.
+    """Return whether the Hub's viewer accepts the shard unchanged.
 
-    Raises PublishError if the shard's metadata does not declare the image column, which the viewer would show as bytes.
+    The viewer accepts it if no row group of several rows is larger than :data:`MAX_GROUP_BYTES`. Raises PublishError if
+    the shard cannot be read. If ``needs_images``, it also raises PublishError if the shard's metadata does not declare
+    the image column, because the viewer would show bytes instead of images.
     """
     try:
         read = pq.read_metadata(file)
@@ -38,11 +40,11 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Write the shard's rows of these sources to ``copy``, and return their number. The copy is complete or does not
-    appear.
+    """Write the shard's rows that may be published to the file ``copy``, and return their number.
 
-    ``change`` is applied to the kept rows. If no row is kept, there is no copy. Raises PublishError if the shard cannot
-    be read or the copy cannot be written.
+    ``published`` are the sources and licences of these rows. ``change`` is applied to the rows. The copy appears only
+    when it is complete. If no row may be published, no copy is written. Raises PublishError if the shard cannot be read
+    or the copy cannot be written.
     """
     written = 0
     try:
@@ -57,7 +59,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
                 del table
                 release_memory()
     except (OSError, pa.ArrowException) as error:
-        raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: check that folder") from error
+        raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: check both paths") from error
     if not written:
         copy.unlink()
     return written

@@ -34,16 +34,17 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
-    """Return the sources of all sets, the sources with most rows first.
+    """Return the sources of all sets; the sources with the most rows come first.
 
-    The sources in ``asked`` are published whatever their licence is. Raises PublishError for a name that no row has.
+    ``counted`` are the rows of each set by source and licence. The sources in ``asked`` are published whatever their
+    licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
     """
     keys = {key for counts in counted.values() for key in counts}
     known = {source for source, _ in keys}
     unknown = sorted(set(asked) - known)
     if unknown:
         near = ", ".join(repr(name) for name in sorted(known)[:5])
-        raise PublishError(f"--include-source {unknown[0]!r}: no row has this source; there are {near}")
+        raise PublishError(f"--include-source {unknown[0]!r}: no row has this source; sources of the run are {near}")
     uses = [SourceUse(*key, {side: counts[key] for side, counts in counted.items()}, key[0] in asked) for key in keys]
     return sorted(uses, key=lambda use: (-use.total, use.source, use.licence))
 

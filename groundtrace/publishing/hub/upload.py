@@ -1,7 +1,8 @@
-"""Uploads the prepared files to a repository of the Hub: large files one at a time, then one commit, then a tag.
+"""Uploads the prepared files to a repository of the Hub.
 
-The Hub keeps each completely uploaded large file, even before a commit refers to it. So the same command resumes an
-interrupted publication: files that the Hub has are not uploaded again.
+Large files are uploaded first, one at a time. Then one commit adds all files, and a tag is set. The Hub keeps each
+completely uploaded large file, even before a commit refers to it. So the same command resumes an interrupted
+publication, and files that the Hub already has are not uploaded again.
 """
 
 import re
@@ -23,8 +24,8 @@ from groundtrace.schemas.text import printable
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
 OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
-"""Matches the shards that a publication writes to a repository; :data:`OURS` are its other files. No further file is
-removed.
+"""Matches the shards that a publication writes to a repository. Its other files are in :data:`OURS`. Only files of
+these names are ever removed.
 """
 SHARD = ".parquet"
 PATHS_A_REQUEST = 500
@@ -34,7 +35,7 @@ _LEFT_BY_THE_HUB = ".gitattributes"
 
 @dataclass(frozen=True)
 class PublishResult:
-    """The URL and tag of a publication; ``is_new`` is False if the repository already held the same publication."""
+    """Holds the URL and tag of a publication. ``is_new`` is False if the repository already held the same data."""
 
     url: str
     tag: str
@@ -50,15 +51,16 @@ def check_name(repo: str) -> None:
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
-        raise PublishError(f"--repo {repo!r} is refused: {error}") from error
+        raise PublishError(f"--repo {repo!r} is not a valid name of a repository: {error}") from error
 
 
 def send(
     prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print
 ) -> PublishResult:
-    """Publish the prepared files; ``report`` gets a line for each uploaded file.
+    """Publish the prepared files; ``report`` is called with a line for each uploaded file.
 
-    Raises PublishError for an error that the user can correct, and HubDown if the Hub does not answer.
+    ``repo`` is ORG/NAME. Raises PublishError for a mistake that the user can correct, and for an existing data set if
+    ``replace`` is False. Raises HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -103,19 +105,20 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """Return the files of an older publication that the new one lacks. Raises PublishError if they may not be
-    replaced.
+    """Return the files of an older publication in the repository that are not part of the new publication.
+
+    Raises PublishError if the repository holds other files, or another data set and ``replace`` is False.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
     shards = [path for path in ours if path.endswith(SHARD)]
     if found and not ("run.json" in found and shards):  # other programs write a run.json too
         raise PublishError(
-            f"{there.id} holds {printable(found[0])!r} and is not a data set of Groundtrace: name another repository"
+            f"{there.id} holds {printable(found[0])!r}, and is not a data set of Groundtrace: name another repository"
         )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
-            f"{there.id} holds another data set: pass --replace to replace it by this one (its tag keeps the old one)"
+            f"{there.id} holds another data set: pass --replace to replace it (its tag still refers to the old data)"
         )
     return [path for path in ours if path not in prepared.files]
 
@@ -151,8 +154,8 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
             lost = paths
         if lost:
             raise HubDown(
-                f"the Hub accepted all files, but {repo} at {printable(revision)} lacks {lost[0]} as it was sent: run "
-                "the same command again, and check the repository on the Hub"
+                f"the Hub accepted all files, but in {repo} at {printable(revision)} the file {lost[0]} is missing or "
+                "different: run the same command again, and check the repository on the Hub"
             )
 
 
@@ -185,5 +188,5 @@ def _sent_files(
 
 
 def mb(size_bytes: float) -> str:
-    """Return a size in bytes as text, in MB or kB."""
+    """Return a size in bytes as text in MB or kB, such as ``1.5 MB``."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

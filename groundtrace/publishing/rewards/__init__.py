@@ -1,1 +1,1 @@
-"""The verifier as a reward in other trainers: one plug-in file for each trainer, and an HTTP server."""
+"""Provides the verifier as a reward in other trainers, with a plug-in file for each trainer and an HTTP server."""

@@ -1,7 +1,7 @@
-"""The verifier as a reward function of EasyR1.
+"""Provides the verifier as a reward function of EasyR1.
 
 EasyR1's batch manager (``verl/workers/reward/function.py``) passes dicts with the texts ``response`` and
-``ground_truth``, which is the row's reference.
+``ground_truth``. The ground truth is the row's reference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,12 @@ from groundtrace.rewards.scorers import format, outcome
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Return for each input ``overall``, and the figures of its outcome and its format, whose means EasyR1 logs.
+    """Return for each input the reward ``overall``, and the figures of its outcome and its format.
 
-    The figures are those of :func:`groundtrace.publishing.rewards.plugin.verdict_figures`. A single input, as with
-    ``reward_type: sequential``, gives a single result. ``config`` comes from ``reward_function_kwargs``. Raises the
-    same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
+    EasyR1 logs the means of the figures, which :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines.
+    For a single input, as with ``reward_type: sequential``, the result is a single dict. ``config`` comes from
+    ``reward_function_kwargs``. Raises the same errors as
+    :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """
     is_one = isinstance(reward_inputs, Mapping)
     inputs = [reward_inputs] if isinstance(reward_inputs, Mapping) else list(reward_inputs)

@@ -1,7 +1,7 @@
-"""Groundtrace's reward in a trainer: requests the score of each response from a ``beam serve-reward`` server.
+"""Requests Groundtrace's reward of each response from a ``beam serve-reward`` server, inside a trainer.
 
-``beam export`` writes this file beside the data. It needs only Python 3.10 and its standard library, so Groundtrace
-need not be installed beside the trainer. Give the trainer the path of this file:
+``beam export`` writes this file beside the data. The file needs only Python 3.10 and its standard library, so
+Groundtrace need not be installed with the trainer. Give the trainer the path of this file:
 
     verl      reward.custom_reward_function.path=…/groundtrace_client.py, and its name=compute_score
     EasyR1    worker.reward.reward_function=…/groundtrace_client.py:compute_score_easyr1
@@ -11,9 +11,9 @@ need not be installed beside the trainer. Give the trainer the path of this file
 
 ``python groundtrace_client.py`` prints the server's ``/health``; its exit code is 1 if no server is ready.
 
-A server problem never gives a response a wrong score. If the server is unreachable, busy, slow or not ready, the client
-waits and retries; after ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a step that
-can be repeated. Settings are arguments of the functions or, for all trainers, environment variables:
+A problem of the server never gives a response a wrong score. If the server is unreachable, busy, slow or not ready, the
+client waits and retries. After ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a
+step that can be repeated. Settings are arguments of the functions or, for all trainers, environment variables:
 
     GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500)
     GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one
@@ -51,7 +51,7 @@ COLUMN = "groundtrace"
 """The column of an exported row that holds its reference, and the reward's name in ms-swift."""
 VARIABLE = "GROUNDTRACE_REWARD_"
 MAX_BODY_BYTES = 4 * 2**20
-"""The maximum size of a request; a longer list is split. The server accepts twice as much."""
+"""The maximum size of a request. The server accepts requests of twice this size. Longer lists are split."""
 MAX_WAIT_S = 30.0
 """The maximum wait between two requests, even if ``Retry-After`` is longer."""
 MAX_DEFECTS = 3
@@ -63,19 +63,22 @@ LEAVES_OUT = (1, 6)
 
 
 class RewardUnavailable(RuntimeError):
-    """The server gave no score within ``timeout_s``; the message says why the last request failed."""
+    """Raised if the server returned no score within ``timeout_s``. The message says why the last request failed."""
 
 
 class RewardRefused(RuntimeError):
-    """The server, or this client, cannot score the input, and a retry would not help."""
+    """Raised if the server or this client cannot score the input, and a retry would not help."""
 
 
 class Unscored(RuntimeError):
-    """A response is unscored, and the trainer cannot leave it out."""
+    """Raised if a response is unscored and the trainer cannot leave it out."""
 
 
 class Settings(NamedTuple):
-    """The settings, from the environment or from the arguments of a reward function; the module describes them."""
+    """Holds the settings from the environment or from the arguments of a reward function.
+
+    The description of the module explains each setting.
+    """
 
     url: str = "http://127.0.0.1:8500"
     token: str = ""
@@ -87,11 +90,12 @@ class Settings(NamedTuple):
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """Return the settings in ``given``; missing settings come from the environment. Raises ValueError for a wrong
-    value.
+    """Return the settings in ``given``. Missing settings come from the environment.
+
+    Raises ValueError for a wrong value.
     """
     if "config" in given:
-        raise ValueError("config: the server has the reward's config (beam serve-reward --config): leave it out here")
+        raise ValueError("config belongs to the server (beam serve-reward --config): leave it out in the trainer")
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
     found.update({name: given[name] for name in Settings._fields if given.get(name) is not None})
     read = {"timeout_s": _seconds, "request_timeout_s": _seconds, "batch": _count, "unscored": _number}
@@ -130,7 +134,7 @@ def _seconds(name: str, value: Any) -> float:
 
 def _count(name: str, value: Any) -> int:
     if (number := _number(name, value)) < 1 or number != int(number):
-        raise ValueError(f"{VARIABLE}{name.upper()} must be a whole number from 1, got {value!r}")
+        raise ValueError(f"{VARIABLE}{name.upper()} must be a whole number of at least 1, got {value!r}")
     return int(number)
 
 
@@ -147,11 +151,14 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Return ``score`` and the outcome's :func:`_figures` to verl, for one response or for each response of a list.
+    """Return to verl the reward ``score`` and the outcome of one response, or of each response of a list.
+
+    Two numbers describe the outcome. ``outcome_or_0`` is its value, or 0 if it is unscored. ``outcome_scored`` is 1 if
+    it is scored, else 0.
 
     verl's batch manager passes lists in the arguments with plural names. The ground truth is the row's reference.
-    ``given`` may hold settings (``reward_kwargs``). Do not use this with verl's ``rate_limited`` manager, which counts
-    an error as 0.
+    ``given`` may hold settings (``reward_kwargs``). Do not use this function with verl's ``rate_limited`` manager,
+    which counts an error as 0.
     """
     settings = settings_of(given)
     if solution_strs is not None:
@@ -168,12 +175,12 @@ def compute_score(
 
 
 def _lost_in(info: object) -> str:
-    """Return why the sandbox of a response failed, as our tools of verl and ms-swift note it; "" if it did not."""
+    """Return why the sandbox of a response failed, from our tools for verl and ms-swift; "" if it did not."""
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 
 
 def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
-    """Return the score; without a reward if the sandbox failed, which is no fault of the policy."""
+    """Return the score, without a reward if the sandbox failed, since this is not the fault of the policy."""
     if not why:
         return score
     return {**score, "reward": None, "outcome": None, "verdicts": {"sandbox": {"value": None, "reason": why}}}
@@ -192,9 +199,10 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """Return to EasyR1 ``overall`` of each input, and the :func:`_figures` of its outcome and its format.
+    """Return to EasyR1 the reward ``overall`` of each input, with its outcome and its format.
 
-    An input that is not in a list gives a result that is not in a list.
+    Two numbers describe each of them. ``NAME_or_0`` is the value, or 0 if it is unscored. ``NAME_scored`` is 1 if it is
+    scored, else 0. For a single input outside a list, the result is a single dict.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -289,7 +297,7 @@ def _last_turn(completion: Any) -> Any:
 
 
 class Verified:
-    """The reward of ms-swift, which passes the arguments of the run to the constructor."""
+    """Computes the reward for ms-swift, which passes the arguments of the training to the constructor."""
 
     def __init__(self, args: object = None, **_: Any) -> None:
         self.args = args
@@ -303,14 +311,18 @@ class Verified:
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
-    """Return ``rewards``, ``scores`` and ``extra_logs`` to OpenRLHF, which ignores the reward if this raises."""
+    """Return ``rewards``, ``scores`` and ``extra_logs`` to OpenRLHF.
+
+    ``queries`` are the prompts with their responses, and ``labels`` are the references of the rows. OpenRLHF ignores
+    the reward if this function raises an error.
+    """
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
     found = _answer(settings, "/get_reward", body, time.monotonic() + settings.timeout_s)
     for name in ("rewards", "scores"):
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
-            raise RewardRefused(f"the answer of {settings.url} has {name} that are not {len(queries)} numbers")
+            raise RewardRefused(f"{settings.url} sent {name} that are not {len(queries)} numbers: check the server")
     return found
 
 
@@ -320,18 +332,19 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
     """Return the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
 
-    ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is whether these are the responses of a
+    ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is True if these are the responses of a
     training step. A list that is too long for one request is split. The parts are not sent as a step, so a recipe that
-    needs a step refuses them. Raises RewardUnavailable and RewardRefused.
+    needs a step refuses them. Raises RewardUnavailable if the server does not return scores in time, and RewardRefused
+    if the input cannot be scored.
     """
     if len(references) != len(responses):
-        raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: pass one for each")
+        raise RewardRefused(f"{len(responses)} responses have {len(references)} references: pass one for each response")
     if not responses:
         return []
     ids = [_id_of(number, reference) for number, reference in enumerate(references)]
     for number, response in enumerate(responses):
         if not isinstance(response, str):
-            raise RewardRefused(f"response {number} is a {type(response).__name__}, not a text")
+            raise RewardRefused(f"response {number} is a {type(response).__name__}, but has to be a text")
     texts = [
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in responses
     ]  # without unpaired surrogates
@@ -345,12 +358,14 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         except RewardRefused as error:
             if len(requests) == 1:
                 raise
-            said = f"{error} (a call of {len(items)} responses needs {len(requests)} requests: see {VARIABLE}BATCH)"
+            said = f"{error} (the {len(items)} responses were split into {len(requests)} requests: see {VARIABLE}BATCH)"
             raise RewardRefused(said) from error
         found += _read_scores(settings, answered, len(request))
     for id, score in zip(ids, found, strict=True):
         if score.get("id") != id:
-            raise RewardRefused(f"{settings.url} sent the score of {score.get('id')!r:.80} in place of {id!r:.80}")
+            raise RewardRefused(
+                f"{settings.url} sent the score of {score.get('id')!r:.80}, but the score of {id!r:.80} was expected"
+            )
     return found
 
 
@@ -371,7 +386,7 @@ def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
 def _references(columns: Mapping[str, Any]) -> list[Any]:
     found = columns.get(COLUMN)
     if found is None:
-        raise RewardRefused(f"the rows have no column {COLUMN!r}: export the run, and let the trainer keep the column")
+        raise RewardRefused(f"the rows have no column {COLUMN!r}: export the run, and configure the trainer to keep it")
     return list(found)
 
 
@@ -381,7 +396,7 @@ def _id_of(number: int, reference: Any) -> str:
     except (TypeError, ValueError, KeyError, RecursionError):
         found = None
     if not isinstance(found, str):
-        said = f"response {number} came with {reference!r:.80}, which is not the reference of a row"
+        said = f"response {number} has {reference!r:.80} as its reference, which is not the reference of a row"
         raise RewardRefused(f"{said}: export the run again")
     return found
 
@@ -390,12 +405,12 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     """Return the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(f"{settings.url} sent scores and also an error: {found['error']!r:.200}")
+        raise RewardRefused(f"{settings.url} sent both scores and an error: {found['error']!r:.200}")
     if not isinstance(answered, list) or len(answered) != count:
-        raise RewardRefused(f"{settings.url} did not answer with {count} scores: is it a server of beam serve-reward?")
+        raise RewardRefused(f"{settings.url} did not send {count} scores: check that beam serve-reward runs there")
     for score in answered:
         if not _is_score(score):
-            raise RewardRefused(f"{settings.url} answered with an invalid score: {score!r:.200}")
+            raise RewardRefused(f"{settings.url} sent an invalid score: {score!r:.200}: check the server's version")
     return answered
 
 
@@ -419,15 +434,16 @@ def _is_number(value: Any) -> bool:
 
 
 def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
-    """Return the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
-    missing.
+    """Return the reward of a response. For an unscored response, return the setting ``unscored``.
+
+    Raises Unscored if the response is unscored and this setting is missing.
     """
     if score["reward"] is not None:
         return score["reward"]
     if settings.unscored is not None:
         return settings.unscored
     reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
-    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, which no judge of reward.roles reads"
+    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     said = f"a response to {score.get('id')!r:.80} is unscored ({why})"
     raise Unscored(f"{said}: set {VARIABLE}UNSCORED to its reward, or leave out such rows")
 
@@ -459,11 +475,11 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
         except _Again as again:
             tries, defects = tries + 1, defects + again.is_defect
             if defects >= MAX_DEFECTS:
-                raise RewardRefused(f"{settings.url}: {again}, {defects} times") from again
+                raise RewardRefused(f"{settings.url} failed ({again}), {defects} times: see its output") from again
             wait = max(min(0.25 * 2.0 ** min(tries, 6), 10.0) * random.uniform(0.5, 1.0), again.after_s)
             wait, left = min(wait, MAX_WAIT_S), until - time.monotonic()
             if left <= 0:
-                said = f"no reward from {settings.url} within {settings.timeout_s:g} s, after {tries} requests: {again}"
+                said = f"{settings.url} sent no reward within {settings.timeout_s:g} s, in {tries} requests: {again}"
                 raise RewardUnavailable(said) from again
             if tries == 1 or tries % 20 == 0:
                 _log().warning("groundtrace: %s: %s; retrying for up to %.0f s", settings.url, again, left)
@@ -491,7 +507,7 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
         said = f"HTTP {status}: {error.get('type')}: {error.get('message')}"[:500]
     if status in AGAIN or status in (200, 500):
         raise _Again(said, _after_s(retry_after), is_defect=status in (200, 500))
-    raise RewardRefused(f"{settings.url}: {said}")
+    raise RewardRefused(f"the server {settings.url} refused the request: {said}")
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -510,8 +526,9 @@ def _after_s(text: str | None) -> float:
 def _exchange(
     url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
 ) -> tuple[int, str | None, bytes]:
-    """Return status, Retry-After and body of the answer; uses no proxy. Raises _Again if no answer comes within the
-    limit.
+    """Return status, Retry-After and body of the answer; no proxy is used.
+
+    Raises _Again if no answer arrives within ``limit_s``.
     """
     address = urlsplit(url)
     make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection

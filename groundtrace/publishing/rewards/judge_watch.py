@@ -19,7 +19,10 @@ CHECK_EVERY_S = 2.0
 
 
 class JudgeWatch:
-    """The last known health of the endpoints that the reward's recipe calls. Changes are printed on stderr."""
+    """Checks the endpoints that the reward's recipe calls, and keeps their last known health.
+
+    Changes are printed on stderr.
+    """
 
     def __init__(self, reward: RowReward) -> None:
         self._reward = reward
@@ -27,12 +30,12 @@ class JudgeWatch:
 
     @property
     def are_ready(self) -> bool:
-        """Whether the last check found all endpoints ready; False if that check itself failed."""
+        """Return whether the last check found all endpoints ready; False if the check itself failed."""
         return self._health is not None and all(each.fault is None for each in self._health)
 
     @property
     def states(self) -> dict[str, str]:
-        """For each role ``ready``, or the kind of its endpoint's fault; details are not public."""
+        """Return for each role ``ready``, or the kind of its endpoint's fault without the private details."""
         return {
             role: "ready" if each.fault is None else each.fault.failure.value
             for each in self._health or ()
@@ -40,7 +43,7 @@ class JudgeWatch:
         }
 
     async def running(self, _: web.Application) -> AsyncIterator[None]:
-        """Check the endpoints once before the server takes requests, and then regularly until its end."""
+        """Check the endpoints once before the server accepts requests, and then regularly until the server stops."""
         await self._check()
         task = asyncio.create_task(self._check_periodically())
         yield

@@ -1,4 +1,8 @@
-"""The code that the plug-ins share: one cached reward for each config and process, and numbers in place of None."""
+"""Holds the code that the plug-ins share.
+
+The module keeps one reward for each config in a process. It gives a number for an unscored response to trainers that
+need one.
+"""
 
 import os
 import threading
@@ -13,7 +17,7 @@ from groundtrace.schemas.records import Verdict
 
 
 class Unscored(RuntimeError):
-    """A response is unscored, and the trainer cannot leave it out."""
+    """Raised if a response is unscored and the trainer cannot leave it out."""
 
 
 _rewards: dict[str, RowReward] = {}
@@ -31,9 +35,10 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:
-    """Return this process's reward for a config file, a bundled name, or "" (the config that the environment names).
+    """Return this process's reward for a config.
 
-    Safe to call from several threads. The first call for a config checks the endpoints of all roles. Raises
+    ``config`` is a file, the name of a bundled config, or "" for the config that the environment names. The function
+    can be called from several threads. Its first call for a config checks the endpoints of all roles. Raises
     :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.
     """
     with _lock:
@@ -49,26 +54,27 @@ def reward_of(config: str) -> RowReward:
 
 
 def close_rewards() -> None:
-    """Close all rewards of this process; not necessary at the end of a trainer."""
+    """Close all rewards of this process. This is not necessary at the end of a trainer."""
     with _lock:
         while _rewards:
             _rewards.popitem()[1].close()
 
 
 def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
-    """Return the scores of responses; ``texts[i]`` answers the row of ``references[i]``.
+    """Return the scores of responses. The response ``texts[i]`` answers the row of ``references[i]``.
 
-    Raises the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. An endpoint that does
-    not answer causes an error and never a score.
+    ``is_step`` is True if the responses are all responses of a training step, or at least all responses to their
+    questions. Raises the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an
+    endpoint does not answer, an error is raised, and no score is made up.
     """
     if len(references) != len(texts):
-        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: pass one for each")
+        raise BadAnswer(0, f"{len(texts)} responses have {len(references)} references: pass one for each response")
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
         if not isinstance(text, str):
-            raise BadAnswer(number, f"its response is a {type(text).__name__}, not a text")
+            raise BadAnswer(number, f"the response is a {type(text).__name__}, but has to be a text")
         if not isinstance(reference, str):
-            raise BadAnswer(number, f"its reference is a {type(reference).__name__}, not a text: export the run again")
+            raise BadAnswer(number, f"the reference is a {type(reference).__name__}, not a text: export the run again")
         try:
             answers.append(Answer(read_reference(reference), text))
         except UserError as error:
@@ -77,34 +83,41 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
 
 
 def lost_in(info: object) -> str:
-    """Return why the sandbox of a response failed, as our tools of verl and ms-swift note it; "" if it did not."""
+    """Return the reason why the sandbox of a response failed; "" if it did not fail.
+
+    ``info`` is the information about the response to which our tools for verl and ms-swift add this reason.
+    """
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 
 
 def unless_lost(scored: Scored, why: str) -> Scored:
-    """Return the score; unscored if a sandbox failed (``why``), which is not the fault of the policy."""
+    """Return the score, or an unscored result if a sandbox failed, since this is not the fault of the policy.
+
+    ``why`` is the reason of the failure, or "".
+    """
     return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 
 
 def number_of(config: str, scored: Scored) -> float:
-    """Return the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
-    missing.
+    """Return the reward of a response. For an unscored response, return the setting ``unscored``.
+
+    Raises Unscored if the response is unscored and this setting is missing.
     """
     if scored.reward is not None:
         return scored.reward
     if (counts := reward_of(config).settings.unscored) is not None:
         return counts
     reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
-    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, which no judge of reward.roles reads"
-    raise Unscored(f"a response is unscored ({why}): set unscored to its reward, or leave out such rows")
+    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
+    raise Unscored(f"a response is unscored ({why}): set unscored in the config to its reward, or leave out such rows")
 
 
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
     """Return the verdicts with these names as finite numbers, with the same keys for every response.
 
-    These numbers are for trainers that expect the same keys in all responses and average each key. ``NAME_or_0`` is the
-    verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of ``NAME_or_0``
-    divided by the mean of ``NAME_scored`` is the mean of the scored values.
+    Some trainers expect the same keys in all responses, and average each key. ``NAME_or_0`` is the verdict's value, or
+    0 if it is unscored. ``NAME_scored`` is 1 if the verdict is scored, else 0. The mean of ``NAME_or_0`` divided by the
+    mean of ``NAME_scored`` is the mean of the scored values.
     """
     found: dict[str, float] = {}
     for name in names:

@@ -1,8 +1,7 @@
-"""The reference that another trainer passes to a reward. It names the row that a response answers, and the model's
-family.
+"""Defines the reference by which another trainer's reward finds the row that a response answers.
 
-Other trainers pass a string or a dictionary of each row to their reward, but no images. So an exported row holds this
-reference as JSON, and the reward reads the row from the run's shards.
+Other trainers pass a string or a dictionary of each row to their reward, but no images. So an exported row holds a
+reference as JSON, and the reward reads the row from the run's shards. The reference also names the model's family.
 """
 
 import json
@@ -16,18 +15,17 @@ FIELDS = ("answer", "family", "id", "run")
 
 
 class BadReference(UserError):
-    """The reference is not JSON of the documented form, or does not match its row; the message gives the reason."""
+    """Raised if a reference is not JSON of the documented form, or does not match its row. The message says why."""
 
 
 @dataclass(frozen=True)
 class RowReference:
-    """A reference to the row ``id`` of the run in the folder ``run``, answered by a model of ``family``.
+    """Refers to the row ``id`` of the run in the folder ``run``, for a response of a model of ``family``.
 
-    ``answer`` is the gold answer, by which a reference to another version of the run is found; None if a client names a
-    row only by its id.
-
-    ``family`` is a name of :mod:`groundtrace.inference.families.registry`; a model of the family ``plain`` writes
-    pixels of the original image. ``stream`` is the stream of the prompt, if the row has streams (iVGR §3.2); else "".
+    ``answer`` is the gold answer. It differs from the row's answer if the reference was made for another version of the
+    run. It is None if a client names a row only by its id. ``family`` is a name of
+    :mod:`groundtrace.inference.families.registry`; a model of the family ``plain`` writes pixels of the original image.
+    ``stream`` is the stream of the prompt if the row has streams (iVGR §3.2), else "".
     """
 
     id: str
@@ -52,7 +50,7 @@ def read_reference(text: str) -> RowReference:
 
 
 def reference_of(found: object, text: str) -> RowReference:
-    """Return the reference in parsed JSON; ``text`` is quoted in errors. Raises BadReference."""
+    """Return the reference in parsed JSON. Raises BadReference for other JSON; the message quotes ``text``."""
     given = {"stream": "", **found} if isinstance(found, dict) else {}
     fields: dict[str, str] = {}
     for name in (*FIELDS, "stream"):

@@ -26,7 +26,10 @@ OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 
 
 class BadRequest(UserError):
-    """The request is invalid; ``item`` is the index of the wrong item, None if the error concerns the whole request."""
+    """Raised if a request is invalid.
+
+    ``item`` is the index of the invalid item; None if the error concerns the whole request.
+    """
 
     def __init__(self, message: str, item: int | None = None) -> None:
         super().__init__(message if item is None else f"items[{item}]: {message}")
@@ -35,20 +38,20 @@ class BadRequest(UserError):
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """The answers to score; ``is_step`` is whether they are the responses of a training step."""
+    """Holds the answers to score. ``is_step`` is True if they are the responses of a training step."""
 
     answers: tuple[Answer, ...]
     is_step: bool
 
 
 def read_json(body: bytes) -> Mapping[str, Any]:
-    """Parse a body as a JSON object. Raises BadRequest."""
+    """Parse a body as a JSON object. Raises BadRequest for any other body."""
     try:
         found = json.loads(body.decode("utf-8"), object_pairs_hook=_without_repeats)
     except BadRequest:
         raise
     except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8: byte {error.start}") from error
+        raise BadRequest(f"the body is not UTF-8 text: byte {error.start} is invalid") from error
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {str(error)[:100]}") from error
     if not isinstance(found, dict):
@@ -61,13 +64,13 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise BadRequest(f"an object has the field {name!r:.40} twice")
+            raise BadRequest(f"an object in the body has the field {name!r:.40} twice: remove one of them")
         found[name] = value
     return found
 
 
 def read_score(body: bytes) -> ScoreRequest:
-    """Parse a request to ``/score``. Raises BadRequest."""
+    """Parse a request to ``/score``. Raises BadRequest for an invalid request."""
     found = read_json(body)
     _refuse_others(found, {"items", "is_step"}, None)
     items, is_step = found.get("items"), found.get("is_step", False)
@@ -79,20 +82,23 @@ def read_score(body: bytes) -> ScoreRequest:
 
 
 def read_get_reward(body: bytes) -> ScoreRequest:
-    """Parse a request of OpenRLHF, whose labels are references; a response is the part of a query after its prompt.
+    """Parse a request of OpenRLHF to ``/get_reward``.
 
-    Raises BadRequest, also if a query does not begin with its prompt, since the response is then ambiguous.
+    The labels are references. A response is the part of a query after its prompt. Raises BadRequest for an invalid
+    request, and for a query that does not begin with its prompt, since the response is then ambiguous.
     """
     found = read_json(body)
     queries, prompts, labels = (_texts(found, name) for name in ("query", "prompts", "labels"))
     for name, value in (("prompts", prompts), ("labels", labels)):
         if len(value) != len(queries):
-            raise BadRequest(f'"{name}" has {len(value)} texts, but "query" has {len(queries)}')
+            raise BadRequest(
+                f'"{name}" has {len(value)} texts, but "query" has {len(queries)}: send one for each query'
+            )
     answers = []
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         response = response_in(query, prompt)
         if response is None:
-            raise BadRequest("the query does not begin with its prompt", number)
+            raise BadRequest("the query does not begin with its prompt, so its response is unknown", number)
         answers.append(_answer({"reference": label, "response": response}, number))
     return ScoreRequest(tuple(answers), False)
 
@@ -100,8 +106,8 @@ def read_get_reward(body: bytes) -> ScoreRequest:
 def response_in(query: str, prompt: str) -> str | None:
     """Return the part of a query after the prompt, without its end token; None if the query has another beginning.
 
-    A query is decoded from the model's input tokens. So an image's mark, which occurs once in the prompt, is repeated
-    in the query for every token of the image.
+    A query is decoded from the model's input tokens. So the mark of an image, which occurs once in the prompt, is
+    repeated in the query for every token of the image.
     """
     at = 0
     for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):
@@ -123,23 +129,23 @@ def _texts(found: Mapping[str, Any], name: str) -> list[str]:
 
 def _answer(item: Any, number: int) -> Answer:
     if not isinstance(item, dict):
-        raise BadRequest("it must be an object", number)
+        raise BadRequest("the item must be an object", number)
     _refuse_others(item, OF_ITEMS, number)
     response = item.get("response")
     if not isinstance(response, str):
-        raise BadRequest('it has no text "response"', number)
+        raise BadRequest('the item has no text "response"', number)
     return Answer(_reference(item, number), _checked(response, "response", number))
 
 
 def _reference(item: Mapping[str, Any], number: int) -> RowReference:
     given = item.get("reference")
     if ("reference" in item) == ("id" in item):
-        raise BadRequest('it must have either "reference" or "id"', number)
+        raise BadRequest('the item must have either "reference" or "id"', number)
     if "id" in item:
         fields = {name: item.get(name, default) for name, default in _DEFAULTS.items()}
         for name, value in fields.items():
             if not isinstance(value, str):
-                raise BadRequest(f'its "{name}" is not a text', number)
+                raise BadRequest(f'the field "{name}" is not a text', number)
             _checked(value, name, number)
         return RowReference(answer=None, **fields)
     try:
@@ -159,10 +165,10 @@ def _checked(text: str, name: str, number: int) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadRequest(f'its "{name}" holds half a surrogate pair at {error.start}', number) from error
+        raise BadRequest(f'the field "{name}" has an unpaired surrogate at character {error.start}', number) from error
     return text
 
 
 def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
     if others := sorted(map(str, found.keys() - known)):
-        raise BadRequest(f"unknown field {others[0]!r:.40}; the known fields are {', '.join(sorted(known))}", item)
+        raise BadRequest(f"the field {others[0]!r:.40} is unknown; the fields are {', '.join(sorted(known))}", item)

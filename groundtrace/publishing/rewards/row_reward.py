@@ -1,13 +1,13 @@
-"""Our trainer's reward for other trainers, which name rows by reference; it gives the same scores as in our trainer.
+"""Scores responses for other trainers, which name rows by reference, as our own trainer scores them.
 
-A reference names the row that a response answers. The row is read from its run, its images are written once to the
-reward's folder, the response's coordinates are converted to pixels, and :class:`groundtrace.rewards.rows.reward.Reward`
-scores it.
+A reference names the row that a response answers. The row is read from its run, and its images are written once to the
+reward's folder. The response's coordinates are converted to pixels, and
+:class:`groundtrace.rewards.rows.reward.Reward` scores the response.
 
-The caller has two duties. If a recipe compares responses
-(:attr:`groundtrace.rewards.recipes.base.Recipe.compares`), one call must hold all responses of a question, since
-responses are compared within a call. If a recipe learns, a step ends with each call that has a list of responses, or
-after the number of responses that the settings give. The learnt state is kept in this object, and so in this process.
+Some recipes compare responses (:attr:`groundtrace.rewards.recipes.base.Recipe.compares`). One call must then hold all
+responses to a question, since responses are compared within a call. Some recipes learn. A step of such a recipe is one
+call with a list of responses, or the number of responses that the settings give. The learnt state is kept in this
+object, and so in this process.
 """
 
 import threading
@@ -34,7 +34,7 @@ KEPT_ROWS = 20_000
 
 
 class BadAnswer(UserError):
-    """An answer cannot be scored; ``number`` is its index in the call, and ``problem`` is the reason."""
+    """Raised if an answer cannot be scored. ``number`` is its index in the call, and ``problem`` is the reason."""
 
     def __init__(self, number: int, problem: str) -> None:
         super().__init__(f"answer {number}: {problem}")
@@ -43,7 +43,10 @@ class BadAnswer(UserError):
 
 @dataclass(frozen=True)
 class Answer:
-    """A response to the prompt of a row, which ``reference`` names; its coordinates are in the model's own frame."""
+    """Holds a response to the prompt of the row that ``reference`` names.
+
+    The coordinates in the text are in the model's own frame (pixels, 0–1 or 0–1000).
+    """
 
     reference: RowReference
     text: str
@@ -51,11 +54,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class ScoreBatch:
-    """The answers of one call, grouped into ``parts`` that are scored together.
+    """Holds the answers of one call, grouped into ``parts`` that are scored together.
 
-    ``places`` holds for each answer three indices: of its part, of its prompt in this part, and of the answer among the
-    answers to this prompt. It holds None for an answer that cannot be scored because it needs a judge and there is no
-    judge. ``texts`` are the answers as the model wrote them.
+    ``places`` holds three indices for each answer: the index of its part, the index of its prompt in this part, and the
+    index of the answer among the answers to this prompt. It holds None for an answer that needs a judge if the reward
+    has no judge. ``texts`` are the answers as the model wrote them.
     """
 
     parts: tuple[Part, ...]
@@ -63,8 +66,9 @@ class ScoreBatch:
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """Return the score of each answer, in order, from the scores of the parts; an answer without a place is
-        unscored.
+        """Return the score of each answer, in order. An answer without a place is unscored.
+
+        ``found`` holds the scores by the three indices of ``places``.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
@@ -75,7 +79,7 @@ class ScoreBatch:
 class RowReward:
     """Scores responses to rows of runs. Threads may share an instance.
 
-    ``runs`` are run folders by name, in addition to the run folders of the settings. If there are such folders, no
+    ``runs`` are run folders by name, in addition to the run folders of the settings. If any run folders are given, no
     other folder is read. ``fails_fast`` is as in :class:`groundtrace.rewards.rows.reward.Reward`. Raises ConfigError
     and :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
@@ -97,13 +101,14 @@ class RowReward:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The names of the readable runs; empty if every run may be read."""
+        """Return the names of the runs that may be read; empty if every run may be read."""
         return tuple(self._folders)
 
     def open_run(self, name: str) -> tuple[int, str | None]:
-        """Open a run; returns its number of rows and a warning about unscored rows, if any.
+        """Open a run; returns its number of rows, and a warning if some of its rows will be unscored, else None.
 
-        Raises BadReference, ShardError and ConfigError.
+        Raises BadReference for a run that may not be read, ShardError for a run that cannot be read, and ConfigError if
+        its rows lack data that the recipe needs.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
@@ -111,21 +116,25 @@ class RowReward:
     def check_endpoints(self) -> None:
         """Check the endpoints of the recipe's roles (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`).
 
-        Raises :class:`groundtrace.inference.preflight.NotServed`.
+        Raises :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not ready.
         """
         self._reward.check_endpoints()
 
     async def health(self) -> tuple[Health, ...]:
-        """Check the endpoints of the recipe's roles. Must run on the loop of :mod:`groundtrace.inference.runtime`."""
+        """Return the health of the endpoints of the recipe's roles.
+
+        Must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        """
         return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
         """Return the score of each answer, in order.
 
-        ``is_step`` is whether the answers are all responses of a training step, or at least all responses to their
-        questions. Raises BadAnswer for a missing row, BadReference for a question without responses of one of its
-        streams, ConfigError for a recipe that cannot score single responses, and
-        :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints do not answer for ``reward.wait_s``.
+        ``is_step`` is True if the answers are all responses of a training step, or at least all responses to their
+        questions. Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
+        BadReference for a question without responses of one of its streams, and ConfigError if ``is_step`` is False and
+        the recipe cannot score single responses. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if
+        endpoints do not answer within ``reward.wait_s``.
         """
         self.check_way(is_step)
         call = self.prepare(answers)
@@ -134,7 +143,7 @@ class RowReward:
         return call.scores(found)
 
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
-        """Score a call without waiting for endpoints that are down; raises JudgesDown instead.
+        """Score a call, and return the score of each answer. If an endpoint is down, raise JudgesDown without waiting.
 
         Must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -150,14 +159,18 @@ class RowReward:
         """Raise ConfigError if ``is_step`` is False and the recipe needs whole groups or steps."""
         why = None
         if not is_step and self.recipe.compares:
-            why = "compares the responses to a question, but receives them one by one here:"
+            why = "compares the responses to a question, but this interface passes single responses:"
         elif not is_step and self.recipe.learns and not self.settings.step_responses:
-            why = "learns from whole steps, but receives responses one by one here: set step_responses, or"
+            why = "learns from whole steps, but this interface passes single responses: set step_responses, or"
         if why is not None:
             raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why} use an interface that passes lists")
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
-        """Group the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
+        """Group the answers into parts that are scored together.
+
+        Raises BadAnswer for an answer that cannot be scored, and BadReference for a question without responses of one
+        of its streams.
+        """
         groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
@@ -184,7 +197,10 @@ class RowReward:
         return ScoreBatch(tuple(parts), places, tuple(answer.text for answer in answers))
 
     def learn(self, call: ScoreBatch, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
-        """Add a call's scores to the current step, and let the recipe learn when the step is complete."""
+        """Add a call's scores to the current step. When the step is complete, the recipe learns from it.
+
+        Nothing is done for a recipe that does not learn.
+        """
         if not self.recipe.learns:
             return
         with self._learning:
@@ -214,13 +230,14 @@ class RowReward:
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
             raise BadReference(
-                f"the row {reference.id!r:.80} is not asked in the stream {named!r:.40}: export the run again"
+                f"the row {reference.id!r:.80} does not have the stream {named!r:.40} of its reference: export the run "
+                "again"
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
-                problem = f"is asked in {len(streams)} streams, and its reference names none"
+                problem = f"has {len(streams)} streams, but its reference names none of them"
                 raise BadReference(
-                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one: "
+                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs the stream: "
                     "export the run again"
                 )
             named = streams[0]
@@ -236,8 +253,8 @@ class RowReward:
             if missing := [stream for stream in streams if stream not in found]:
                 problem = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
                 raise BadReference(
-                    f"{problem}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order "
-                    "of the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
+                    f"{problem}: reward.recipe = {self.recipe.name!r} compares the streams of a question: keep the "
+                    "order of the exported rows, and pass an even number of prompts in each call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:
@@ -256,7 +273,7 @@ class RowReward:
             if run == name or Path(run).absolute() == folder.absolute():
                 return folder
         known = ", ".join(sorted(self._folders))
-        raise BadReference(f"there is no run {run!r:.80} here; the known runs are {known}")
+        raise BadReference(f"the run {run!r:.80} is unknown; the known runs are {known}")
 
     def _shards(self, folder: Path) -> Shards:
         """Return the rows of a run, which are opened at first use.

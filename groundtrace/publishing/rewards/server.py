@@ -1,6 +1,6 @@
-"""The verifier as an HTTP server, for trainers with a remote reward.
+"""Provides the verifier as an HTTP server, for trainers with a remote reward.
 
-:mod:`groundtrace.publishing.rewards.requests` describes the requests; the answers are:
+:mod:`groundtrace.publishing.rewards.requests` describes the requests. The responses are:
 
     /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
                  where verdicts are {NAME: {"value", "reason"}, …}; a value is null if it is unscored
@@ -10,15 +10,15 @@
     /health/live {"status": "live"}: the server runs, even if its judges do not
     else         {"error": {"type", "message", "item"}}     with an error status
 
-The server has its own event loop, so that it answers while it reads a long request. It scores on the event loop of
-:mod:`groundtrace.inference.runtime`, which makes the judges' calls: requests are scored concurrently and share the
-limit of concurrent calls for each endpoint and the reply cache, and the same call of two clients is made once. No
-request waits for another request's slowest response. A request that was begun is finished and its replies are cached,
-even if its client has disconnected or timed out.
+The server has its own event loop, so that it responds while it reads a long request. It scores on the event loop of
+:mod:`groundtrace.inference.runtime`, which makes the judges' calls. Requests are scored concurrently. They share the
+reply cache and each endpoint's limit of concurrent calls, and the same call of two clients is made once. No request
+waits for another request's slowest response. The server finishes each request whose scoring has begun, and caches its
+replies, even if the client has disconnected or timed out.
 
-A judge that does not answer is an error and never a number: the client retries, and finished replies come from the
-cache. The server checks the endpoints every few seconds. While an endpoint is down, requests that need it get an error
-at once, and all other requests are scored.
+If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
+replies come from the cache. The server checks the endpoints every few seconds. While an endpoint is down, requests that
+need it get an error at once, and all other requests are scored.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 _http_log = logging.getLogger(f"{__name__}.http")
 MAX_BODY_BYTES = 8 * 2**20
 MAX_HELD_BYTES = 256 * 2**20
-"""The maximum total size of the bodies of all requests that are read, wait or are scored."""
+"""The maximum total size of the bodies of all requests that are being read, queued or scored."""
 BODY_TIMEOUT_S = 30.0
 """Timeout for a client to send a body."""
 IDLE_S = 60.0
@@ -63,7 +63,7 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """Return the runner of the application. It does not decompress bodies: a small body may expand to gigabytes."""
+    """Return the runner of the application. It does not decompress bodies, which may expand to gigabytes."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -76,7 +76,7 @@ def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The limits of a server.
+    """Holds the limits of a server.
 
     Attributes:
         max_batch: the maximum number of responses in one request.
@@ -92,7 +92,11 @@ class Bounds:
 
 
 class Refused(Exception):
-    """The request is refused; ``status`` and ``kind`` give the reason to programs, the message gives it to users."""
+    """Raised if a request is refused.
+
+    ``status`` (the HTTP status) and ``kind`` are the reason for programs, and the message is the reason for users.
+    ``item`` is the index of the invalid item, if the error concerns one item.
+    """
 
     def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
         super().__init__(message)
@@ -106,8 +110,10 @@ class Refused(Exception):
 
 
 class RewardServer:
-    """The HTTP server; :meth:`app` makes its application. ``token`` is the bearer token that clients must send; "" if
-    they need no token.
+    """Implements the HTTP server; :meth:`app` makes its application.
+
+    ``rows`` is the number of rows of the opened runs, for ``/health``. ``token`` is the bearer token that clients must
+    send; "" if they need no token.
     """
 
     def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
@@ -118,7 +124,7 @@ class RewardServer:
         self._judges = JudgeWatch(reward)
 
     def app(self) -> web.Application:
-        """Return the application with its routes; its errors are JSON."""
+        """Return the application with its routes. All its errors are JSON."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
@@ -170,7 +176,7 @@ class RewardServer:
             raise Refused(
                 429,
                 "busy",
-                f"{self._held_bytes} bytes of requests are in memory already: send the request again",
+                f"the server holds {self._held_bytes} bytes of requests in memory: send the request again later",
                 retry_after_s=1,
             )
         self._held_bytes += size
@@ -184,11 +190,11 @@ class RewardServer:
         """Check the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
-            raise Refused(401, "unauthorised", "the request does not have the server's token")
+            raise Refused(401, "unauthorised", "the request does not have the server's bearer token in Authorization")
         if request.content_type != "application/json":  # so that web pages in a browser cannot post here
             raise Refused(415, "not_json", "the Content-Type must be application/json")
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
+            raise Refused(415, "not_json", "the body must not be compressed: leave out Content-Encoding")
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
         """Read and parse the body. Raises Refused."""
@@ -196,17 +202,21 @@ class RewardServer:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
         except TimeoutError as error:
-            raise Refused(408, "slow_body", f"the body did not arrive within {BODY_TIMEOUT_S:g} s") from error
+            raise Refused(
+                408, "slow_body", f"the body did not arrive within {BODY_TIMEOUT_S:g} s: send it again"
+            ) from error
         except web.HTTPRequestEntityTooLarge as error:
-            raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes") from error
+            raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes: split it") from error
         except (web.RequestPayloadError, ConnectionError, ValueError) as error:
-            raise Refused(400, "bad_request", "the body ended early, or is not valid HTTP") from error
+            raise Refused(400, "bad_request", "the body ended early, or is not valid HTTP: send it again") from error
         try:
             asked = await asyncio.to_thread(parse, body)
         except BadRequest as error:
             raise Refused(400, "bad_request", str(error), error.item) from error
         if len(asked.answers) > self._bounds.max_batch:
-            message = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
+            message = (
+                f"the request has {len(asked.answers)} responses, but at most {self._bounds.max_batch} are allowed"
+            )
             raise Refused(413, "too_large", message)
         return asked
 
@@ -214,7 +224,7 @@ class RewardServer:
         """Queue the request and return its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
-                429, "busy", f"{self._waiting} requests wait already: send the request again", retry_after_s=1
+                429, "busy", f"{self._waiting} requests are queued: send the request again later", retry_after_s=1
             )
         self._waiting += 1
         task = asyncio.create_task(self._in_turn(request, asked))
@@ -224,7 +234,7 @@ class RewardServer:
             return await asyncio.wait_for(asyncio.shield(task), self._bounds.timeout_s)
         except TimeoutError as error:
             message = (
-                f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
+                f"the request was not scored within {self._bounds.timeout_s:g} s: send it again (replies are kept)"
             )
             raise Refused(504, "timeout", message, retry_after_s=RETRY_AFTER_S) from error
 
@@ -280,10 +290,10 @@ class RewardServer:
         except web.HTTPException as error:
             return Refused(error.status, "http", error.reason).response()
         except asyncio.CancelledError:
-            return Refused(503, "ending", "the server ends", retry_after_s=RETRY_AFTER_S).response()
+            return Refused(503, "ending", "the server is stopping", retry_after_s=RETRY_AFTER_S).response()
         except Exception as error:  # a defect: the client gets an error, the log the traceback
             _log.exception("a request failed")
-            return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
+            return Refused(500, "internal", f"{type(error).__name__}; the server's output has the details").response()
 
 
 def _plain(scored: Scored) -> dict[str, Any]:

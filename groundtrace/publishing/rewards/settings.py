@@ -1,4 +1,4 @@
-"""The config of the verifier as a reward in other trainers: our trainer's config, with further settings."""
+"""Defines the config of the verifier as a reward in other trainers: our trainer's config, with further settings."""
 
 import os
 import sys
@@ -31,11 +31,11 @@ OTHER_SECTIONS = frozenset((
 
 @settings
 class SpeechSettings:
-    """The way in which the trained model writes coordinates, if it differs from the family that each row names.
+    """Holds how the trained model writes coordinates, if it differs from the family that each row names.
 
-    The bundled trainer reads this from the checkpoint's processor; other trainers do not pass it to a reward. If the
-    training resizes images to other bounds than the family's, set these bounds here: Qwen2.5-VL writes pixels of the
-    resized image.
+    The bundled trainer reads this from the checkpoint's processor, but other trainers do not pass it to a reward. Set
+    the bounds here if the training resizes images to other bounds than the family's. This matters for Qwen2.5-VL, which
+    writes pixels of the resized image.
     """
 
     family: Annotated[
@@ -52,19 +52,20 @@ class SpeechSettings:
     ] = None
 
     def speech_of(self, named: str) -> Speech:
-        """Return how the model writes coordinates; ``named`` is the family that a row names, which is never imported.
+        """Return how the model writes coordinates; ``named`` is the family that a row names.
 
-        Raises ConfigError for bounds that no image can meet, and ValueError for an unknown family.
+        A name ``module:NAME`` in a row is never imported. Raises ConfigError for bounds that the family does not have
+        or that exclude each other, and ValueError for an unknown family.
         """
         if not self.family and named not in FAMILIES:
-            raise ValueError(f"unknown family {named!r:.40}: if it is a family of your own, name it in speech.family")
+            raise ValueError(f"the row names the unknown family {named!r:.40}: set speech.family if it is your own")
         family = FAMILIES.named(self.family) if self.family else FAMILIES[named]
         rule = family.resize or QWEN25_IMAGE
         bounds = {"min_area_px": self.min_pixels, "max_area_px": self.max_pixels}
         given = {name: value for name, value in bounds.items() if value is not None}
         if given and isinstance(rule, FitRule):
             raise ConfigError(
-                f"speech.{min(given)[:3]}_pixels: the family {family.name} has no such bound: remove the key"
+                f"speech.{min(given)[:3]}_pixels: the family {family.name} does not use this bound: remove the key"
             )
         try:
             rule = replace(rule, **given)
@@ -78,9 +79,9 @@ class SpeechSettings:
 
 @settings
 class RemoteRewardSettings:
-    """A reward for another trainer, with the same ``reward`` section as a trainer's config.
+    """Holds the settings of a reward for another trainer, with the same ``reward`` section as a trainer's config.
 
-    A whole trainer's config is valid here too: its ``model.frame`` and ``model.max_pixels`` are the defaults of
+    A whole trainer's config can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
     ``speech``, and its other sections are ignored.
     """
 
@@ -110,7 +111,7 @@ class RemoteRewardSettings:
 
     @property
     def home(self) -> Path:
-        """The folder of the cached replies, media and rows."""
+        """Return the folder of the cached replies, media and rows."""
         if self.folder:
             return Path(self.folder)
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "reward"
@@ -119,13 +120,13 @@ class RemoteRewardSettings:
 def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     """Load the settings of a file or of a bundled config such as ``argos``.
 
-    If ``named`` is empty, the environment variable :data:`VARIABLE` names the config; if that is empty, too, the
-    defaults are used. Of a trainer's config the other sections are ignored, but its ``model.frame`` and
-    ``model.max_pixels`` are defaults of ``speech``. Raises ConfigError.
+    If ``named`` is empty, the environment variable :data:`VARIABLE` names the config. If the variable is empty, too,
+    the defaults are used. A trainer's config may be named: its ``model.frame`` and ``model.max_pixels`` become defaults
+    of ``speech``, and its other sections are ignored. Raises ConfigError for a config that cannot be used.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:
-        say(f"groundtrace: no reward config is set (here or in {VARIABLE}): argos, embedded engine", file=sys.stderr)
+        say(f"groundtrace: {VARIABLE} names no config, so argos with the embedded engine is used", file=sys.stderr)
         return RemoteRewardSettings()
     values = given_values(config_file(named))
     use_plugins(values.get("plugins", {}))

@@ -1,7 +1,8 @@
-"""The verifier as a reward of ms-swift (``swift.rewards.orm``): ``--reward_funcs groundtrace``.
+"""Provides the verifier as a reward of ms-swift (``swift.rewards.orm``): ``--reward_funcs groundtrace``.
 
-swift passes the completions and the columns of the rows; the column ``groundtrace`` is the row's reference. swift
-counts an unscored completion as 0, so it is an error here unless the settings give its reward (``unscored``).
+swift passes the completions and the columns of the rows. The column ``groundtrace`` is the row's reference. swift
+counts an unscored completion as 0. So the reward raises an error for an unscored completion, unless the setting
+``unscored`` gives its reward.
 """
 
 import importlib
@@ -18,7 +19,7 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 
 
 class Verified:
-    """The reward for the config that the environment names; swift passes the arguments of the run.
+    """Computes the reward of ms-swift by the config that the environment names. swift passes its arguments as ``args``.
 
     The constructor checks the endpoints of all roles, and raises the same errors as
     :func:`groundtrace.publishing.rewards.plugin.reward_of`.
@@ -35,7 +36,7 @@ class Verified:
         """
         references = columns.get(COLUMN)
         if references is None:
-            raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with its references")
+            raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with `beam export`")
         found = scored_texts("", references, list(completions), is_step=True)
         lost = map(lost_in, columns.get("rollout_infos") or [None] * len(found))
         return [number_of("", unless_lost(scored, why)) for scored, why in zip(found, lost, strict=True)]

@@ -1,8 +1,9 @@
-"""The verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
+"""Provides the verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
 
-TRL passes the columns of the rows, repeated for each completion; the column ``groundtrace`` is the row's reference. A
-reward of None leaves the completion out of its group (``GRPOTrainer._calculate_rewards`` of 1.16). So does a completion
-whose environment (:mod:`groundtrace.publishing.tools.trl`) is ``lost``.
+TRL passes the columns of the rows, repeated for each completion. The column ``groundtrace`` is the row's reference. A
+completion with the reward None is left out of its group (``GRPOTrainer._calculate_rewards`` of 1.16). The reward is
+None if the completion is unscored, or if the sandbox of its environment failed
+(:mod:`groundtrace.publishing.tools.trl`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +19,10 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Return the reward functions for a config file, a bundled name, or "" (the config that the environment names).
+    """Return the reward functions for a config, after a check of the endpoints of all roles.
 
-    Checks the endpoints of all roles; raises the same errors as
-    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    ``config`` is a file, the name of a bundled config, or "" for the config that the environment names. Raises the same
+    errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
     reward_of(config)
 
@@ -32,7 +33,10 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """Return the rewards by the config that the environment names; for trainers that need an import path."""
+    """Return the reward of each completion by the config that the environment names; None if it is unscored.
+
+    This function is for trainers that need an import path.
+    """
     return rewards("", completions, columns)
 
 
@@ -43,7 +47,7 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
     """
     references = columns.get(COLUMN)
     if references is None:
-        raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with its references")
+        raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with `beam export`")
     found = scored_texts(config, references, [_text(each) for each in completions], is_step=True)
     environments = columns.get("environments") or [None] * len(found)
     lost = [str(getattr(each, "lost", "")) for each in environments]

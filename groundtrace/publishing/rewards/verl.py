@@ -1,8 +1,8 @@
-"""The verifier as a custom reward function of verl, for single responses or for a batch.
+"""Provides the verifier as a custom reward function of verl, for single responses or for a batch.
 
-verl calls it by keyword (``verl/trainer/ppo/reward.py``, ``verl/workers/reward_manager/`` of 0.9). A manager that
-scores single responses passes ``data_source``, ``solution_str``, ``ground_truth`` and ``extra_info``; the batch manager
-passes lists, with plural names.
+verl passes all arguments by keyword (``verl/trainer/ppo/reward.py``, ``verl/workers/reward_manager/`` of 0.9). A
+manager that scores single responses passes ``data_source``, ``solution_str``, ``ground_truth`` and ``extra_info``. The
+batch manager passes lists, in arguments with plural names.
 """
 
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Return ``score``, and the figures of the verdicts in ``shown`` of the recipe.
+    """Return for each response the reward ``score``, and the figures of the verdicts that the recipe shows.
 
-    For the figures see :func:`groundtrace.publishing.rewards.plugin.verdict_figures`.
+    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines the figures. They have the same keys in all
+    responses, and are never NaN or None: verl raises KeyError for a missing key (``agent_loop.py``), and averages each
+    key (``metric_utils.py``), where a NaN makes the mean NaN and a None stops the validation.
 
-    verl expects the keys of the first response in all responses (``agent_loop.py`` raises KeyError for a missing one)
-    and averages each key (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes
-    from ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` is not needed, and ``extra_info``
-    only for responses whose sandbox failed, which are unscored.
-    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
+    ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used.
+    ``extra_info`` is used only to find responses whose sandbox failed, which are unscored. Raises
+    :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:

@@ -1,1 +1,4 @@
-"""The tool ``execute_python_code`` in the rollouts of other trainers, one file for each (docs/exports.md)."""
+"""Provides the tool ``execute_python_code`` in the rollouts of other trainers, with a file for each trainer.
+
+docs/exports.md describes how to use it.
+"""

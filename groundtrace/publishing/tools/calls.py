@@ -1,8 +1,8 @@
-"""The calls of one response in another trainer's rollout, executed in our sandbox: the parts that the tools share.
+"""Executes the calls of a response in another trainer's rollout in our sandbox, for all tools of this package.
 
 A call runs after the earlier successful calls of its response (:mod:`groundtrace.sandbox.replay`), with the limits of
-the run that the row comes from, as in our own trainer's environment. If a sandbox fails, the response is *lost*: that
-is not the fault of the policy, so the reward leaves the response unscored.
+the run that the row comes from, as in our own trainer's environment. If a sandbox fails, the response is *lost*. The
+policy did not cause the failure, so the reward leaves the response unscored.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import encode_png
 
 MAX_IMAGES = 16
-"""The most images that a response is shown, by default."""
+"""The default for the number of images that a response may be shown."""
 LOST = "[the sandbox is gone; no further code can be executed]"
-"""The result of a call, and of all later ones, where the sandbox failed."""
+"""The result of a call whose sandbox failed, and of all later calls of the response."""
 LEFT_OUT = "[image left out]"
 KEPT_ROWS = 256
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a call: its text without marks of images, the images that it showed, and how it ended.
+    """Holds the result of a call: its text without marks of images, the images that it showed, and its status.
 
-    ``status`` is that of :data:`groundtrace.sandbox.observation.Status`, or ``lost``.
+    ``status`` is one of :data:`groundtrace.sandbox.observation.Status`, or ``lost`` if the sandbox failed.
     """
 
     text: str
@@ -47,20 +47,20 @@ class Result:
 
     @property
     def marked_text(self) -> str:
-        """The text with an ``<image>`` for each image behind it, as in the rows of SFT."""
+        """Return the text followed by an ``<image>`` mark for each image, as in SFT rows."""
         return "\n".join(filter(None, (self.text, IMAGE * len(self.images))))
 
 
 @dataclass
 class Calls:
-    """The calls of one response, which are executed one after the other.
+    """Executes the calls of one response one after the other.
 
     Attributes:
-        images: the question's images as files.
-        limits: the limits of a trajectory, and how many run at once in this process.
-        max_images: the images that the response may be shown; further ones are left out.
-        statuses: how each call ended, in order.
-        lost: the reason why a sandbox failed; "" if none did.
+        images: the bytes of the question's images, as encoded files.
+        limits: the limits of a trajectory, and the number of trajectories that run at once in this process.
+        max_images: the number of images that the response may be shown; further images are left out.
+        statuses: the status of each call, in order.
+        lost: the reason why a sandbox failed; "" if no sandbox failed.
     """
 
     images: tuple[bytes, ...]
@@ -73,7 +73,7 @@ class Calls:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, code: str) -> Result:
-        """Execute the code after the earlier successful calls; a call that comes meanwhile waits."""
+        """Execute the code after the earlier successful calls. A call that arrives during another call waits."""
         async with self._turn:
             result = await self._result(code)
             self.statuses.append(result.status)
@@ -96,7 +96,9 @@ class Calls:
 
 
 def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
-    """Return the limits in an exported row's column ``sandbox``, with ``sessions`` trajectories at once.
+    """Return the limits in an exported row's column ``sandbox``, which is JSON or "".
+
+    ``sessions`` is the number of trajectories that run at once; with None the default of the settings is used.
 
     Raises ConfigError for limits that cannot be used.
     """
@@ -108,7 +110,8 @@ def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
 def images_of(reference: str) -> tuple[bytes, ...]:
     """Return the images of the row that a reference names, upright, as PNG files.
 
-    Raises BadReference, ShardError and UnusableRow.
+    Raises BadReference for a reference that cannot be read, ShardError for a run that cannot be read, and UnusableRow
+    for a row that cannot be used.
     """
     named = read_reference(reference)
     row = _shards(named.run).named(named.id)

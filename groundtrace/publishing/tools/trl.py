@@ -1,12 +1,12 @@
-"""The environment of TRL's ``GRPOTrainer``, with the tool ``execute_python_code`` in our sandbox.
+"""Defines an environment for TRL's ``GRPOTrainer``, with the tool ``execute_python_code`` in our sandbox.
 
     GRPOTrainer(…, environment_factory=CodeEnvironment, reward_funcs=groundtrace_client.reward_funcs())
 
-It takes the rows of ``beam export --format trl --turns tools``: TRL calls ``reset`` with a row's columns, of which it
-uses ``images``, and ``sandbox``, the limits of the run. TRL passes its environments to the reward functions; ours
-leave a response whose environment is ``lost`` unscored.
+The rows come from ``beam export --format trl --turns tools``. TRL calls ``reset`` with a row's columns, of which the
+environment uses ``images``, and ``sandbox``, the limits of the run. TRL passes its environments to the reward
+functions. Our reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
 
-TRL 1.16 calls the tools of a batch one after the other; a call of one response may hold up the others.
+TRL 1.16 calls the tools of a batch one after the other, so a slow call delays the other responses.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,11 @@ from groundtrace.sandbox import SandboxSettings
 
 
 class CodeEnvironment:
-    """The environment of one response at a time; TRL makes as many as it has responses in progress, and resets them.
+    """Executes the code of one response at a time.
 
-    ``sessions`` are the trajectories that run at once in this process, ``max_images`` the images that a response may be
-    shown. TRL offers all public methods to the policy as tools.
+    TRL makes one environment for each response in progress, and reuses it for later responses. ``sessions`` is the
+    number of trajectories that run at once in this process, and ``max_images`` is the number of images that a response
+    may be shown. TRL offers all public methods to the policy as tools.
     """
 
     def __init__(self, sessions: int | None = None, max_images: int = MAX_IMAGES) -> None:
@@ -33,20 +34,20 @@ class CodeEnvironment:
 
     @property
     def lost(self) -> str:
-        """The reason why a sandbox failed; "" if none did."""
+        """Return the reason why a sandbox failed; "" if no sandbox failed."""
         return self._calls.lost
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """How each call of the response ended, in order."""
+        """Return the status of each call of the response, in order."""
         return tuple(self._calls.statuses)
 
     def reset(self, images: Sequence[Image.Image] | None = None, sandbox: str = "", **_: Any) -> None:
-        """Begin a response to a row. Raises ConfigError for limits that cannot be used."""
+        """Prepare for a new response to a row. Raises ConfigError for limits that cannot be used."""
         self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
 
     def execute_python_code(self, code: str):  # without the result's type, which TRL would write into the schema
-        """Execute the code of a call; the policy is shown the description of :data:`TOOL_SCHEMA`."""
+        """Execute the code of a call. TRL shows the policy the description in :data:`TOOL_SCHEMA`."""
         result = runtime().submit(self._calls.run(code)).result()
         parts: list[dict[str, Any]] = [{"type": "text", "text": result.text}] if result.text else []
         return [*parts, *({"type": "image", "image": image} for image in result.images)]

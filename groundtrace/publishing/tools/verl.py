@@ -1,19 +1,20 @@
-"""The tool of verl's ``tool_agent`` loop: a ``BaseTool`` that executes code in our sandbox.
+"""Defines the tool of verl's ``tool_agent`` loop: a ``BaseTool`` that executes code in our sandbox.
 
-verl's config names it in the file of ``actor_rollout_ref.rollout.multi_turn.tool_config_path``:
+verl's config names the tool in the file of ``actor_rollout_ref.rollout.multi_turn.tool_config_path``:
 
     tools:
       - class_name: groundtrace.publishing.tools.verl.ExecutePythonCode
         config: {type: native, sessions: 8, max_images: 16}
 
 The rows of ``beam export --format verl --turns tools`` pass ``groundtrace``, the row's reference, and ``sandbox``, the
-limits of its run, to ``create``. Code gets the row's own images: verl has resized those of ``agent_data``.
+limits of its run, to ``create``. Code gets the row's own images, because verl has resized the images in ``agent_data``.
 
-verl 0.9.1 calls ``create`` and ``release`` around each call, so the state of a response is kept beside its
-``agent_data``, which all of its calls share. How the calls ended is in ``agent_data.extra_fields``, which verl passes
-to the reward in ``extra_info``: ``groundtrace_calls``, the statuses, and ``groundtrace_lost``, why a sandbox failed.
+verl 0.9.1 calls ``create`` and ``release`` around each call. So the state of a response is kept by its ``agent_data``,
+which is the same object for all calls of the response. ``agent_data.extra_fields`` gets the statuses of the calls
+(``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``). verl passes them to the reward in
+``extra_info``.
 
-Deviation: verl puts the images of a result before its text, and the rows of SFT have them behind it.
+Deviation: verl puts the images of a result before the text of the result. In SFT rows they come after the text.
 """
 
 import importlib
@@ -26,17 +27,17 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, images_of, limits_of
 
 TOOLS = "verl.tools"
-"""The package of the trainer, in whose process alone this module is imported; no extra of ours brings it."""
+"""The package of the trainer. This module is imported only in the trainer's process; our extras do not install it."""
 _schemas: Any = importlib.import_module(f"{TOOLS}.schemas")
 _BaseTool: Any = importlib.import_module(f"{TOOLS}.base_tool").BaseTool
 CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 
 
 class ExecutePythonCode(_BaseTool):
-    """Executes the code of one worker process's responses.
+    """Executes the code of all responses of one worker process.
 
-    ``config`` may hold ``sessions``, the trajectories that run at once in this process, and ``max_images``, the images
-    that a response may be shown.
+    ``config`` may hold ``sessions``, the number of trajectories that run at once in this process, and ``max_images``,
+    the number of images that a response may be shown.
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:
@@ -45,7 +46,7 @@ class ExecutePythonCode(_BaseTool):
         self._calls: WeakKeyDictionary[Any, Calls] = WeakKeyDictionary()
 
     async def create(self, instance_id: str | None = None, **given: Any) -> tuple[str, Any]:
-        """Note the row's arguments for the call that follows."""
+        """Store the row's arguments for the call that follows; returns the call's id and an empty response."""
         id = instance_id or str(uuid4())
         self._created[id] = given.get("create_kwargs", given)
         return id, _schemas.ToolResponse()
@@ -53,13 +54,14 @@ class ExecutePythonCode(_BaseTool):
     async def execute(
         self, instance_id: str, parameters: dict[str, Any], **given: Any
     ) -> tuple[Any, float, dict[str, Any]]:
-        """Execute ``code`` after the earlier successful calls of the response; its reward is 0.
+        """Execute the parameter ``code`` after the earlier successful calls of the response.
 
-        Raises ValueError for a call without code, which verl shows to the policy.
+        Return the result, the reward 0.0, and the status of the call. Raises ValueError for a call without code; verl
+        shows this error to the policy.
         """
         code, agent = parameters.get("code"), given["agent_data"]
         if not isinstance(code, str):
-            raise ValueError("the tool needs the text 'code'")
+            raise ValueError("the call has no text 'code': pass the Python code to execute as 'code'")
         if agent not in self._calls:
             self._calls[agent] = self._begun(**self._created[instance_id])
         calls = self._calls[agent]
@@ -68,7 +70,7 @@ class ExecutePythonCode(_BaseTool):
         return _schemas.ToolResponse(text=result.text, image=list(result.images)), 0.0, {"status": result.status}
 
     async def release(self, instance_id: str, **given: Any) -> None:
-        """Forget the arguments of the call."""
+        """Delete the stored arguments of the call."""
         self._created.pop(instance_id, None)
 
     def _begun(self, groundtrace: str, sandbox: str = "", **_: Any) -> Calls:

@@ -1,1 +1,1 @@
-"""The layouts of input rows that a column map alone cannot describe."""
+"""Holds the shapes: layouts of input rows that need more than a map from fields to columns."""

@@ -1,6 +1,7 @@
-"""The interface of a shape.
+"""Defines the interface of a shape, which is a layout of input rows.
 
-A shape converts rows that are nested, or need another file, so that a column map can be applied.
+A shape converts rows that are nested, or that need data of another file. Then the column map (``input.columns``) can be
+applied to them.
 """
 
 import abc
@@ -21,14 +22,12 @@ FIRST_ROWS = 20
 
 
 class BadRow(ValueError):
-    """Raised for a row that does not fit the shape; the message says why, and becomes the detail of the row's
-    rejection.
-    """
+    """Raised if a row does not fit the shape. The message says why, and becomes the detail of the row's rejection."""
 
 
 @settings
 class ShapeSettings:
-    """The layout of the rows."""
+    """Holds the settings of the layout of the rows."""
 
     turns: Annotated[
         Literal["each", "first"],
@@ -52,11 +51,11 @@ class ShapeSettings:
 
 
 class Shape(abc.ABC):
-    """One layout of rows: a value of it in a file of its own, and one line in
-    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`.
+    """Defines the interface of a shape, which is a layout of input rows.
 
-    A shape keeps no state. The column map reads the fields that a shape adds to a row as if they were columns of the
-    input.
+    A new shape needs a file with its class and an instance of it, and one line in
+    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape keeps no state. The column map reads the fields
+    that a shape adds to a row as if they were columns of the input.
     """
 
     name: ClassVar[str]
@@ -76,35 +75,38 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether an input with these columns and first rows (empty if unknown) has the shape."""
+        """Return whether an input with these columns and first rows has the shape; ``first`` may be empty."""
 
     @abc.abstractmethod
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the rows that a row contains. Raises :class:`BadRow` for a row that does not fit the shape.
+        """Yield the rows that a row of the input contains, with one row for each record.
 
-        Media are paths, or mappings with ``bytes`` and ``path``, or with ``base64``; ``id_column`` is the column of the
-        ids; if a row becomes several rows, a suffix is added to its id.
+        In the yielded rows, media are paths, mappings with ``bytes`` and ``path``, or mappings with ``base64``.
+        ``id_column`` is the column of the ids. If a row becomes several rows, a suffix is added to each id. Raises
+        :class:`BadRow` for a row that does not fit the shape.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """Return :meth:`read` with these settings; it searches for other files that it needs in ``folder``."""
+        """Return a function that calls :meth:`read` with these settings. Any other files are read from ``folder``."""
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return the other files with data of records, as paths from the input's folder; they are part of the input's
-        fingerprint.
+        """Return the paths, relative to the input's folder, of the other files that the shape reads.
+
+        Their content is part of the input's fingerprint.
         """
         return ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the lines of ``[input]`` that ``beam init`` writes below the shape's name."""
+        """Return the config lines that ``beam init`` writes in ``[input]``, after the line with the shape's name."""
         return []
 
 
 def folder_line(root: Place, media_path: Any) -> str:
-    """Return the config line that names the folder of the media.
+    """Return the config line that sets ``media_folder``.
 
-    The folder is found by the path of one medium; the line is a comment if no folder is needed or found.
+    The folder is found by the path of one medium. The line is a comment if no folder is needed, or if not exactly one
+    is found.
     """
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):
@@ -126,7 +128,7 @@ def _below(path: Place, root: Place) -> str:
 
 
 class OneRecordPerRow(Shape):
-    """The shape with one record in each row, whose columns hold the fields."""
+    """Implements the shape with one record in each row, whose columns hold the record's fields."""
 
     name, title = "rows", "one record a row"
 

@@ -1,13 +1,17 @@
-"""Reads questions about the images of a COCO file: a row's ``image_id`` identifies its image, and the boxes of things
-in it.
+"""Reads questions about the images of a COCO file, which holds the images' file names and boxes.
 
-The questions are an input of any format, with ``image_id``, ``question`` and ``answer``; ``input.coco_instances`` names
-the COCO file. If a row has ``annotation_ids``, its boxes are those of these annotations. Otherwise, if it has
-``categories`` (names or ids), they are those of these categories. Otherwise they are those of every annotation of the
-image except crowds, whose box holds many things at once. COCO writes ``[x, y, width, height]`` in pixels.
+The questions are an input of any format, with ``image_id``, ``question`` and ``answer``. ``input.coco_instances`` names
+the COCO file. A row's ``image_id`` selects its image, and three rules select its boxes:
 
-The boxes and file names of the COCO file are held in memory, about 400 bytes an annotation (350 MB for the 860,000 of
-train2017); segmentations are skipped while it is read.
+- If the row has ``annotation_ids``, these annotations give the boxes.
+- Otherwise, if the row has ``categories`` (names or ids), the image's annotations of these categories give the boxes.
+- Otherwise all annotations of the image give the boxes.
+
+The last two rules leave out crowds, because the box of a crowd holds many objects. COCO boxes are ``[x, y, width,
+height]`` in pixels.
+
+The boxes and file names of the COCO file are in memory: about 400 bytes for each annotation, and 350 MB for the 860,000
+annotations of train2017. Segmentations are skipped while the file is read.
 """
 
 import json
@@ -26,12 +30,12 @@ from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, S
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
 
 SLACK = 0.01
-"""The share of the image's side by which a box may leave the image, as in all other inputs."""
+"""The share of the image's side by which a box may extend beyond the image, as in all other inputs."""
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """One box; ``xywh`` is in pixels, as in the file."""
+    """Holds one box of a COCO file. ``xywh`` is x, y, width and height in pixels, as in the file."""
 
     id: int
     category: int
@@ -41,7 +45,7 @@ class Annotation:
 
 @dataclass
 class CocoFile:
-    """A COCO file without its segmentations."""
+    """Holds the content of a COCO file without its segmentations."""
 
     images: dict[int, tuple[str, float, float]] = field(default_factory=dict)
     """Maps the id of an image to its file name, width and height."""
@@ -50,29 +54,30 @@ class CocoFile:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Maps the name of a category to its id."""
+        """Return a mapping from the name of each category to its id."""
         return {name: number for number, name in self.names.items()}
 
 
 class Coco(Shape):
-    """The shape of rows with an ``image_id``, whose image and boxes are in a COCO file."""
+    """Implements the shape of rows with an ``image_id``. The image's file name and boxes are in a COCO file."""
 
     name, title = "coco", "questions about the images of a COCO file"
     gives = frozenset({"media", "boxes"})
     list_columns = frozenset({"annotation_ids", "categories"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether the rows name their image only by its number."""
+        """Return whether the rows have a question, and name their image only by ``image_id``."""
         named = {name.casefold() for name in columns}
         return {"image_id", "question"} <= columns and named.isdisjoint({"image", "images", "media", "image_path"})
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Read the row as :meth:`reader` does, with files from the working folder."""
+        """Yield the row with ``media`` and ``boxes``; the path of the COCO file is relative to the working folder."""
         return iter(self.reader(settings, Path(), id_column)(row))
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """Return a function that adds ``media`` and ``boxes`` from the COCO file to a row; the file is read at the
-        first row.
+        """Return a function that adds ``media`` and ``boxes`` from the COCO file to a row.
+
+        The file is read at the first row. Raises UserError if the settings do not name a COCO file.
         """
         if not settings.coco_instances:
             raise UserError('input.shape = "coco" needs the COCO file: set input.coco_instances to its path')
@@ -80,11 +85,14 @@ class Coco(Shape):
         return lambda row: _read(row, _instances(path, _stamp(path)))
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return the COCO file."""
+        """Return the path of the COCO file, or an empty tuple if the settings do not name one."""
         return (settings.coco_instances,) if settings.coco_instances else ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the lines with the COCO file, which is found by its name, and with the folder of the images."""
+        """Return the config lines for the COCO file and for the folder of its images.
+
+        The COCO file is found by its name. If not exactly one is found, its line is a comment.
+        """
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
         found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below)
         if len(found) == 1:
@@ -109,7 +117,7 @@ def _first_file_name(path: Place) -> Any:
 def _read(row: Row, held: CocoFile) -> Iterable[Row]:
     image_id = _number(row.get("image_id"))
     if image_id not in held.images:
-        raise BadRow(f"image_id: {excerpt(row.get('image_id'))} is no image of the COCO file")
+        raise BadRow(f"image_id: the COCO file has no image {excerpt(row.get('image_id'))}")
     name, width, height = held.images[image_id]
     boxes = [_box(each, held.names, width, height) for each in _chosen(row, held, image_id)]
     return [{**row, "media": [name], "boxes": boxes or None}]
@@ -121,13 +129,13 @@ def _chosen(row: Row, held: CocoFile, image_id: int) -> list[Annotation]:
         by_id = {each.id: each for each in found}
         numbers = [_number(each) for each in wanted]
         if missing := [number for number in numbers if number not in by_id]:
-            raise BadRow(f"annotation_ids: {missing[0]} is no annotation of image {image_id}")
+            raise BadRow(f"annotation_ids: the COCO file has no annotation {missing[0]} of image {image_id}")
         return [by_id[number] for number in numbers]
     found = [each for each in found if not each.is_crowd]
     if (wanted := _listed(row.get("categories"))) is not None:
         numbers = {held.ids.get(str(each), _number(each)) for each in wanted}
         if unknown := numbers - held.names.keys():
-            raise BadRow(f"categories: {excerpt(wanted)} has {len(unknown)} that the COCO file has not")
+            raise BadRow(f"categories: the row names {excerpt(wanted)}, but {len(unknown)} are not in the COCO file")
         return [each for each in found if each.category in numbers]
     return found
 
@@ -135,10 +143,10 @@ def _chosen(row: Row, held: CocoFile, image_id: int) -> list[Annotation]:
 def _box(each: Annotation, names: Mapping[int, str], width: float, height: float) -> dict[str, Any]:
     x, y, w, h = each.xywh
     if each.category not in names:
-        raise BadRow(f"boxes: annotation {each.id} has the category {each.category}, which the COCO file has not")
+        raise BadRow(f"boxes: annotation {each.id} has the category {each.category}, which is not in the COCO file")
     if w > 0 and h > 0 and (x + w > width * (1 + SLACK) or y + h > height * (1 + SLACK)):
-        problem = f"[{x:g}, {y:g}, {w:g}, {h:g}] leaves the {width:g}x{height:g} image"
-        raise BadRow(f"boxes: annotation {each.id}: {problem}: COCO writes x, y, width, height")
+        problem = f"[{x:g}, {y:g}, {w:g}, {h:g}] extends beyond the {width:g}x{height:g} image"
+        raise BadRow(f"boxes: annotation {each.id}: {problem}: a COCO box is x, y, width, height")
     return {"label": names[each.category], "bbox": [x, y, x + w, y + h]}
 
 
@@ -169,7 +177,7 @@ def _stamp(path: Place) -> tuple[float, int]:
 def _instances(path: Place, stamp: tuple[float, int]) -> CocoFile:
     """Read the file's boxes. Raises UserError if it is not a COCO file."""
     held = CocoFile()
-    remedy = "set input.coco_instances to the path of a COCO file, from the questions' folder"
+    remedy = "set input.coco_instances to the path of a COCO file, relative to the questions' folder"
     try:
         with path.open(encoding="utf-8-sig") as text:
             for array, entry in named_entries(text, ("images", "annotations", "categories")):
@@ -192,13 +200,13 @@ def _hold(held: CocoFile, array: str, entry: Mapping[str, Any]) -> None:
     if array == "images":
         name = entry["file_name"]
         if not isinstance(name, str):
-            raise TypeError(f"file_name is {excerpt(name)}, not text")
+            raise TypeError(f"the file_name of an image is {excerpt(name)}, but has to be text")
         held.images[int(entry["id"])] = (name, float(entry["width"]), float(entry["height"]))
     elif array == "categories":
         held.names[int(entry["id"])] = str(entry["name"])
     else:
         x, y, w, h = (float(value) for value in entry["bbox"])
         if not all(math.isfinite(value) for value in (x, y, w, h)):
-            raise ValueError(f"annotation {entry['id']} has a bbox that is not finite")
+            raise ValueError(f"the bbox of annotation {entry['id']} has a value that is not finite")
         box = Annotation(int(entry["id"]), int(entry["category_id"]), (x, y, w, h), bool(entry.get("iscrowd")))
         held.by_image[int(entry["image_id"])].append(box)

@@ -1,9 +1,9 @@
 """Reads conversations: LLaVA's ``conversations`` and the ``messages`` of ShareGPT, with media in other columns.
 
-A turn is ``{"from", "value"}`` or ``{"role", "content"}``; a content may be a list of parts. Each question of a person
-becomes a record with the answer that follows. ``<image>`` and ``<video>`` marks in the texts show where media belong: a
-record has all media up to its question, or all media of the row if no text has a mark. The text of earlier turns is not
-part of the record, and system turns are not read.
+A turn is ``{"from", "value"}`` or ``{"role", "content"}``, and a content may be a list of parts. Each user turn becomes
+a record, with the next turn as its answer. The text of earlier turns is not part of the record, and system turns are
+not read. ``<image>`` and ``<video>`` marks in the texts show to which turn each medium belongs. A record has all media
+up to its question, or all media of the row if no text has a mark.
 """
 
 import re
@@ -27,7 +27,7 @@ _PART_MEDIA = ("image", "video")
 
 @dataclass(frozen=True)
 class Turn:
-    """One speaker's turn, as one text, in which a mark takes the place of each medium that the turn itself contains."""
+    """Holds one turn of a conversation as one text. Each medium inside the turn is replaced by a mark in the text."""
 
     role: str
     text: str
@@ -35,7 +35,7 @@ class Turn:
 
 
 class Conversations(Shape):
-    """The shape of rows that hold a conversation, in the layout of LLaVA or of ShareGPT."""
+    """Implements the shape of rows that hold a conversation, in the layout of LLaVA or of ShareGPT."""
 
     name, title = "conversations", "conversations (LLaVA, ShareGPT)"
     gives = frozenset({"question", "answer", "media"})
@@ -43,25 +43,28 @@ class Conversations(Shape):
     list_columns = frozenset({*TURNS_COLUMNS, *_MEDIA_COLUMNS})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether there is a column of turns, and no column of questions."""
+        """Return whether the input has a column of turns, and no column ``question``."""
         column = next((name for name in TURNS_COLUMNS if name in columns), "")
         if not column or "question" in columns:
             return False
         return not first or any(_is_turns(row.get(column)) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield one row for each question, in order; if there are several, their ids end in -1, -2, …"""
+        """Yield one row for each question, in order; if a conversation has several, their ids end in -1, -2, …"""
         turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
         asked = list(_questions(turns, _media(row, turns)))
         if not asked:
-            raise BadRow("conversations: nobody asks anything")
+            raise BadRow("conversations: no turn of the conversation is a question of a user")
         for number, fields in enumerate(asked[: 1 if settings.turns == "first" else None], 1):
             own = row.get(id_column)
             is_named = isinstance(own, str | int) and not isinstance(own, bool) and len(asked) > 1
             yield {**row, **fields, **({id_column: f"{own}-{number}"} if is_named else {})}
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the lines for rows with several questions, and for options in texts if the first rows have some."""
+        """Return the config lines for ``turns`` and ``media_folder``.
+
+        If a question in the ``first`` rows has options, a line for ``choices_in_text`` is added.
+        """
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']
         if any(has_options(text) for text in texts):
@@ -74,21 +77,25 @@ CONVERSATIONS = Conversations()
 
 
 def read_turns(value: Any) -> list[Turn]:
-    """Return the turns of a conversation, without system turns. Raises :class:`BadRow` if it is not a conversation."""
+    """Return the turns of a conversation without system turns.
+
+    Raises :class:`BadRow` if the value is not a list of turns in which user and assistant alternate.
+    """
     if not isinstance(value, list) or not value:
         raise BadRow(f"conversations: expected a list of turns, got {excerpt(value)}")
     turns = [_turn(number, each) for number, each in enumerate(value, 1)]
     turns = [turn for turn in turns if turn.role != "system"]
     for number, turn in enumerate(turns, 1):
         if turn.role != ("user" if number % 2 else "assistant"):
-            raise BadRow(f"conversations: question and answer do not alternate at turn {number} ({turn.role})")
+            raise BadRow(f"conversations: user and assistant do not alternate at turn {number} ({turn.role})")
     return turns
 
 
 def placed(text: str, shown_before: int, media_count: int) -> str:
-    """Return the text without marks: a mark inside a sentence is replaced by words, any other mark is removed.
+    """Return the text without marks such as ``<image>``.
 
-    ``shown_before`` is the number of media before this text, ``media_count`` the number of all media.
+    A mark inside a sentence is replaced by words, and any other mark is removed. ``shown_before`` is the number of
+    media before this text, and ``media_count`` is the number of all media.
     """
     if media_count > 1:
         number = shown_before
@@ -104,17 +111,17 @@ def placed(text: str, shown_before: int, media_count: int) -> str:
 
 def _turn(number: int, value: Any) -> Turn:
     if not isinstance(value, Mapping):
-        raise BadRow(f"conversations: turn {number} is no object with from and value: {excerpt(value)}")
+        raise BadRow(f"conversations: turn {number} is not an object with from and value: {excerpt(value)}")
     speaker = value.get("from") if value.get("from") is not None else value.get("role")
     content = value.get("value") if value.get("value") is not None else value.get("content")
     role = _ROLES.get(speaker.casefold()) if isinstance(speaker, str) else None
     if role is None:
         known = ", ".join(_ROLES)
-        raise BadRow(f"conversations: turn {number} is said by {excerpt(speaker)}, which is none of {known}")
+        raise BadRow(f"conversations: turn {number} has the unknown role {excerpt(speaker)}: known roles are {known}")
     if isinstance(content, str):
         return Turn(role, content)
     if not isinstance(content, list):
-        raise BadRow(f"conversations: turn {number} has no text: {excerpt(content)}")
+        raise BadRow(f"conversations: the content of turn {number} is neither a text nor a list: {excerpt(content)}")
     texts, media = [], []
     for part in content:
         kind = part.get("type") if isinstance(part, Mapping) else None
@@ -124,7 +131,7 @@ def _turn(number: int, value: Any) -> Turn:
             texts.append(f"<{kind}>")
             media.append(_part_medium(number, part, kind))
         else:
-            raise BadRow(f"conversations: turn {number} has a part that is neither text, image nor video: {kind!r}")
+            raise BadRow(f"conversations: turn {number} has a part of type {kind!r}: use only text, image and video")
     return Turn(role, "".join(texts), tuple(media))
 
 
@@ -134,7 +141,7 @@ def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
     """
     if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
         what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"
-        raise BadRow(f"conversations: turn {number} shows {what}, which is not read: cut it to a file of its own")
+        raise BadRow(f"conversations: turn {number} has {what}, which cannot be read: save it as a video file")
     return part.get(kind)
 
 
@@ -144,7 +151,7 @@ def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
     by_kind = {"image": _listed(row, "images", "image"), "video": _listed(row, "videos", "video")}
     if any(part is not None for part in parts):
         if any(part is None for part in parts) or any(by_kind.values()):
-            raise BadRow("conversations: media stand both in the texts and beside them")
+            raise BadRow("conversations: media are both in the turns and in other columns: use only one of the two")
         return parts
     marks = [mark for turn in turns if turn.role == "user" for mark in _MARK.findall(turn.text)]
     beside = [*by_kind["image"], *by_kind["video"]]
@@ -152,7 +159,10 @@ def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
         return beside
     for kind, found in by_kind.items():
         if marks.count(kind) != len(found):
-            raise BadRow(f"conversations: {marks.count(kind)} <{kind}> in the questions, and {len(found)} beside them")
+            raise BadRow(
+                f"conversations: the questions have {marks.count(kind)} marks <{kind}>, but the row has "
+                f"{len(found)} such media"
+            )
     next_of = {kind: iter(found) for kind, found in by_kind.items()}
     return [next(next_of[mark]) for mark in marks]
 

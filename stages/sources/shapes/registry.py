@@ -1,4 +1,4 @@
-"""The registry of row shapes. A new shape needs its own file beside this one, and one line here."""
+"""Registers the shapes of rows by name. A new shape needs a file in this folder, and one line here."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

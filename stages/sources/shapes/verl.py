@@ -1,8 +1,8 @@
-"""Reads the rows of verl: ``prompt`` is a list of messages with role and content, ``reward_model.ground_truth`` the
-gold answer.
+"""Reads the rows of verl, in which ``prompt`` is a list of messages with role and content.
 
-The question is ``extra_info.question`` if the prompt contains this text (verl's examples add instructions on the
-answer's form to it), else the text of the prompt's only user turn. ``images`` are bytes or paths.
+The gold answer is ``reward_model.ground_truth``. The question is ``extra_info.question`` if the prompt contains this
+text: the prompts in verl's examples add instructions on the answer's form to it. Otherwise the question is the text of
+the prompt's only user turn. ``images`` are bytes or paths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,23 +15,30 @@ from groundtrace.storage.places import Place
 
 
 class Verl(Shape):
-    """The shape of rows that verl trains on, with ``prompt`` and ``reward_model``."""
+    """Implements the shape of rows that verl trains on, with ``prompt`` and ``reward_model``."""
 
     name, title = "verl", "rows of verl"
     gives = frozenset({"question", "answer", "media"})
     list_columns = frozenset({"prompt", "images"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether there are columns for prompt and reward, but not the columns that runs of Groundtrace add to them."""
+        """Return whether the input has columns for prompt and reward, but lacks ``question`` or ``answer``.
+
+        Shards of Groundtrace's runs have all four columns. They are read as plain rows.
+        """
         if not {"prompt", "reward_model"} <= columns or {"question", "answer"} <= columns:
             return False
         return not first or any(isinstance(row.get("reward_model"), Mapping) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the row with question, answer and media, which are taken from the columns in which they are nested."""
+        """Yield the row with ``question``, ``answer`` and ``media``, which are read from its nested columns.
+
+        Raises :class:`BadRow` if the prompt does not have exactly one user turn, if its marks of media do not fit the
+        images, or if the row has no ground truth.
+        """
         turns = [turn for turn in read_turns(row.get("prompt")) if turn.role == "user"]
         if len(turns) != 1:
-            raise BadRow(f"prompt: expected one user turn, got {len(turns)}")
+            raise BadRow(f"prompt: expected exactly one user turn, got {len(turns)}")
         images = _images(row, turns[0])
         yield {
             **row,
@@ -41,7 +48,7 @@ class Verl(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return no lines: only the shape is needed."""
+        """Return no lines, because only the shape's name is needed."""
         return []
 
 
@@ -53,7 +60,7 @@ def _images(row: Row, turn: Turn) -> list[Any]:
     images = found if isinstance(found, list) else [found]
     marks = turn.text.count("<image>") + turn.text.count("<video>")
     if marks and marks != len(images):
-        raise BadRow(f"prompt: {marks} <image> in the text, and {len(images)} images beside it")
+        raise BadRow(f"prompt: the text has {marks} marks <image> or <video>, but the row has {len(images)} media")
     return [_medium(image) for image in images]
 
 

@@ -1,9 +1,9 @@
-"""Reads VLMEvalKit's tables: ``index``, ``image`` (base64) or ``image_path``, ``question``, ``A``, ``B``, …,
-``answer``.
+"""Reads the tables of VLMEvalKit.
 
-The options that are not empty are the choices. If the answer is the letter of a choice, that choice becomes the answer.
-A ``hint`` is put before the question. If an image cell holds the index of an earlier row, it means that row's image,
-which keeps files small. Lists of images are read in the notation of JSON or of Python.
+Their columns are ``index``, ``image`` (base64) or ``image_path``, ``question``, ``A``, ``B``, … and ``answer``. The
+options that are not empty are the choices. If the answer is the letter of a choice, the choice becomes the answer. A
+``hint`` is put before the question. To keep files small, an image cell may hold the index of an earlier row instead of
+that row's image. Lists of images are read in the notation of JSON or of Python.
 """
 
 import ast
@@ -23,19 +23,22 @@ _NONE = ("", "nan")
 
 
 class VlmEvalKit(Shape):
-    """The shape of the rows of VLMEvalKit's tables, with options in the columns ``A``, ``B``, …."""
+    """Implements the shape of the rows of VLMEvalKit's tables, with options in the columns ``A``, ``B``, …."""
 
     name, title = "vlmevalkit", "a table of VLMEvalKit"
     gives = frozenset({"id", "question", "answer", "media"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether the input has the columns of VLMEvalKit, with options or with images in base64."""
+        """Return whether the input has the columns of VLMEvalKit, and has options or images in base64."""
         if not {"index", "question"} <= columns or columns.isdisjoint({"image", "image_path"}):
             return False
         return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the row with its choices, the answer as one of them, and the image."""
+        """Yield the row with its choices, its media, and its answer as one of the choices.
+
+        Raises :class:`BadRow` if the row has options and the answer is not one of them, or if a list cannot be read.
+        """
         index = _cell(row.get("index"))
         options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}
         answer = _cell(row.get("answer"))
@@ -43,7 +46,7 @@ class VlmEvalKit(Shape):
         if letter in options:
             answer = options[letter]
         elif options and answer not in options.values():
-            raise BadRow(f"answer: {answer!r} is neither a letter of the options {', '.join(options)} nor one of them")
+            raise BadRow(f"answer: {answer!r} is neither a letter ({', '.join(options)}) nor the text of an option")
         hint, question = _cell(row.get("hint")), _cell(row.get("question"))
         yield {
             **row,
@@ -55,7 +58,7 @@ class VlmEvalKit(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the line with the folder of images that are given by path."""
+        """Return the config line for ``media_folder``; no line if the input has no ``image_path``."""
         if "image_path" not in columns:
             return []
         cells = [_cell(row.get("image_path")) for row in first]
@@ -88,7 +91,7 @@ def _items(value: Any) -> list[str]:
             continue
         if isinstance(found, list) and all(isinstance(item, str | int) for item in found):
             return [str(item) for item in found]
-    raise BadRow("image: a list that cannot be read")
+    raise BadRow("image: the cell begins and ends like a list, but is not a list of texts in JSON or Python")
 
 
 def _cell(value: Any) -> str:

@@ -112,4 +112,4 @@ def test_no_fault_of_the_server_changes_a_score(name: str, found: Written, port:
         assert asking.answer() == pytest.approx(wanted, abs=1e-9)
 
         server.kill()
-        assert "RewardUnavailable: no reward from" in asking.rewards(LITTLE_S)
+        assert "sent no reward within" in asking.rewards(LITTLE_S)

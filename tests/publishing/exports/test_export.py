@@ -101,7 +101,7 @@ def test_a_mark_in_a_question_is_text_where_nobody_splits_at_it(form: str, tmp_p
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("trl", {"family": ""}, "the sft rows hold or ask for coordinates: set --family"),
+    ("trl", {"family": ""}, "the sft rows contain or request coordinates: set --family"),
     ("verl", {"family": "qwen"}, "--family must be one of claude, "),
     ("tlr", {}, "--format must be one of dpo, easyr1, "),
     (
@@ -110,9 +110,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "must be a value of groundtrace.publishing.exports.base.ExportFormat, but is",
     ),
     ("groundtrace.publishing.exports.gone:X", {}, "cannot be imported"),
-    ("trl", {"family": "moondream"}, "which tags with one decimal cannot hold"),
+    ("trl", {"family": "moondream"}, "for which tags with one decimal are too coarse"),
     ("dpo", {}, "--set write.other_traces=true"),
-    ("trl", {"max_pixels": 1000}, "do not depend on the size of its images"),
+    ("trl", {"max_pixels": 1000}, "do not depend on the size of images"),
     ("trl", {"family": "qwen2.5-vl", "max_pixels": 10}, "--max-pixels must be at least --min-pixels"),
     ("trl", {"family": "qwen2.5-vl", "max_pixels": -1}, "--max-pixels must be at least --min-pixels"),
 ]
@@ -129,14 +129,16 @@ def test_what_is_refused(form: str, options: dict[str, Any], said: str, tmp_path
 
 def test_a_run_without_the_rows_that_a_format_takes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [sft()])
-    with pytest.raises(ExportError, match="has no rl rows, which the format easyr1 needs"):
+    with pytest.raises(ExportError, match="has no rl rows, which the format easyr1 exports"):
         exported(run, "easyr1", tmp_path / "out")
     assert exported(run, "trl", tmp_path / "out").files == ("sft.parquet", "export.json")
 
 
 def test_a_run_of_which_no_row_can_be_written(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [OUTSIDE])
-    with pytest.raises(ExportError, match="no row can be written: 1 left out for outside_image"):
+    with pytest.raises(
+        ExportError, match="no row can be exported: the most frequent reason, for 1 rows, is outside_image"
+    ):
         exported(run, "trl", tmp_path / "out")
     assert names(tmp_path) == ["run"]
 
@@ -201,14 +203,14 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
     for output, options, said in [
         (run, {}, "is in the run folder"),
         (run / "exports/trl", {"replace": True}, "is in the run folder"),
-        (tmp_path / "all", {"replace": True}, "the run folder is in"),
+        (tmp_path / "all", {"replace": True}, "contains the run folder"),
         (tmp_path / "mine", {}, "exists: choose another folder, or replace"),
         (tmp_path / "mine", {"replace": True}, "is not an export"),
         (tmp_path / "file", {"replace": True}, "is not an export"),
         (tmp_path / "file/below", {}, "cannot write"),
         (Path("s3://bucket/out"), {}, "is a URL"),
-        (tmp_path / "a\0b", {}, "is not the path of a folder"),
-        (tmp_path / "loop", {}, "is not the path of a folder|cannot write"),
+        (tmp_path / "a\0b", {}, "is not a usable path"),
+        (tmp_path / "loop", {}, "is not a usable path|cannot write"),
         (tmp_path / ("x" * 300), {}, "cannot write"),
         (tmp_path / ("x" * 240), {}, "cannot write"),
     ]:
@@ -345,7 +347,7 @@ def test_a_format_of_ones_own_may_leave_out_all(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.syspath_prepend(tmp_path)
     run = make_run(tmp_path / "run", [sft()])
-    with pytest.raises(ExportError, match="no row can be written: 1 left out for not_mine"):
+    with pytest.raises(ExportError, match="no row can be exported: the most frequent reason, for 1 rows, is not_mine"):
         exported(run, "own_none:NONE", tmp_path / "out")
 
 
@@ -354,5 +356,5 @@ def test_other_traces_are_looked_at_for_tags_too(tmp_path: Path) -> None:
         "q", "<think></think>\n<answer>1</answer>", asked="<image>How many?", other_traces=[other(trace((1, 1)))]
     )
     run = make_run(tmp_path / "run", [plain], other_traces=True)
-    with pytest.raises(ExportError, match="the sft rows hold or ask for coordinates"):
+    with pytest.raises(ExportError, match="the sft rows contain or request coordinates"):
         exported(run, "dpo", tmp_path / "out", "")

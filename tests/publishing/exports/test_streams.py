@@ -115,7 +115,7 @@ def test_a_question_is_left_out_in_both_streams(tmp_path: Path) -> None:
     assert [row["id"] for row in table(tmp_path / "out/rl.parquet")] == ["fine", "fine"]
     left = {each["id"]: (each["reason"], each["detail"]) for each in lines(tmp_path / "out/left_out.jsonl")}
     assert left == {
-        "mute": ("missing_text", "stream_prompts of the stream grounded"),
+        "mute": ("missing_text", "stream_prompts has no prompt for the stream grounded"),
         "marked": ("control_token", "<|im_end|>"),
         "no answer": ("missing_text", "answer"),
     }
@@ -129,7 +129,7 @@ def test_a_trainer_that_asks_for_rewards_one_by_one_is_refused(
     assert cli.main(words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"beam: 2 questions of {run} are asked in several streams, whose rewards are compared, but OpenRLHF requests "
+        f"beam: 2 questions of {run} have several streams, whose rewards are computed together, but OpenRLHF requests "
         "the reward of each response separately: choose --format trl, swift or easyr1, or train with `trainer grpo`"
     )
     assert not (tmp_path / "out").exists()
@@ -151,7 +151,7 @@ def test_members_of_a_tar_are_of_one_row(tmp_path: Path) -> None:
 
 def test_boxes_that_one_stream_asks_for_need_a_family(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", rl=[streamed("a")])
-    with pytest.raises(ExportError, match="the rl rows hold or ask for coordinates"):
+    with pytest.raises(ExportError, match="the rl rows contain or request coordinates"):
         exported(run, "trl", tmp_path / "out", "")
     alone = make_run(tmp_path / "alone", rl=[streamed("a", WORDS)])
     assert exported(alone, "trl", tmp_path / "out", "").counts["rl"].written == 1

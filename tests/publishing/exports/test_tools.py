@@ -71,7 +71,7 @@ def test_formats_without_tools_refuse() -> None:
 
 @pytest.mark.parametrize("form", [name for name in FORMATS if name not in WITH_TOOLS])
 def test_a_format_without_tools_says_so(form: str, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=f"the format {form} has no form for tool calls"):
+    with pytest.raises(ExportError, match=f"the format {form} cannot hold tool calls"):
         exported(coded_run(tmp_path / "run"), form, tmp_path / "out", turns="tools")
     assert not (tmp_path / "out").exists()
 

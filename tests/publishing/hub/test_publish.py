@@ -244,7 +244,7 @@ REFUSED = [
     (without("rl", "images"), "has no column images"),
     (without("rejected", "media"), "has no column media"),
     (lambda run: os.mkfifo(run / "sft/z.parquet"), "is not a regular file"),
-    (unbalanced, "does not balance: 61 records were read, but 60 were written"),
+    (unbalanced, "has lost records: 61 records were read, but 60 were written"),
     (a_row_short, "rows, but run.json counts"),
     (damaged, "is not a readable Parquet file"),
     (lambda run: (run / "run.json").unlink(), "has no run.json"),
@@ -274,7 +274,10 @@ def test_a_run_that_is_not_whole(
             for name in ("shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y")
         ),
         *((name, "is not the name of a repository") for name in ("hf://my-team/x", "my-team/é", "a/b\nc")),
-        *((name, "is refused") for name in ("my-team/x.git", "my-team/x..y", "my-team/x--y", "my-team/" + "x" * 97)),
+        *(
+            (name, "is not a valid name of a repository")
+            for name in ("my-team/x.git", "my-team/x..y", "my-team/x--y", "my-team/" + "x" * 97)
+        ),
     ],
 )
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
@@ -292,7 +295,7 @@ def failing(pattern: str, status: int, method: str = "") -> Callable[[str, str],
 MISTAKES = [
     ({"HF_TOKEN": "hf_wrongTokenHere"}, None, REPO, 2, "the Hub refuses the token"),
     ({"HF_TOKEN": ""}, None, REPO, 2, "there is no token: set HF_TOKEN"),
-    ({}, None, f"{CLOSED_ORG}/x", 2, "this token may not write"),
+    ({}, None, f"{CLOSED_ORG}/x", 2, "the token has no write access"),
     ({"HF_ENDPOINT": "http://127.0.0.1:9"}, None, REPO, 1, "does not answer"),
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
     ({}, failing("/commit/", 412), REPO, 2, "changed during the upload"),
@@ -348,7 +351,7 @@ LIES = [
     ("/refs", b"[]", "does not answer as the Hub does (TypeError"),
     ("/preupload/", b"{}", "does not answer as the Hub does (ValueError"),
     ("/commit/", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
-    ("/paths-info/", b"[]", "lacks README.md as it was sent"),
+    ("/paths-info/", b"[]", "the file README.md is missing or different"),
 ]
 
 

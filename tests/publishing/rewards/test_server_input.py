@@ -23,31 +23,31 @@ BAD_BODIES = [
     (b"", "the body is not JSON"),
     (b"{", "the body is not JSON"),
     (b"[" * 100_000, "the body is not JSON"),
-    (b'{"items": "\xff"}', "the body is not UTF-8: byte 11"),
+    (b'{"items": "\xff"}', "the body is not UTF-8 text: byte 11"),
     (b"\xff\xfe{\x00}\x00", "the body is not UTF-8"),
     ([GOOD], "the body must be a JSON object"),
     ({}, '"items" must be a list that is not empty'),
     ({"items": []}, '"items" must be a list that is not empty'),
     ({"items": {}}, '"items" must be a list that is not empty'),
     ({"items": [GOOD], "is_step": 1}, '"is_step" must be true or false'),
-    ({"items": [GOOD], "config": "/etc"}, "unknown field 'config'; the known fields are is_step, items"),
-    ({"items": ["x"]}, "items[0]: it must be an object"),
-    ({"items": [{"id": "x"}]}, 'items[0]: it has no text "response"'),
-    ({"items": [GOOD | {"folder": "/"}]}, "items[0]: unknown field 'folder'"),
-    ({"items": [{"id": "x", "response": None}]}, 'items[0]: it has no text "response"'),
-    ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: its "id" is not a text'),
-    ({"items": [{"response": "y"}]}, 'items[0]: it must have either "reference" or "id"'),
-    ({"items": [GOOD | {"reference": "{}"}]}, 'items[0]: it must have either "reference" or "id"'),
+    ({"items": [GOOD], "config": "/etc"}, "the field 'config' is unknown; the fields are is_step, items"),
+    ({"items": ["x"]}, "items[0]: the item must be an object"),
+    ({"items": [{"id": "x"}]}, 'items[0]: the item has no text "response"'),
+    ({"items": [GOOD | {"folder": "/"}]}, "items[0]: the field 'folder' is unknown"),
+    ({"items": [{"id": "x", "response": None}]}, 'items[0]: the item has no text "response"'),
+    ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: the field "id" is not a text'),
+    ({"items": [{"response": "y"}]}, 'items[0]: the item must have either "reference" or "id"'),
+    ({"items": [GOOD | {"reference": "{}"}]}, 'items[0]: the item must have either "reference" or "id"'),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
     ({"items": [{"reference": 7, "response": "y"}]}, "items[0]: the row's reference has no text 'answer'"),
-    (b'{"items": [], "items": [{"id": "x", "response": "y"}]}', "an object has the field 'items' twice"),
-    (b'{"items": [{"id": "a", "id": "x", "response": "y"}]}', "an object has the field 'id' twice"),
-    (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: its "response" holds half a surrogate pair at 0'),
-    (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: its "id" holds half a surrogate pair at 0'),
+    (b'{"items": [], "items": [{"id": "x", "response": "y"}]}', "an object in the body has the field 'items' twice"),
+    (b'{"items": [{"id": "a", "id": "x", "response": "y"}]}', "an object in the body has the field 'id' twice"),
+    (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: the field "response" has an unpaired surrogate'),
+    (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: the field "id" has an unpaired surrogate'),
     ({"items": [GOOD]}, "items[0]: no row of rl has the id 'x'"),
     ({"items": [GOOD | {"id": "\0"}]}, "items[0]: no row of rl has the id '\\x00'"),
     ({"items": [GOOD | {"stream": "up"}]}, "items[0]: no row of rl has the id 'x'"),
-    ({"items": [GOOD] * 9}, "9 responses in one request, at most 8 are taken"),
+    ({"items": [GOOD] * 9}, "the request has 9 responses, but at most 8 are allowed"),
 ]
 
 
@@ -162,8 +162,8 @@ def test_only_the_servers_runs_are_read(run: str, write: Write, serve: Any, tmp_
     item = {"id": found.references[0].id, "run": named, "response": "x"}
     status, said, _ = serve(found).post("/score", {"items": [item]})
     assert status == 400
-    assert said["error"]["message"].startswith("items[0]: there is no run ")
-    assert said["error"]["message"].endswith("here; the known runs are run")
+    assert said["error"]["message"].startswith("items[0]: the run ")
+    assert said["error"]["message"].endswith("is unknown; the known runs are run")
 
 
 @pytest.mark.parametrize(("name", "said"), [("ivgr", "compares the responses"), ("rucl", "learns from whole steps")])

@@ -168,7 +168,7 @@ def test_a_hub_that_does_not_answer_is_told_within_seconds(
     if not is_there:
         deaf_hub.close()
     began = time.monotonic()
-    with pytest.raises(InputError, match=rf"{name} is neither .*\({constants.ENDPOINT} does not answer: ."):
+    with pytest.raises(InputError, match=rf"{name} is neither .*\(the Hub at {constants.ENDPOINT} does not answer: ."):
         DataSets().find(name, tmp_path / name, RowSettings())
     assert time.monotonic() - began < 10
 

@@ -87,8 +87,8 @@ BAD = [
         b"query,answer\nRed, blue or green?,red\n",
         "line 2: the row has 3 cells, but the header has 2: put a cell that holds ','",
     ),
-    ("q.csv", b'query,answer\n"How many?,3\n', "cannot be read as CSV (unexpected end of data): correct it there"),
-    ("q.csv", b"query,answer,answer\nHow many?,3,4\n", "two columns are named answer: rename one"),
+    ("q.csv", b'query,answer\n"How many?,3\n', "cannot be read as CSV (unexpected end of data): correct this line"),
+    ("q.csv", b"query,answer,answer\nHow many?,3,4\n", "two columns have the name answer: rename one of them"),
     ("q.csv", "query\nWie groß?\n".encode("latin-1"), "is not UTF-8 text (at byte 13): save it as UTF-8"),
     ("q.csv", "query\nHow many?\n".encode("utf-16"), "a table in UTF-8 is expected: `iconv"),
     ("q.csv", b"PK\x03\x04 a workbook", "is a zip archive"),
@@ -96,7 +96,7 @@ BAD = [
     (
         "q.csv",
         b"query,answer\nHow many?\n",
-        "line 2: the row has 1 cells, but the header has 2: put a ',' for each cell that is empty",
+        "line 2: the row has 1 cells, but the header has 2: write a ',' for each missing cell",
     ),
     ("q.csv", b"x" * (MAX_CELL_CHARS + 1), "line 1, cannot be read as CSV (field larger than"),
     ("q.csv", b"query\n" + b"a" * 2**20 + b"\xe2\x82x\n", f"is not UTF-8 text (at byte {2**20 + 6})"),
@@ -129,6 +129,6 @@ def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> 
 def test_an_array_is_the_whole_file(behind: str, tmp_path: Path) -> None:
     path = written(tmp_path / "q.json", '[{"question": "How many?"}]' + behind)
     with pytest.raises(
-        InputError, match=r"the text should end after the array|a comma or \] was expected after this entry"
+        InputError, match=r"the file has more text after the end of the array|expected a comma or \] after this entry"
     ):
         Tables().find(str(path), path, RowSettings())

@@ -58,13 +58,17 @@ def one(**fields: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("row", "parts", "said"),
     [
-        ({"image_id": 9}, {}, "image_id: 9 is no image of the COCO file"),
-        ({"image_id": None}, {}, "image_id: None is no image of the COCO file"),
-        ({"categories": ["dog"]}, {}, "categories: ['dog'] has 1 that the COCO file has not"),
-        ({"annotation_ids": [9]}, {}, "annotation_ids: 9 is no annotation of image 1"),
-        ({}, {"annotations": one(bbox=[60, 20, 90, 60])}, "leaves the 100x80 image: COCO writes x, y, width, height"),
+        ({"image_id": 9}, {}, "image_id: the COCO file has no image 9"),
+        ({"image_id": None}, {}, "image_id: the COCO file has no image None"),
+        ({"categories": ["dog"]}, {}, "categories: the row names ['dog'], but 1 are not in the COCO file"),
+        ({"annotation_ids": [9]}, {}, "annotation_ids: the COCO file has no annotation 9 of image 1"),
+        (
+            {},
+            {"annotations": one(bbox=[60, 20, 90, 60])},
+            "extends beyond the 100x80 image: a COCO box is x, y, width, height",
+        ),
         ({}, {"annotations": one(bbox=[10, 20, 0, 5])}, "has no area"),
-        ({}, {"annotations": one(category_id=9)}, "annotation 1 has the category 9, which the COCO file has not"),
+        ({}, {"annotations": one(category_id=9)}, "annotation 1 has the category 9, which is not in the COCO file"),
     ],
 )
 def test_records_that_are_refused(row: dict[str, Any], parts: Any, said: str, records: Any, tmp_path: Path) -> None:
@@ -77,10 +81,10 @@ def test_records_that_are_refused(row: dict[str, Any], parts: Any, said: str, re
         ({"images": []}, "has no images: set input.coco_instances"),
         ({"categories": []}, "has no categories"),
         ({"annotations": one(bbox=[1, 2, 3])}, "is not a COCO file of boxes (ValueError"),
-        ({"annotations": one(bbox=[1, 2, 3, float("nan")])}, "annotation 1 has a bbox that is not finite"),
+        ({"annotations": one(bbox=[1, 2, 3, float("nan")])}, "the bbox of annotation 1 has a value that is not finite"),
         ({"annotations": [{"id": 1}]}, "is not a COCO file of boxes (KeyError: 'bbox')"),
         ({"annotations": ["x"]}, "cannot be read as a COCO file ((line 1, entry 3): an object"),
-        ({"images": [IMAGES[0] | {"file_name": 3}]}, "file_name is 3"),
+        ({"images": [IMAGES[0] | {"file_name": 3}]}, "the file_name of an image is 3"),
     ],
 )
 def test_files_that_are_refused(parts: Any, said: str, records: Any, tmp_path: Path) -> None:
@@ -102,6 +106,6 @@ def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
     assert find_input(str(tmp_path / "q.jsonl"), rows).fingerprint != before
     with pytest.raises(InputError, match=r"cannot read .*none.json \(No such file"):
         find_input(str(tmp_path / "q.jsonl"), RowSettings(shape="coco", coco_instances="none.json"))
-    with pytest.raises(InputError, match=r"is a COCO file of boxes without questions: name a file of questions"):
+    with pytest.raises(InputError, match=r"is a COCO file of boxes without questions: set input.coco_instances to it"):
         (tmp_path / "coco.json").write_text(json.dumps({"images": IMAGES}), "utf-8")
         find_input(str(tmp_path / "coco.json"))

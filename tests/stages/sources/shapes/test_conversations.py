@@ -108,7 +108,10 @@ def test_an_answer_that_is_no_option(records: Any, write_json: Callable[..., Pat
 
 
 BAD = [
-    (llava("<image><image> What?", "x"), "a: conversations: 2 <image> in the questions, and 1 beside them"),
+    (
+        llava("<image><image> What?", "x"),
+        "a: conversations: the questions have 2 marks <image>, but the row has 1 such media",
+    ),
     (llava("What?", "x", image=None), "a: media: expected one or more paths, got []"),
     (llava("What?"), "a: answer: expected a non-empty string"),
     (llava("What?", " "), "a: answer: expected a non-empty string"),
@@ -117,12 +120,15 @@ BAD = [
     (llava(conversations=[{"from": "human", "value": "x"}] * 2), "do not alternate at turn 2 (user)"),
     (llava(conversations=[]), "expected a list of turns, got []"),
     (llava(conversations="hello"), "expected a list of turns, got 'hello'"),
-    (llava(conversations=["hello"]), "turn 1 is no object with from and value"),
-    (llava(conversations=[{"from": "tool", "value": "x"}]), "turn 1 is said by 'tool', which is none of human, user"),
-    (llava(conversations=[{"from": "human", "value": 3}]), "turn 1 has no text: 3"),
-    (llava(conversations=[{"role": "system", "content": "x"}]), "nobody asks anything"),
-    (sharegpt([{"type": "image_url", "image_url": "x"}]), "neither text, image nor video: 'image_url'"),
-    (sharegpt([{"type": "image", "image": "a.png"}], "x", image="a.png"), "both in the texts and beside them"),
+    (llava(conversations=["hello"]), "turn 1 is not an object with from and value"),
+    (
+        llava(conversations=[{"from": "tool", "value": "x"}]),
+        "turn 1 has the unknown role 'tool': known roles are human, user",
+    ),
+    (llava(conversations=[{"from": "human", "value": 3}]), "the content of turn 1 is neither a text nor a list: 3"),
+    (llava(conversations=[{"role": "system", "content": "x"}]), "no turn of the conversation is a question"),
+    (sharegpt([{"type": "image_url", "image_url": "x"}]), "a part of type 'image_url': use only text"),
+    (sharegpt([{"type": "image", "image": "a.png"}], "x", image="a.png"), "both in the turns and in other columns"),
     (llava("What?", "x", id=None), "None: id: expected a non-empty string, got None"),
     (llava("What?", "x", "Why?", "y", id=[1]), "None: id: expected a non-empty string, got [1]"),
 ]

@@ -46,9 +46,9 @@ def test_system_turns_are_not_read(records: Any, tmp_path: Path) -> None:
     [
         ({"reward_model": {"style": "rule", "ground_truth": None}}, "reward_model: expected a ground_truth"),
         ({"reward_model": {"ground_truth": ["3", "4"]}}, "answer: expected a non-empty string"),
-        ({"prompt": [{"role": "user", "content": "<image><image>?"}]}, "prompt: 2 <image> in the text, and 1 images"),
+        ({"prompt": [{"role": "user", "content": "<image><image>?"}]}, "the text has 2 marks <image> or <video>, but"),
         ({"prompt": "How many?"}, "expected a list of turns"),
-        ({"images": []}, "prompt: 1 <image> in the text, and 0 images"),
+        ({"images": []}, "prompt: the text has 1 marks <image> or <video>, but the row has 0 media"),
         ({"images": [{"bytes": None, "path": None}]}, "media: expected one or more paths"),
         ({"prompt": [*ASKED, {"role": "assistant", "content": "3"}, *ASKED]}, "user turn, got 2"),
     ],

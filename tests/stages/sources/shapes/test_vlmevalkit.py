@@ -50,12 +50,12 @@ def test_a_table(picture: str, image: bytes, records: Any, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"image": "!" * 70}, "image: 70 characters that are not base64"),
-        ({"image": "A" * 65}, "image: 65 characters that are not base64"),
-        ({"image": "9"}, "image: '9' is neither base64 nor the index of a row above"),
-        ({"image": "1"}, "image: '1' is neither base64 nor the index of a row above"),
-        ({"image": "[" * 500 + "]"}, "image: a list that cannot be read"),
-        ({"image_path": "a.png", "answer": "D"}, "answer: 'D' is neither a letter of the options A, B nor one of them"),
+        ({"image": "!" * 70}, "image: the 70 characters are not base64"),
+        ({"image": "A" * 65}, "image: the 65 characters are not base64"),
+        ({"image": "9"}, "image: '9' is neither base64 nor the index of an earlier row"),
+        ({"image": "1"}, "image: '1' is neither base64 nor the index of an earlier row"),
+        ({"image": "[" * 500 + "]"}, "image: the cell begins and ends like a list, but is not a list"),
+        ({"image_path": "a.png", "answer": "D"}, "answer: 'D' is neither a letter (A, B) nor the text of an option"),
         ({"image_path": "a.png", "answer": ""}, "answer: '' is neither a letter"),
         ({"image_path": "a.png", "B": "", "answer": "A"}, "choices: expected a list of at least two, got ['cat']"),
         ({"image_path": "a.png", "question": ""}, "question: expected a non-empty string"),
