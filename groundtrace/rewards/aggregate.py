@@ -1,10 +1,11 @@
 """Combines the verdicts of one response into one score.
 
-The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
-(SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and an absent verdict
-is treated as not applicable. In a mean, a term that is not applicable is left out of numerator and denominator; the
-functions below describe their sums and products. RuCL's form is in :mod:`groundtrace.rewards.curriculum`, CodeDance's
-in :mod:`groundtrace.rewards.scorers.tool_calls`.
+The terms are verdicts by name: ``outcome``, ``spatial``, ``temporal`` and ``reasoning`` (Argos), ``judging`` and
+``thinking`` (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts with other names are ignored, unless
+:class:`GateSettings` gives them a weight. An absent verdict is treated as not applicable. In a mean, a term that is not
+applicable is left out of numerator and denominator. The functions below describe their sums and products. The score of
+RuCL is computed in :mod:`groundtrace.rewards.curriculum`, and that of CodeDance in
+:mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -21,11 +22,11 @@ from groundtrace.schemas.records import Verdict
 
 @settings
 class GateSettings:
-    """Weights and gate of Argos Eq. 9. The paper does not publish their values; the defaults are equal weights and τ =
-    1.
+    """Holds the weights and the gate of Argos Eq. 9.
 
-    A scorer without a weight does not count in the score. If ``temporal`` has no weight of its own, it has the weight
-    of ``spatial``, since both measure grounding: ``temporal`` in clips, ``spatial`` in images.
+    The paper does not publish their values; the defaults are equal weights and τ = 1. A scorer without a weight is not
+    a term of the mean. If ``temporal`` has no weight of its own, it has the weight of ``spatial``, since both measure
+    grounding: ``temporal`` in clips, ``spatial`` in images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -53,11 +54,13 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
     """Return the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
     The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. The
-    score is None if the outcome is unscored. If the outcome reaches τ, the score is 0 if one of the ``gates`` is 0;
-    else it is None if a verdict has failed. There are three deviations. Eq. 9 prints w_S in the numerator and w_G in
-    the denominator; here numerator and denominator use the same weight. Verdicts that are not applicable are left out
-    of numerator and denominator. The score is at least 0, although a response with only wrong points has a negative
-    grounding (:mod:`groundtrace.rewards.pointing_score`).
+    score is None if the outcome is unscored. If the outcome reaches τ, two further rules hold. The score is 0 if one of
+    the ``gates`` is 0; otherwise it is None if a verdict has failed.
+
+    There are three deviations. Eq. 9 prints w_S in the numerator and w_G in the denominator; here numerator and
+    denominator use the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
+    score is at least 0, although a response with only wrong points has a negative grounding
+    (:mod:`groundtrace.rewards.pointing_score`).
     """
     values = _values(verdicts)
     outcome = values.get("outcome")
@@ -74,7 +77,7 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
 @settings
 class CascadeSettings:
-    """The settings of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
+    """Holds the settings of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
 
     alpha: Annotated[float, Field(gt=0, le=1), "α: the weight of the product; the format's weight is 1 - α"] = 0.9
 
@@ -85,8 +88,8 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     A right answer given directly to a simple question has no thinking to judge;
     :mod:`groundtrace.rewards.scorers.thinking` then returns 1 for the thinking, so that such a response can reach 1.
 
-    An unscored factor is not left out of the product, since this would reward something that was not judged: the
-    product is 0 if a scored factor is 0, else the result is None. The result is also None if the format has failed; if
+    An unscored factor is not left out of the product, since this would reward something that was not judged. If another
+    factor is 0, the product is 0; otherwise the result is None. The result is also None if the format has failed. If
     the format is not applicable, it is left out of the sum, which is a weighted mean.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
@@ -101,8 +104,10 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 
 @settings
 class AdditiveSettings:
-    """Weights of the additive reward. By default, as in the baseline of SAIL-RL §4.5, judging, thinking and outcome
-    have equal weights, and the format has weight 0.
+    """Holds the weights of the additive reward.
+
+    By default, as in the baseline of SAIL-RL §4.5, judging, thinking and outcome have equal weights, and the format has
+    weight 0.
     """
 
     judging_weight: Weight = 1.0
@@ -114,7 +119,7 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    None if the outcome is unscored or a term with a weight has failed.
+    The result is None if the outcome is unscored, or if a term with a weight above 0 has failed.
     """
     weights = {
         "judging": settings.judging_weight,
@@ -127,7 +132,7 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
 
 @settings
 class StreamSettings:
-    """Weights of the terms in the rewards of iVGR's two streams; the paper adds the terms without weights."""
+    """Holds the weights of the terms in the rewards of iVGR's two streams; the paper adds the terms without weights."""
 
     format_weight: Weight = 1.0
     outcome_weight: PositiveWeight = 1.0
@@ -138,9 +143,9 @@ class StreamSettings:
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """Return iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
 
-    None if the outcome is unscored or a term with a weight has failed. Deviation: the result is the weighted mean of
-    the scored terms times the sum of all weights. So the boxes of a question without gold boxes, which are not
-    applicable, do not count as 0. If all terms are scored, the result is the paper's sum.
+    The result is None if the outcome is unscored, or if a term with a weight above 0 has failed. Deviation: the result
+    is the weighted mean of the scored terms times the sum of all weights. So the term for boxes is left out, and not 0,
+    if a question has no gold boxes. If all terms are scored, the result is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
@@ -148,8 +153,8 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """Return iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
-    Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference to compare
-    with (App. B), so its total is 3/2 of the paper's total; the normalisation in the group cancels this factor.
+    Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference for the
+    consistency (App. B). So its result is 3/2 of the paper's sum; the normalisation in the group cancels this factor.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

@@ -1,4 +1,7 @@
-"""The agreement of two judges on the same items (Cohen, A coefficient of agreement for nominal scales, 1960, Eq. 1)."""
+"""Computes the agreement of two judges on the same items.
+
+The formula is Eq. 1 of Cohen, A coefficient of agreement for nominal scales, 1960.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -7,14 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement over the pairs in which both judges gave a label.
+    """Holds the agreement of two judges over the items to which both gave a label.
 
     Attributes:
-        n: the number of pairs in which both judges gave a label.
-        left_out: the number of pairs in which a judge gave no label.
-        observed: the share of the n pairs with equal labels, in [0, 1]; None if there are no pairs.
-        kappa: Cohen's κ in [-1, 1]; None if there are no pairs, or if both judges always gave the same single label,
-            for which κ is 0/0. If only one judge always gave the same label, κ is 0.
+        n: the number of items to which both judges gave a label.
+        left_out: the number of items to which a judge gave no label.
+        observed: the share of the n items with equal labels, in [0, 1]; None if n is 0.
+        kappa: Cohen's κ in [-1, 1]. It is None if n is 0, or if both judges gave the same label to all items: κ is then
+            0/0. If only one judge gave the same label to all items, κ is 0.
     """
 
     n: int
@@ -26,8 +29,9 @@ class Agreement:
 def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
     """Return the agreement of two judges; labels at the same index belong to the same item, and None means unscored.
 
-    κ = (p_o - p_e) / (1 - p_e) with p_e from each judge's own frequencies. Two labels are equal or different; there are
-    no degrees of difference. Raises ValueError if the lengths differ.
+    κ = (p_o - p_e) / (1 - p_e), where p_o is the observed share of equal labels, and p_e the share expected by chance
+    from each judge's own label frequencies. Labels are equal or different, without degrees of difference. Raises
+    ValueError if the lengths differ.
     """
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     n, left_out = len(pairs), len(first) - len(pairs)

@@ -1,10 +1,11 @@
-"""The reward of a blind policy, which never looks at the media.
+"""Computes the reward of a blind policy, which never looks at the media.
 
-For each answer type, this policy gives the constant answer with the highest reward, and it gives no points.
+For each answer type, this policy gives the constant answer with the highest reward, and it points at nothing.
 Reinforcement learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the
-reward of such a policy, and only a reward above it is evidence of looking. No model is called: answers are graded by
-rule, judges are assumed to accept any well-written text, and questions that only a judge can grade are left out and
-counted.
+reward of a blind policy. Only a higher reward is evidence that a policy looks at the media.
+
+No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
+only a judge can grade are left out and counted.
 """
 
 from collections import Counter, defaultdict
@@ -27,15 +28,15 @@ from groundtrace.schemas.text import folded
 COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")
 """The columns of an RL row that :func:`rewarded_question` reads."""
 MAX_CANDIDATES = 16
-"""The number of most frequent answers of a type that are tried as its constant answer."""
+"""For each answer type, this many of the most frequent answers are tried as the constant answer."""
 
 
 @dataclass(frozen=True)
 class RewardedQuestion:
-    """A question of an RL row, with the further columns that a reward uses.
+    """Holds a question of an RL row, with the other columns that a reward uses.
 
-    ``entities`` are the phrases that the pointer was asked for (None: unknown); ``pointable`` are the phrases that it
-    found. ``streams`` are the streams of the question; empty if the question has none.
+    ``entities`` are the phrases for which the pointer searched; None if they are unknown. ``pointable`` are the phrases
+    that the pointer found. ``streams`` are the streams of the question, which are empty for most recipes.
     """
 
     question: Question
@@ -53,7 +54,10 @@ class RewardedQuestion:
 
 
 def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
-    """Return the question of an RL row. Of the :data:`COLUMNS`, the row must have question, answer and answer_type."""
+    """Return the question of an RL row, with the other :data:`COLUMNS`.
+
+    The row must have the columns question, answer and answer_type; the others may be missing.
+    """
     choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
     gold = tuple(Box(**box) for box in boxes or ())
     texts = row["question"], row["answer"], row["answer_type"]
@@ -76,7 +80,7 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 
 
 def constant_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a question and an answer that is right by rule; None if only a judge can grade it."""
+    """Return the kind of a question, and an answer that rules grade as right; None if only a judge can grade it."""
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
         return closed
@@ -87,7 +91,7 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Return the reward of the best blind policy on these rows, as a share of the reward possible with looking.
+    """Return the reward of the best blind policy on these rows, as a share of the maximum with looking at the media.
 
     ``settings`` are the settings of the reward; None means its defaults. Only rows that rules can grade are included.
     """
@@ -131,7 +135,7 @@ def _is_right(answer: str, question: Question) -> bool:
 
 
 def blind_text(figures: BlindFigures) -> str:
-    """One or two sentences with the blind policy's reward, rows and answers, and a warning if the reward is high."""
+    """Return a text with the blind policy's reward, rows and answers, and a warning if the reward is high."""
     ungraded = figures.rows - figures.counted
     if figures.share is None:
         return "What a policy earns that never looks is not computed: only a judge can grade these rows."

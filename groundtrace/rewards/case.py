@@ -1,4 +1,4 @@
-"""The input of a scorer: one response to one question, its context, and access to the models."""
+"""Defines the input of a scorer: one response to one question, its context, and access to the models."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from groundtrace.schemas.records import Question, Trace, Verdict
 
 @dataclass(frozen=True)
 class Context(HasValues):
-    """Facts about a question that are not in its record; None if unknown.
+    """Holds facts about a question that are not in its record. An unknown fact is None.
 
     ``context.added(COLUMN)`` returns the value of a column that a stage of the recipe added or that was kept from the
     input.
@@ -34,7 +34,7 @@ class Context(HasValues):
 
 @dataclass(frozen=True)
 class Case:
-    """One response under verification.
+    """Holds one response that is to be verified, with the data that scorers need.
 
     Attributes:
         question: the question, with its media.
@@ -43,7 +43,7 @@ class Case:
         points: the response's points, each with the index of its medium and, in a clip, its frame.
         boxes: the response's boxes, each with the index of its medium.
         masks: finds the objects of a label in the question's media, and holds the caller of the models.
-        entities: the phrases for the things in the question that the pointer was asked for; None if they are unknown.
+        entities: the phrases in the question for which the pointer searched; None if they are unknown.
         pointable: the entities that the pointer found.
         form: the required form of the response.
         context: further facts about the question.
@@ -68,12 +68,12 @@ class Case:
 
     @property
     def caller(self) -> Caller:
-        """The caller of the models."""
+        """Return the object with which scorers call the models."""
         return self.masks.caller
 
     @property
     def served(self) -> ServedRoles:
-        """The roles that have endpoints."""
+        """Return the roles that have endpoints."""
         return self.masks.served
 
     @property
@@ -83,17 +83,17 @@ class Case:
 
     @property
     def judge(self) -> Caller | None:
-        """The caller if the role judge has an endpoint, else None."""
+        """Return the caller of the models if the role judge has an endpoint, else None."""
         return self.caller if "judge" in self.served.roles else None
 
     @property
     def clips(self) -> int:
-        """The number of clips among the question's media."""
+        """Return the number of clips among the question's media."""
         return sum(bool(medium.frames) for medium in self.question.media)
 
     @cached_property
     def response(self) -> Response:
-        """The parsed text."""
+        """Return the parsed text of the response."""
         return parse_response(self.text)
 
 

@@ -1,4 +1,7 @@
-"""The complexity of a question (SAIL-RL §3.2): simple (to be answered directly) or complex (to be thought about)."""
+"""Defines the complexity of a question (SAIL-RL §3.2), which is simple or complex.
+
+A simple question is to be answered directly, and a complex question after thinking.
+"""
 
 import pyarrow as pa
 

@@ -1,8 +1,9 @@
-"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): hard rubrics count only once the easy rubrics are met.
+"""Computes rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9).
 
-The state is an immutable value: each step takes a state and returns the next, so that it can be saved and a resumed run
-continues unchanged. The rewards of step t use λ_t, which depends on earlier steps; after the step its mean over the
-easy rubrics is added to the state.
+The hard rubrics enter the reward only after the responses satisfy the easy rubrics. The state is immutable: each step
+takes a state and returns the next one. So the state can be saved, and a resumed run continues unchanged. The rewards of
+step t use the weight λ_t of the hard rubrics, which depends on earlier steps. After the step, the mean of its responses
+over the easy rubrics is added to the state.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
@@ -38,10 +39,10 @@ GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _l
 
 @settings
 class CurriculumSettings:
-    """The settings of RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
+    """Holds the settings of RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
 
     The paper gives neither T_ramp nor λ_base. T_ramp has no default, since a good value is the number of steps of one
-    epoch; λ_base is 0.
+    epoch. The default of λ_base is 0.
     """
 
     ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
@@ -61,12 +62,13 @@ class CurriculumSettings:
 
 @dataclass(frozen=True)
 class CurriculumState:
-    """The state of the curriculum after ``step`` steps.
+    """Holds the state of the curriculum after ``step`` steps.
 
     Attributes:
         step: the number of finished steps; the first step is step 1.
-        window: the values of μ_easy of the last steps that have a value, at most w steps, oldest first.
-        started_at: T_start of Eq. 7; None while the easy rubrics are not yet mastered.
+        window: the values of μ_easy (the mean over the easy rubrics) of at most the last w steps with such a value,
+            oldest first.
+        started_at: T_start of Eq. 7, the step at which the easy rubrics were mastered; None before this step.
     """
 
     step: int = 0
@@ -76,7 +78,7 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """The share of satisfied rubrics in each stratum (Eq. 5), in [0, 1]; None for a stratum without rubrics."""
+    """Holds the share of satisfied rubrics in each stratum (Eq. 5), in [0, 1]; None for a stratum without rubrics."""
 
     easy: float | None
     hard: float | None
@@ -85,17 +87,17 @@ class TierScores:
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
     """Return the means of one response over all easy and all hard rubrics (Eq. 5).
 
-    As in the paper, a rubric that is not applicable counts as 0, so a response does not gain by omitting what a rubric
-    checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
+    As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response does not gain by
+    omitting what a rubric checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
 
     Raises:
-        ValueError: if a rubric has no score. Do not call this function if the judge failed, since there are no means
-        then.
+        ValueError: if a rubric has no score. Do not call this function if the judge failed, since there are then no
+        scores.
     """
     judged = {score.rubric_id: score for score in scores}
     missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
     if missing is not None:
-        raise ValueError(f"the rubric {missing!r} was not judged: pass one score for each rubric")
+        raise ValueError(f"the rubric {missing!r} has no score: pass one score for each rubric")
 
     def mean(stratum: str) -> float | None:
         met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum == stratum]
@@ -105,8 +107,9 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
-    """Return λ_t of the step after ``state`` (Eq. 8): 0 up to T_start, then a value that grows in T_ramp steps to
-    λ_max.
+    """Return λ_t, the weight of the hard rubrics in the step after ``state`` (Eq. 8).
+
+    It is 0 up to T_start, and then grows from λ_base to λ_max in T_ramp steps.
     """
     if state.started_at is None:
         return 0.0
@@ -138,8 +141,8 @@ def rubric_reward(
     ``weight`` is λ (:func:`hard_weight`). ``right`` is 1 if the outcome is 1, else 0 (Eq. 4). Returns None if the
     outcome is unscored, or if ``tiers`` is None because the judge failed.
 
-    Deviation: Eq. 6 is undefined for a stratum without rubrics. Then the other stratum has the whole weight for every
-    λ; without any rubric the reward is the outcome. This is the same for all responses to a question.
+    Deviation: Eq. 6 is undefined for a stratum without rubrics. In that case the other stratum has the whole weight for
+    every λ. Without any rubric the reward is ``right``. All responses to a question are treated alike.
     """
     if outcome is None or tiers is None:
         return None

@@ -1,7 +1,8 @@
-"""Executes the code of a trajectory again, on the image and on changed images, to find what each call looked at.
+"""Executes the code of a trajectory again, on the image and on changed images, and compares the outputs.
 
-The runs and their comparison are described in :mod:`groundtrace.rewards.pretence`. Each run has a fresh trajectory in
-the sandbox, in which the calls follow each other, so that a later call finds the variables of an earlier one.
+The comparison shows which objects each call looked at: its output depends on these objects, or marks them.
+:mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in order in a
+fresh sandbox session, so that a later call finds the variables of an earlier one.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ _ENDED = ("timeout", "memory", "killed")
 
 @dataclass(frozen=True, eq=False)
 class Executed:
-    """The observation of a call on the unchanged image, and what the comparison of the runs showed."""
+    """Holds the observation of a call on the unchanged image, and the result of comparing the call's runs."""
 
     observation: Observation
     execution: Execution
@@ -55,20 +56,22 @@ async def executions(
     computes: bool = False,
     rewarded: bool = False,
 ) -> tuple[Executed | None, ...]:
-    """Return the result of each turn's code, in order: how it ended and what it looked at; None for a turn without
-    code.
+    """Return the result of each turn's code, in order; None for a turn without code.
+
+    A result is the call's observation, and the objects that its output depends on or marks.
 
     Args:
         turns: the trajectory.
         images: the question's images, upright, as RGB uint8 (H, W, 3).
-        boxes: the objects that the question asks about, in pixels, with the index of their image; () if unknown.
-        sandbox: where the code runs.
-        computes: whether calculation alone can answer the question, so that code need not look at an image.
-        rewarded: whether the calls will be rewarded. Then their selectivity is measured, in two more runs.
+        boxes: the objects that the question is about, in pixels, with the index of their image; () if unknown.
+        sandbox: the sandbox that runs the code.
+        computes: whether calculation alone can answer the question, so that the code need not use an image.
+        rewarded: whether the calls will be rewarded. If so, and if the objects are known, two more runs measure the
+            selectivity of the calls.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a trajectory could not be run to its end, or if a call succeeds in
-        one run, but exceeds a limit or is stopped in another run.
+        groundtrace.sandbox.errors.SandboxLost: if a trajectory could not be run to its end, or if a call exceeds a
+        limit or is stopped in one of the runs, but not in the first run.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:
@@ -94,16 +97,17 @@ async def executions(
 
 
 def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Return the turns with the status of their code."""
+    """Return the turns with the status of their code, which is taken from ``found``."""
     pairs = zip(turns, found, strict=True)
     return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
 
 
 def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None]) -> bool:
-    """Return whether a call that depends on none of the objects prepares a later call that does.
+    """Return whether the call of turn ``index`` does not depend on the objects, but prepares a later call that does.
 
-    Honest work begins with the size of the image, or with a threshold that finds nothing. Such a call shows no image,
-    a later turn uses its result, and this result does not contain the answer. ``turns`` have their status.
+    Honest code may begin with the size of the image, or with a threshold that finds nothing. Such a call shows no
+    image, a later turn uses its result, and this result does not contain the answer. ``turns`` must have the status of
+    their code (:func:`with_status`).
     """
     call, turn = found[index], turns[index]
     if call is None or call.execution.pretence != IGNORES_OBJECTS or turn.images:
@@ -113,8 +117,10 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
 
 
 def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
-    """Return the number of groups of the objects (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked
-    at.
+    """Return the number of object groups (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked at.
+
+    A call looked at a group if it succeeded, and its output depends on the group or marks it. The result is 0 if the
+    objects are unknown.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))
@@ -130,7 +136,9 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
     for calls in zip(*runs, strict=True):
         ended = next((call for call in calls if call.status in _ENDED), None)
         if ended is not None and calls[0].status not in _ENDED:
-            raise SandboxLost(f"a call ended well in one run, and with {ended.status} in another: {ended.error}")
+            raise SandboxLost(
+                f"a call kept its limits in one run, but ended with {ended.status} in another run: {ended.error}"
+            )
 
 
 def _without_use(call: Executed | None) -> Executed | None:

@@ -30,7 +30,10 @@ _Numbers = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class FrameStatement:
-    """A statement about one moment of a clip, given by frame number, seconds or both; ``description`` is verbatim."""
+    """Holds a statement about one moment of a clip, which is given by a frame number, seconds or both.
+
+    ``description`` is an exact part of the response.
+    """
 
     frame: int | None
     t_s: float | None
@@ -39,7 +42,11 @@ class FrameStatement:
 
 @dataclass(frozen=True)
 class SegmentStatement:
-    """A statement about a span of a clip; None is an open or unstated end of the span. ``description`` is verbatim."""
+    """Holds a statement about a span of a clip, which is given by frame numbers, seconds or both.
+
+    None means that the response does not state this limit of the span. ``description`` is an exact part of the
+    response.
+    """
 
     first_frame: int | None
     last_frame: int | None
@@ -50,10 +57,10 @@ class SegmentStatement:
 
 @dataclass(frozen=True)
 class Statements:
-    """The statements of a response, without duplicates, in order.
+    """Holds the statements of a response in order, without duplicates.
 
     ``points`` are the parser's points, with their frame and time if known. ``dropped`` has one text for each item that
-    failed the check: the item and the reason.
+    failed the check; the text contains the item and the reason.
     """
 
     points: tuple[Point, ...] = ()
@@ -63,9 +70,10 @@ class Statements:
 
 
 async def extract_statements(response: str, caller: Caller) -> Statements:
-    """Let the judge extract the statements of a response.
+    """Return the statements that the judge extracts from a response.
 
-    Makes no call if the response has neither a time nor a point. Raises CallError, BadReply and BudgetUsedUp.
+    If the response has neither a time nor a point, the judge is not called, and the result is empty. Raises CallError,
+    BadReply and BudgetUsedUp.
     """
     if not parse_times(response) and not parse_points(response):
         return Statements()
@@ -109,8 +117,10 @@ class _Check:
     dropped: list[str]
 
     def holds(self, anchor: str, description: str, frames: _Numbers, times: _Numbers) -> bool:
-        """Whether the text contains anchor and description, and the anchor contains all numbers, of which there is at
-        least one.
+        """Return whether an item passes the check; an item that fails is recorded as dropped.
+
+        The text that the judge saw must contain the anchor and the description. The item must have at least one number,
+        and the anchor must contain all of its numbers.
         """
         problem = self.problem(anchor, frames, times)
         if not problem and not (description.strip() and self._has(description)):
@@ -120,7 +130,7 @@ class _Check:
         return not problem
 
     def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
-        """Return the fault of an anchor for these frame numbers and seconds; "" if it has no fault."""
+        """Return the fault of an anchor that must contain these frame numbers and seconds; "" if it has no fault."""
         if all(number is None for number in (*frames, *times)):
             return "no frame or time"
         if not anchor.strip() or not self._has(anchor):

@@ -1,7 +1,7 @@
-"""The form of a response: the requirements on its text, which are checked before its content.
+"""Checks the form of a response: the requirements on its text, which are checked before its content.
 
-The scorers do not see content in the wrong place, so that it would pass unchecked. Such content is a second answer, a
-tag that cannot be parsed, coordinates in prose, points after the answer, or a conclusion that differs from the answer.
+The scorers do not see content in the wrong place, so this content would pass unchecked. Examples are a second answer, a
+tag that cannot be parsed, coordinates in prose, points after the answer, and a conclusion that differs from the answer.
 A recipe requests one of several forms, and the response must have this form.
 """
 
@@ -31,7 +31,7 @@ from groundtrace.schemas.records import Question
 
 @dataclass(frozen=True)
 class Form:
-    """The allowed and required parts of a response.
+    """Holds the allowed and required parts of a response.
 
     Attributes:
         points: whether points are allowed.
@@ -90,9 +90,9 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Return the first fault in the form of a response; None if there is no fault.
 
-    ``text`` is in canonical tags, ``response`` is the parsed text. The reasoning is compared with
-    ``question.answer``: callers set it to the gold answer if the response is right, and to the response's own answer if
-    it is wrong. Never raises.
+    ``text`` has canonical tags, and ``response`` is the parsed text. The reasoning is compared with
+    ``question.answer``. Callers set this field to the gold answer if the response is right, and to the response's own
+    answer if the response is wrong. The function never raises.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)
@@ -241,8 +241,9 @@ def prose_of(text: str) -> str:
 
 
 def _prose(text: str, plain: bool = False) -> Iterator[str]:
-    """Return the text in parts. ``plain`` removes a number before a label ("one cup"), so that it is not read as a
-    count.
+    """Yield the text in parts, in which each tag that can be parsed is replaced by its label.
+
+    ``plain`` removes a number before a label ("one cup"), so that the number is not read as a count.
     """
     done = 0
     for tag in scan_tags(text):

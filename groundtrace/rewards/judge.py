@@ -3,7 +3,7 @@
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
-If the judge fails, the verdict has failed and is neither 1 nor 0, whatever the response was.
+If the judge fails, the verdict has failed and its value is None, whatever the response was.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,13 +35,13 @@ Reading = tuple[float | None, str]
 
 @dataclass(frozen=True)
 class JudgeTask(Generic[T]):
-    """One question to a judge: its prompt, its texts, and the parser of the reply.
+    """Holds one question to a judge: its prompt, its texts, and the parser of the reply.
 
     Attributes:
         prompt: the name of the prompt; its variables are the keys of ``texts`` and ``fields``, and ``mark``.
         texts: the texts under judgement, which :func:`groundtrace.schemas.quoting.quote` quotes together, in this
             order.
-        read: parses the reply. Raises BadReply for a reply of the wrong form.
+        read: parses the reply, and raises BadReply if the reply has the wrong form.
         fields: the prompt's other variables, inserted without quoting.
         media: the parts for the prompt's media slots.
         max_chars: the maximum number of characters of each text that the judge sees.
@@ -67,7 +67,7 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
-    """Ask the judge and return a verdict called ``name``; ``prefix`` is put before its reason.
+    """Ask the judge and return a verdict called ``name``, whose reason begins with ``prefix``.
 
     The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
 

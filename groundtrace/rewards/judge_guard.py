@@ -1,4 +1,4 @@
-"""Helpers for judge calls: the question as text, and the combined verdict of two orders of the same texts."""
+"""Helps to call a judge: writes a question as text, and combines the verdicts on two orders of the same texts."""
 
 from groundtrace.schemas.records import Question, Verdict
 

@@ -1,4 +1,4 @@
-"""Finds traces that mention what only the teacher saw: marks on a copy of the image, coordinates, gold answer, hints.
+"""Finds traces that mention things that only the teacher saw: marks on an image copy, coordinates, gold answer, hints.
 
 The teacher sees these things so that it can write a grounded trace (Argos App. G: overlays), or a trace with the right
 answer (SAIL-RL App. A.1: guided prompting). A model trained on a trace that mentions them learns to mention things that
@@ -29,8 +29,9 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase of the list, a sentence that it must match (``fault``), and a sentence that it must not match
-    (``clean``).
+    """Holds a phrase of the list, a sentence that it must match (``fault``), and a clean sentence.
+
+    The phrase must not match the sentence ``clean``.
     """
 
     phrase: str
@@ -39,10 +40,10 @@ class Phrase:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The regular expression that matches the phrase as whole words, in upper or lower case, with any white space
-        between the words.
+        """Return the regular expression that matches the phrase as whole words, ignoring case.
 
-        A phrase in Chinese or Japanese, which have no spaces between words, also matches inside a longer text.
+        The words may be separated by any white space. A phrase in Chinese or Japanese also matches inside a longer
+        text, because these languages have no spaces between words.
         """
         spaced = self.phrase.replace(" ", r"\s+")
         whole = rf"(?:{spaced})" if _CJK.search(spaced) else rf"(?<!\w)(?:{spaced})(?!\w)"
@@ -57,9 +58,9 @@ def phrases() -> tuple[Phrase, ...]:
 
 
 def find_leak(text: str, question: Question) -> str | None:
-    """Return the first match of a phrase of the list in a text; None if there is no match. Never raises.
+    """Return the first match of a phrase of the list in a text; None if there is no match. The function never raises.
 
-    A phrase does not count if the question or its choices mention the same thing, such as "the given coordinates" for a
+    A match is ignored if the question or its choices mention the same thing, such as "the given coordinates" for a
     question about coordinates.
     """
     shown = visible(text[:MAX_READ_CHARS])

@@ -1,10 +1,10 @@
 """Finds the objects of a label in a question's media: the masks against which points are checked (Argos Eq. 1).
 
-A detector finds the boxes of a label, and a segmenter the mask in each box. For synthetic images, and for a label that
-the detector cannot serve, the segmenter gets the points of a pointing model instead of boxes (Argos, before Eq. 3).
+A detector finds the boxes of a label, and a segmenter finds the mask in each box. For synthetic images, and for a label
+that the detector cannot serve, the segmenter gets points of a pointing model instead of boxes (Argos, before Eq. 3).
 
 A label has no instances if it does not name an object, or if the detector does not know it and the pointer does not
-find it: this is the fault of the response, and its points are wrong. If a server does not answer, or its reply cannot
+find it. This is the fault of the response, and its points are wrong. If a server does not answer, or its reply cannot
 be parsed, the points cannot be checked, and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
@@ -48,11 +48,11 @@ _EXACT = Sampling(max_tokens=16384)
 
 @dataclass(frozen=True)
 class ServedRoles:
-    """The roles that have endpoints in a run, and facts about them that the scorers need.
+    """Holds the roles that have endpoints in a run, and facts about them that the scorers need.
 
-    ``own_pointer`` is whether the pointer's endpoint made the points under verification; if so, the verdict mentions
-    this. ``synthetic_sources`` are the values of ``Question.source`` whose images are synthetic, such as drawn charts
-    and maps.
+    ``own_pointer`` is whether the pointer's endpoint also made the points that are verified; if so, the verdict
+    mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose images are synthetic, such as drawn
+    charts and maps.
     """
 
     roles: frozenset[str] = frozenset()
@@ -63,8 +63,8 @@ class ServedRoles:
         """Return the roles that can find a label in an image of this source, in the order in which they are tried.
 
         By default the roles are the detector and, if it fails, the pointer. For synthetic images, the only role is the
-        pointer (Argos §3.1). Without a segmenter, the only role is the detector, whose boxes then replace masks. The
-        result is empty if the first role has no endpoint.
+        pointer (Argos §3.1). The pointer is left out if there is no segmenter; the detector's boxes then replace masks.
+        The result is empty if the first role has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:
@@ -89,10 +89,10 @@ def served_by(
 
 @dataclass(frozen=True)
 class Instances:
-    """The instances of a label in one image.
+    """Holds the instances of a label in one image.
 
-    ``by`` is the role that searched for the label, "" if no role can search for it; ``note`` explains the choice of the
-    role if needed.
+    ``by`` is the role that searched for the label; "" if no role can search for it. ``note`` explains, if needed, the
+    choice of the role or why no role searched.
     """
 
     masks: tuple[Mask, ...]
@@ -112,7 +112,8 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return every instance of the label in an image, or in a frame of a clip.
 
-        Raises CallError if a server does not answer, and BadReply if its reply cannot be parsed.
+        A label that does not name an object has no instances. Raises CallError if a server does not answer, and
+        BadReply if its reply cannot be parsed.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)
@@ -198,7 +199,7 @@ class ObjectMasks:
 
 
 def is_of_label(error: CallError | BadReply) -> bool:
-    """Return whether a call failed because of the label: the model does not know it, refuses it, or replies nothing.
+    """Return whether a call failed because of the label: the model does not know or refuses it, or its reply is empty.
 
     All other failures are due to the server or the config, such as an endpoint that cannot serve the role.
     """

@@ -1,4 +1,4 @@
-"""Finds the marks that code drew in an image, such as boxes, points and labels, and the objects that they are at."""
+"""Finds the marks that code drew in an image, such as boxes, points and labels, and the objects that they mark."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from groundtrace.schemas.geometry import Box
 Pixels = NDArray[np.uint8]
 """An image: height × width × 3."""
 Groups = Sequence[Sequence[Box]]
-"""The objects that a question asks about, in groups (:func:`groundtrace.rewards.pretence.groups_of`)."""
+"""The objects that a question is about, in groups (:func:`groundtrace.rewards.pretence.groups_of`)."""
 
 MARKS_COVER = 0.1
 """An image that differs from the original in at most this share of its pixels is the original with marks."""
@@ -42,9 +42,9 @@ def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.
 
 
 def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
-    """Return a mask, height × width, of the pixels of a given image that visibly differ in another image.
+    """Return a mask, height × width, of the pixels that visibly differ between ``image`` and ``given``.
 
-    It has no pixel if the images differ in size.
+    The mask is False everywhere if the images differ in size.
     """
     if image.shape != given.shape:
         return np.zeros(given.shape[:2], dtype=bool)
@@ -52,10 +52,10 @@ def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
 
 
 def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
-    """Return a mask, height × width of the original, of the marks in an enlarged view of the whole original.
+    """Return a mask of the marks in ``image``, which is an enlarged view of the whole original.
 
-    It has no pixel if the image is not such a view: it has other proportions, or is changed in more than
-    :data:`MARKS_COVER` of its pixels.
+    The mask has the height and width of the original. It is False everywhere if the image is not such a view: its
+    proportions differ, or more than the share :data:`MARKS_COVER` of its pixels is changed.
     """
     height, width = original.shape[:2]
     none, scale = np.zeros((height, width), dtype=bool), image.shape[0] / height
@@ -71,8 +71,8 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
     """Return the indices of the groups in which each object has marks near it.
 
-    Empty if the image is neither of the original's size nor an enlarged view of it (:func:`enlarged_marks`), or if too
-    many of its marks are not near an object.
+    The result is empty if the image neither has the original's size nor is an enlarged view of the original
+    (:func:`enlarged_marks`), or if too many of its marks are not near an object.
     """
     is_enlarged = image.shape != original.shape
     changed = enlarged_marks(image, original) if is_enlarged else changed_pixels(image, original)
@@ -87,16 +87,16 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
 
 
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
-    """Return whether marks are in the same places in an output for another image.
+    """Return whether the marks in one output are in the same places in the output for another image.
 
-    A pixel is also marked there if it differs from the image that the code was given, or if it has the colour of the
-    mark: a black frame is not visible on black.
+    A pixel of ``other`` is marked if it differs from ``given``, or if it has the same colour as in ``shown``. The
+    second case is needed because a black frame is not visible on black.
 
     Args:
         marks: the mask of the marks, height × width, with at least one pixel.
         shown: the output with these marks.
         other: the output for the other image.
-        given: the other image.
+        given: the other image, as the code received it.
     """
     if other.shape != shown.shape:
         return False

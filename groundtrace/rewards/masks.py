@@ -1,4 +1,4 @@
-"""Compares masks with masks and points: finds masks of the same object, and assigns points to masks."""
+"""Compares masks with other masks and with points: finds masks of the same object, and assigns points to masks."""
 
 import math
 from collections import deque
@@ -14,16 +14,16 @@ SAME_OBJECT_IOU = 0.5
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """Return a position in pixels; a position on the right or lower edge becomes the last pixel.
+    """Return a coordinate in pixels, moved into the last pixel if it is on the right or lower edge of the image.
 
-    A model's largest coordinate is on that edge, outside the last pixel.
+    A model's largest coordinate is on that edge, which is outside the last pixel.
     """
     return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """The result of assigning points to instances.
+    """Holds the result of assigning points to instances.
 
     ``missed`` counts instances without a point, ``twice`` counts instances with several points, and ``off`` counts
     points that are on no instance.
@@ -37,7 +37,7 @@ class Pairing:
 
     @property
     def value(self) -> float:
-        """The quotient of the number of instances with a point and (points + instances - instances with a point).
+        """Return p / (points + instances - p), where p is the number of instances with a point.
 
         The value is 1 only if points and instances are matched one to one. There must be at least one point or
         instance.
@@ -60,11 +60,11 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
 
 
 def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return a maximum matching, found by augmenting paths: the mask of each matched position, each mask at most once.
+    """Return a maximum matching, found by augmenting paths, as a dict from positions to masks (both by index).
 
-    ``options`` holds the indices of the masks that contain each position. If all masks of a position are taken, the
-    position gets one of them if the positions that have these masks can move, one after another, to a free mask. A
-    matched position stays matched.
+    ``options`` holds for each position the indices of the masks that contain it. Each mask is used at most once. If all
+    masks of a position are taken, other positions move to further masks if this makes one of them free. A matched
+    position stays matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}

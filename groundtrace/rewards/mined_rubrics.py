@@ -1,7 +1,7 @@
-"""The results of mining a run's rubrics, with 95 % intervals, and the file ``rubrics.json`` (RuCL §3.2, App. D.2).
+"""Computes the figures of a run's mined rubrics with 95 % intervals, for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-Intervals are Wilson's. If an interval contains the threshold of a decision, the point estimate decides and the rubric
-is marked as uncertain: more judged questions would make it certain.
+The intervals are Wilson score intervals. If an interval contains the threshold of a decision, the point estimate
+decides, and the rubric is marked as uncertain: more judged questions would make it certain.
 """
 
 import json
@@ -28,7 +28,7 @@ FILTER, STRATUM = "filter", "stratum"
 
 @dataclass(frozen=True)
 class MinedRubrics:
-    """The result of mining.
+    """Holds the result of mining a run's rubrics.
 
     Attributes:
         kept: the run's rubrics, with their strata.
@@ -36,7 +36,8 @@ class MinedRubrics:
         judged: the number of judged attempts.
         problems: the errors that occurred.
         calls: the calls that made the candidates.
-        apart: the candidates that ask for the right answer, which are not measured.
+        apart: the candidates that require a right answer, which are not measured
+            (:mod:`groundtrace.rewards.outcome_rubrics`).
         pool: the origin of the candidates, ``teacher`` or ``default``; "" if there are no candidates.
         graded, right: the number of judged attempts whose answer was graded, and the number whose answer is right.
     """
@@ -54,9 +55,9 @@ class MinedRubrics:
 
 @dataclass(frozen=True)
 class RubricFigures:
-    """The applicability η and the pass rate p of one rubric, with their intervals.
+    """Holds the applicability η and the pass rate p of one rubric, with their intervals.
 
-    ``pass_rate`` and its interval are None if the rubric never applied.
+    ``pass_rate`` and its interval are None if the rubric was applicable to no attempt.
     """
 
     applicability: float
@@ -92,9 +93,7 @@ def _spans(interval: Interval, threshold: float) -> bool:
 
 
 def curriculum_defaults() -> dict[str, object]:
-    """Return the numbers of RuCL's Table 5 by the names of the reward's settings; None for a setting without a
-    default.
-    """
+    """Return the defaults of the curriculum's settings (RuCL Table 5) by name; None for a setting without a default."""
     return {each.name: None if each.default is MISSING else each.default for each in fields(CurriculumSettings)}
 
 
@@ -102,9 +101,9 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     """Return the content of ``rubrics.json``: every candidate with its figures, the reason if it is not kept, and all
     problems.
 
-    The field ``curriculum`` holds the paper's training settings, for information only. A training uses its own config,
-    whose reward has the ``recipe`` ``rucl`` and these settings as ``options``. The number of steps of one epoch is a
-    good value of ``ramp_steps``.
+    The field ``curriculum`` holds the paper's training settings, for information only. A training run takes them from
+    its own config, whose section ``reward`` has the recipe ``rucl`` and these settings as ``options``. The number of
+    steps of one epoch is a good value of ``ramp_steps``.
     """
     content = {
         "judged": mined.judged,

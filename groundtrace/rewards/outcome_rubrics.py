@@ -1,4 +1,4 @@
-"""Detects rubrics that ask whether the final answer is right, which the outcome already rewards (RuCL Eq. 4)."""
+"""Detects rubrics that require a right final answer, which the outcome already rewards (RuCL Eq. 4)."""
 
 import re
 
@@ -81,11 +81,12 @@ _LEFT_ASIDE = re.compile(
 
 
 def asks_for_right_answer(rubric: Rubric) -> bool:
-    """Return whether the rubric asks if the final answer is right, detected by phrases such as "the correct answer".
+    """Return whether the rubric requires a right final answer, detected by phrases such as "the correct answer".
 
-    The outcome is rewarded separately (RuCL Eq. 4; Table 6 also separates its candidate 20, the gold-answer check), and
-    a rubric that repeats it would reward the answer instead of the reasoning. Rubrics that ask whether the conclusion
-    follows from the reasoning, or has the required form, do not count, nor do phrases after words like "regardless of".
+    The outcome is rewarded separately (RuCL Eq. 4; Table 6 also separates its candidate 20, the gold-answer check). A
+    rubric that repeats the outcome would reward the answer instead of the reasoning. The result is False for a rubric
+    that requires a conclusion which follows from the reasoning, or which has a given form. Phrases after words like
+    "regardless of" are ignored.
     """
     text = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
     return _ASKS.search(_LEFT_ASIDE.sub(" ", " ".join(text.split()))) is not None

@@ -1,8 +1,8 @@
 """Plants faults in good responses by text edits, so that the right verdict of a judge is known.
 
-Each function returns the faulty text, or None if there is nothing that it can safely change. The faults are those that
-the three thinking judges of SAIL-RL (§3.1) look for: a wrong step, a claim that the image contradicts, and a conclusion
-that does not follow.
+Each function returns the faulty text, or None if no change is safe. The three judges of thinking in SAIL-RL (§3.1)
+check for these faults: a wrong step, a claim that the image contradicts, and a conclusion that does not follow from the
+reasoning.
 """
 
 import re
@@ -20,7 +20,10 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 def with_wrong_step(thought: str) -> str:
-    """Return the thought with a wrong calculation: changes its first right sum by one, or inserts a wrong sum."""
+    """Return the thought with a wrong calculation: its first right sum becomes one too large.
+
+    If the thought has no right sum, a sentence with a wrong sum is inserted.
+    """
     for found in _EQUATION.finditer(thought):
         total = int(found.group(2))
         if total == sum(map(int, found.group(1).replace(" ", "").replace("-", "+-").split("+"))):
@@ -30,10 +33,11 @@ def with_wrong_step(thought: str) -> str:
 
 
 def with_wrong_claim(thought: str, question: Question) -> str | None:
-    """Return the thought with its first colour replaced everywhere, else with a side such as "left" replaced.
+    """Return the thought with a false claim: another colour replaces its first colour everywhere.
 
-    The new colour occurs in neither thought nor question nor answer, so that the new claim is not true of another
-    object.
+    The new colour occurs in neither thought, question, choices nor answer, so that the new claim is not true of another
+    object. If no colour can be replaced, a side such as "left" is replaced by its opposite. The result is None if this
+    is not possible either.
     """
     spoken = " ".join((thought, question.question, question.answer, *(question.choices or ()))).lower()
     found = _COLOUR.search(thought)
@@ -47,7 +51,10 @@ def with_wrong_claim(thought: str, question: Question) -> str | None:
 
 
 def other_answer(question: Question) -> str | None:
-    """Return an answer that is not the gold: the opposite of yes or no, another choice, or the number plus one."""
+    """Return a wrong answer: the opposite of yes or no, another choice, or the gold number plus one.
+
+    The result is None if the gold answer is neither yes, no, a known choice nor a whole number.
+    """
     choices = question.choices or ()
     if choices:
         right = gold_options(question.answer, choices)

@@ -1,9 +1,9 @@
-"""The score for pointing, computed from the number of targets pointed at and the number of wrong points.
+"""Computes the score for pointing from the number of targets pointed at and the number of wrong points.
 
-Argos Eq. 3 is a mean over the given points: the first factor below, r / (r + w). It does not cover missed targets,
-responses with only wrong points, and responses without points, so that a response can earn more without points than
-with points. The other terms are our own. :func:`pointing_score` has these properties, whatever the other terms of a
-reward are:
+Argos Eq. 3 is a mean over the given points: r / (r + w), the first factor in :func:`pointing_score`. It does not
+consider missed targets, responses with only wrong points, and responses without points. So a response could earn more
+without points than with points. The other terms are our own. :func:`pointing_score` has these properties, whatever the
+other terms of a reward are:
 
 - a point on a further target never lowers the score, and a wrong point lowers it;
 - the score without points is never higher than with at least one target pointed at;
@@ -19,7 +19,7 @@ from groundtrace.config.settings import Share, settings
 
 @settings
 class PointingSettings:
-    """The weights that :func:`pointing_score` gives to found targets, missed targets and wrong points."""
+    """Holds the weights that :func:`pointing_score` gives to found targets, missed targets and wrong points."""
 
     first_share: Annotated[
         Share,
@@ -33,7 +33,7 @@ DEFAULT_POINTING = PointingSettings()
 
 @dataclass(frozen=True)
 class PointCounts:
-    """The counts of right and wrong points of a response.
+    """Holds the counts of right and wrong points of a response.
 
     Attributes:
         right: the number of distinct targets that are pointed at.
@@ -48,8 +48,9 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Return counts in which targets beyond ``number`` are wrong: if the answer is three, a fourth object is
-        wrong.
+        """Return counts in which targets beyond ``number`` are wrong.
+
+        If the answer is three, for example, a point on a fourth object is wrong.
         """
         surplus = 0 if number is None else max(0, right - number)
         return cls(right - surplus, wrong + surplus, number)

@@ -1,23 +1,25 @@
 """Detects calls (executions of code) that only pretend to look at the image.
 
-CodeDance Eq. 1 counts only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
-call. Deviation: a call whose output does not depend on the objects that the question asks about is a pretence, and does
-not count as a success. Calls earn by the share of these objects that they looked at, so that a crop of a fixed third of
-the image earns less than a crop of the objects.
+CodeDance Eq. 1 considers only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
+call. Deviation: a call is a pretence, and not a success, if its output does not depend on the objects that the question
+is about. A call *looked at* an object if its output depends on the object, or marks it. The reward grows with the share
+of these objects that the calls looked at. So a crop of a fixed third of the image earns less than a crop of the
+objects.
 
 The environment that executes the code runs it on the image, again on the same image, on the image with a few pixels
 changed (:func:`nudged`), and on the image without each group of these objects (:func:`groups_of`,
 :func:`without_objects`). This module compares the outputs. Each run must have a fresh process, an empty folder and the
-same file names: code that can distinguish the runs, by a counter, a file or an image's name, can pretend anything.
+same file names. Otherwise code could distinguish the runs by a counter, a file or an image's name, and give any output
+in each of them.
 
 These pretences are not detected, because an honest call may have the same output. In a reward, most of them earn no
 more than the answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean of the whole
-  image is detected, since it changes too little to be read, unless the code magnifies the change;
+  image is detected as a pretence, because its change is too small to be considered, unless the code magnifies it;
 - a long list of random digits that is seeded with the pixels: by chance, some digits are the same for nudged pixels;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
-- crops of all objects in the image, by a policy that does not know which of them the question asks about.
+- crops of all objects in the image, by a policy that does not know which of them the question is about.
 """
 
 import itertools
@@ -72,7 +74,7 @@ _Tokens = tuple[Counter[str], list[float]]
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """The text that a call printed, and the images that it showed."""
+    """Holds the text that a call printed, and the images that it showed."""
 
     text: str = ""
     images: tuple[Pixels, ...] = ()
@@ -85,8 +87,13 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class CallOutputs:
-    """The outputs of one call's code: on the image, on the same image again, on the nudged image, and on the image
-    without each group of the objects asked about.
+    """Holds the outputs of one call's code in several runs.
+
+    Attributes:
+        shown: the output on the image.
+        again: the output on the same image in a second run.
+        nudged: the output on the image with a few pixels changed (:func:`nudged`).
+        without: the outputs on the image without each group of the objects that the question is about.
     """
 
     shown: Output
@@ -98,10 +105,10 @@ class CallOutputs:
 def pretence(
     runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
-    """Return why a call that ended well did not look at the image; "" if it did.
+    """Return the reason why a call that ended well is a pretence; "" if it is not a pretence.
 
-    ``original`` is the image, ``earlier`` holds the outputs of earlier calls. ``computes`` is True for a question where
-    calculating helps (mathematics), so that an output need not depend on the image.
+    ``original`` is the image, and ``earlier`` holds the outputs of earlier calls. ``computes`` is True for a question
+    that calculation helps to answer (mathematics). An output then need not depend on the image.
     """
     shown, has_text = runs.shown, bool(runs.shown.text.strip())
     seen = looked_at(runs, original, groups)
@@ -120,9 +127,10 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     """Return the indices of the object groups that a call looked at.
 
     A call looked at a group if its output differs on the image without this group, or if it marked the group in the
-    image. A difference does not count if nudged pixels also cause it, or if a number changes too little to be read. An
-    output of the whole image always differs if an object is removed, so only its marks count. If the objects are
-    unknown, marks count if they are elsewhere on the changed image, as those that code places by what it finds.
+    image. A difference is ignored if the few changed pixels of :func:`nudged` also cause it, or if it is a tiny change
+    of a number. If an output shows the whole image, it always differs when an object is removed. So only the marks in
+    this output are considered. If the objects are unknown, marks are considered if their places change with the image,
+    because the code then finds these places in the image.
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
     noise = levels_apart(runs.shown, runs.nudged, telling)
@@ -160,7 +168,7 @@ def _image(output: Output, index: int) -> Pixels:
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
-    """Whether the text of another run is readably different, in a part that nudged pixels do not change."""
+    """Whether the text of another run differs visibly, in a part that is the same on the nudged image."""
     stable = _common(_read(runs.shown), _read(runs.nudged))
     return _common(stable, _read(other)) != stable
 
@@ -179,9 +187,9 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
-    The copy has another hash, another parity, and gives other random numbers if these are seeded with the pixels.
+    The copy has another hash and another parity. Random numbers that are seeded with the pixels are different, too.
     Counts and positions of objects do not change, and no colour is new, so code that compares exact colours works as
-    before. The changed pixels are outside ``boxes`` if there are edges outside.
+    before. The changed pixels are outside ``boxes``, unless all edges of the image are inside.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]
@@ -195,8 +203,8 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
 
-    Without boxes it is unknown what the question asks about; then the function returns the image turned by 180°, in
-    inverted colours.
+    If there are no boxes, the objects of the question are unknown. The function then returns the image turned by 180°,
+    in inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
@@ -234,10 +242,10 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
 
 
 def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
-    """Return the visible difference between the images with the indices ``telling``, in levels, summed over all
-    pixels.
+    """Return the visible difference between the images of two outputs, in colour levels, summed over all pixels.
 
-    It is infinite if the outputs show different numbers of images.
+    Only the images with the indices ``telling`` are compared. The result is infinite if the outputs have different
+    numbers of images, or if only one of two images is empty.
     """
     if len(shown.images) != len(other.images):
         return math.inf

@@ -1,6 +1,7 @@
-"""The scorers by name. To add one, put its file in :mod:`groundtrace.rewards.scorers` and a line here.
+"""Registers the scorers by name.
 
-Recipes and configs decide which scorers are used (:mod:`groundtrace.rewards.scorer_sets`).
+To add a scorer, put its file in :mod:`groundtrace.rewards.scorers` and add a line to this module. Recipes and configs
+decide which scorers are used (:mod:`groundtrace.rewards.scorer_sets`).
 """
 
 from groundtrace.rewards.scorer import Scorer

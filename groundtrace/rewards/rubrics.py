@@ -1,4 +1,4 @@
-"""Rubrics (RuCL §3.2): the judge decides applicability and score; by these, rubrics are filtered and stratified."""
+"""Measures, filters and stratifies rubrics (RuCL §3.2) by the applicability and the scores that the judge decides."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,10 +45,10 @@ RUBRICS = Column[tuple[Rubric, ...]](
 
 @settings
 class RubricSettings:
-    """The settings with which rubrics are mined (RuCL).
+    """Holds the settings with which rubrics are mined (RuCL).
 
-    The paper's τ_app is 0.99. The paper does not state the pass rate that splits easy from hard rubrics; 0.8
-    reproduces its Table 1.
+    The paper's τ_app (``min_applicability``) is 0.99. The paper does not state the pass rate that separates easy from
+    hard rubrics; 0.8 reproduces its Table 1.
     """
 
     pool: Annotated[
@@ -67,7 +67,10 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """A judge's verdict on one attempt by one rubric; ``score`` is 0 or 1, or None if the rubric is not applicable."""
+    """Holds a judge's verdict on one attempt by one rubric.
+
+    ``score`` is 0 or 1; None if the rubric is not applicable.
+    """
 
     rubric_id: str
     applicable: bool
@@ -76,9 +79,10 @@ class RubricScore:
 
 @record
 class Candidates:
-    """The rubrics to be measured; ``apart`` holds the rubrics that ask for the right answer and are not measured.
+    """Holds the rubrics that are to be measured.
 
-    ``pool`` is their origin: ``teacher`` or ``default``.
+    ``apart`` holds the rubrics that require a right answer, which are not measured. ``pool`` is the origin of the
+    rubrics: ``teacher`` or ``default``.
     """
 
     rubrics: tuple[Rubric, ...]
@@ -87,7 +91,7 @@ class Candidates:
 
 
 def default_candidates(max_rubrics: int) -> Candidates:
-    """Return the first ``max_rubrics`` rubrics of the default pool."""
+    """Return the first ``max_rubrics`` rubrics of the default pool as candidates."""
     return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
 
 
@@ -165,7 +169,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Return one sentence if only one of the two strata is given, as a curriculum needs both; otherwise ""."""
+    """Return a note if only one of the two strata is given, since a curriculum needs both; otherwise ""."""
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -1,8 +1,7 @@
-"""The type of a scorer: a value that defines when the scorer runs, which roles it calls, and how it scores.
+"""Defines the type of a scorer, which holds when the scorer runs, which roles it calls, and how it scores.
 
-To use a scorer of your own, define such a value in a file of your own and pass it to
-:func:`groundtrace.rewards.verifier.verify`. The scorers of this package are listed in
-:mod:`groundtrace.rewards.registry`.
+To use a scorer of your own, define a :class:`Scorer` in your own file and pass it to
+:func:`groundtrace.rewards.verifier.verify`. :mod:`groundtrace.rewards.registry` lists the scorers of this package.
 """
 
 import math
@@ -21,13 +20,13 @@ Need = tuple[Callable[[Case], bool], str]
 
 @dataclass(frozen=True)
 class Scorer:
-    """A scorer: a function that gives a verdict on a response, and the facts that decide when it runs.
+    """Holds a function that gives a verdict on a response, and the facts that decide when this function runs.
 
     Attributes:
         name: the name of its verdicts, and of its weight and floor in a config.
         why: the reason that is reported if the scorer runs.
         score: a function that gets a case which meets the needs, and returns a verdict with the scorer's name. It
-            raises BudgetUsedUp; if a model fails, the verdict has failed.
+            may raise BudgetUsedUp; if a model fails, the verdict has failed.
         needs: tests of the case; if a test fails, the scorer is not applicable, and the verdict has the reason of the
             first test that fails.
         means: tests whether a case that meets the needs can be scored; if a test fails, the verdict has failed.
@@ -55,14 +54,14 @@ class Scorer:
     async def verdict(self, case: Case) -> Verdict:
         """Return the verdict on a case that meets the needs.
 
-        Raises BudgetUsedUp, and ValueError if ``score`` returns something else than a verdict of this scorer: such a
-        result would count for another scorer, or move a score out of its range.
+        Raises BudgetUsedUp. Raises ValueError if ``score`` does not return a verdict with this scorer's name and a
+        valid value, since such a result would change another scorer's term, or move a score out of its range.
         """
         verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
             raise ValueError(
-                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict of its name, with a number up to "
-                "1 or None as its value"
+                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict with this name and, as its "
+                "value, None or a number of at most 1"
             )
         return verdict
 
@@ -80,7 +79,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
     """Raise ConfigError if a scorer requires a role without an endpoint, since no response could pass this scorer.
 
-    ``skip`` names scorers that are left out, ``key`` is the config's key that lists them.
+    ``skip`` holds the names of scorers that are left out, and ``key`` is the config key that lists these names.
     """
     known = frozenset(roles)
     unserved = {
@@ -94,12 +93,14 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
     unserved |= {} if finds_objects else dict.fromkeys(blind, "detector")
     if unserved:
         role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
-        raise ConfigError(f"roles.{role} must name an endpoint for these scorers; or skip them: {key} = [{names}]")
+        raise ConfigError(
+            f"roles.{role} names no endpoint, but these scorers need it: set it, or skip the scorers: {key} = [{names}]"
+        )
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
-    """Raise ConfigError if one of the names, which are under ``key`` in a config, is not the name of a scorer."""
+    """Raise ConfigError if one of the names is not the name of a scorer; ``key`` is their key in the config."""
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise ConfigError(f"{key}.{unknown}: unknown scorer; the scorers are {', '.join(known)}")
+        raise ConfigError(f"{key}.{unknown}: the scorer is unknown: use one of {', '.join(known)}")

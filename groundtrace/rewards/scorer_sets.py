@@ -1,4 +1,4 @@
-"""The scorers that verify traces; a config can add others and set the arguments of scorers."""
+"""Lists the scorers that verify traces. A config can add other scorers and set the arguments of scorers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,14 +28,14 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """Return the scorers with their arguments from ``given``, then the scorers that only the config names.
+    """Return the scorers with their arguments from ``given``, followed by the scorers that only ``given`` names.
 
-    ``given`` holds the values of the config's key ``key``. Raises ConfigError for a scorer that cannot be used, and for
+    ``given`` is the value of the config key ``key``. Raises ConfigError for a scorer that cannot be used, and for
     arguments that a scorer does not take.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):
-        return tuple(scorers)  # two have one name, which who runs them refuses
+        return tuple(scorers)  # two scorers have the same name, which the caller rejects
     for name, arguments in given.items():
         where = f"{key}.{name}"
         try:
@@ -43,7 +43,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
         except RegistryError as error:
             raise ConfigError(f"{where} {error}") from error
         if name != scorer.name and found.get(scorer.name, scorer) != scorer:
-            raise ConfigError(f"{where} is a second scorer that is named {scorer.name}: rename it")
+            raise ConfigError(f"{where}: another scorer already has the name {scorer.name}: rename this scorer")
         found[scorer.name] = with_arguments(scorer, arguments, where)
     return tuple(found.values())
 

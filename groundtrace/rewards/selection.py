@@ -1,9 +1,9 @@
 """Selects the scorers that run for a response (Argos §3: the agentic verifier selects them for each sample).
 
-Each scorer declares what it needs from the response, the question and the run's endpoints
-(:class:`groundtrace.rewards.scorer.Scorer`). By default the needs decide; with the planner ``judge`` a model may leave
-out some of the scorers whose needs are met (:func:`plan_scorers`). Deviation: the paper's agent is always a model;
-needs cost no calls, and each explains why a scorer runs or not.
+Each scorer declares its needs: conditions on the response, the question and the run's endpoints
+(:class:`groundtrace.rewards.scorer.Scorer`). By default the needs decide. With the planner ``judge`` a model may leave
+out some of the scorers whose needs are met (:func:`plan_scorers`). Deviation: the paper's agent is always a model.
+Needs require no calls, and each need explains why a scorer runs or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Planner = Literal["rules", "judge"]
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a scorer runs for a response, and the reason.
+    """Holds whether a scorer runs for a response, and the reason.
 
     A scorer that does not run is not applicable, or it has ``failed``: it is applicable but cannot run.
     """
@@ -45,7 +45,10 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Return whether the scorer runs: its needs and means must be met, and its required roles must have endpoints."""
+    """Return the choice whether the scorer runs, with the reason.
+
+    The scorer runs if its needs and means are met, and its required roles have endpoints.
+    """
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:
         return Choice(scorer, False, unmet)
@@ -58,8 +61,8 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
     """Return the choices after the judge has left out the scorers that it finds useless for this response.
 
-    The judge cannot add a scorer whose needs are not met. The scorer named ``always``, gates and grounding scorers run
-    in any case, since the judge reads the response, which may ask not to be checked. After a failed call or a bad reply
+    The judge cannot add a scorer whose needs are not met. It also cannot leave out the scorer named ``always``, gates
+    and grounding scorers, since a response could contain instructions for the judge. After a failed call or a bad reply
     the choices are unchanged, and their reasons mention the failure.
     """
     offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))

@@ -1,25 +1,28 @@
-"""Measures how selective a call is: how much more its output shows the objects asked about than the rest of the image.
+"""Measures how selective a call is: how much more its output shows the question's objects than the rest of the image.
 
 By :mod:`groundtrace.rewards.pretence` a call looked at an object if its output depends on the object. The output of an
 operation on the whole image depends on all objects: the image inverted, turned or in tiles, or its histogram. A policy
-can make such a call without knowing what the question asks about. So the code is also executed on two images that are
-changed only away from the objects: without the other things (:func:`erased_elsewhere`), and with a faint pattern
-(:func:`patterned_elsewhere`). With o the share of the visible change that an output shows if the objects are removed,
-and e the larger of the shares of the two visible changes elsewhere that it shows, the selectivity of the call is
-(o - e) / (o + e), and at least 0:
+can make such a call without knowing what the question is about. So the code is also executed on two images that are
+changed only elsewhere, away from the objects: without the other things (:func:`erased_elsewhere`), and with a faint
+pattern (:func:`patterned_elsewhere`).
 
-- 1 if the output shows nothing but the objects and the image between them;
-- 0 if it shows all parts of the image alike, whatever their size, colours and order. To enlarge or turn the whole image
-  can be useful, but everybody can do it without knowing what the question asks about. It pays by a right answer;
-- 0 if it shows all things in the image alike, such as a mask of everything but the background: the faint pattern is not
-  visible in it, but the other things are missing. It is also 0 if the number or the size of its images depends on what
-  is elsewhere, as that of a montage of all things.
+If the objects are removed, the image changes visibly, and the output shows the share o of this change. Likewise the
+output shows a share of each of the two changes elsewhere; e is the larger one of these two shares. The selectivity of
+the call is (o - e) / (o + e), and at least 0:
 
-What is between the objects cannot be distinguished from a crop's context, so it counts neither for nor against a
-call.
+- It is 1 if the output shows nothing but the objects and the image between them.
+- It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. To enlarge or turn
+  the whole image can be useful, but is possible without knowing what the question is about. Such a call is rewarded
+  only if it leads to a right answer.
+- It is 0 if the output shows all things in the image alike, such as a mask of everything but the background. This
+  output does not change with the faint pattern, but it changes if the other things are erased.
+- It is 0 if the number or the size of the output's images depends on the things elsewhere, as for a montage of all
+  things.
 
-Of a text, o and e are the numbers of lines that change: a count of the objects is selective, a list of all shapes less.
-A line that also changes with a few pixels anywhere in the image, such as an entropy, does not count.
+The image between the objects cannot be distinguished from the margin of a crop, so it has no effect on the selectivity.
+
+For a text, o and e are the numbers of lines that change. A count of the objects is selective, and a list of all shapes
+is less selective. Lines that also change with a few pixels anywhere in the image, such as an entropy, are ignored.
 """
 
 import math
@@ -57,8 +60,8 @@ _MIN_ELSEWHERE = 0.02
 def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return the image without the things outside the smallest rectangle around all boxes, which are given in pixels.
 
-    There each pixel gets the median colour of its surroundings, half as wide as the image is on its shorter side: large
-    parts of the background stay. The image is unchanged if the part outside is tiny.
+    Each pixel outside gets the median colour of a square around it, whose side is half the shorter side of the image.
+    So large parts of the background stay. The image is unchanged if the part outside is tiny.
     """
     found, elsewhere = image.copy(), _elsewhere(image, boxes)
     found[elsewhere] = _background(image)[elsewhere]
@@ -75,10 +78,10 @@ def _background(image: Pixels) -> Pixels:
 
 
 def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image with a faint chequered pattern outside the smallest rectangle around all boxes, which are given
-    in pixels.
+    """Return the image with a faint chequered pattern outside the smallest rectangle around all boxes.
 
-    So a change is visible there even if the image is plain. The image is unchanged if this part is tiny.
+    The boxes are given in pixels. The pattern is a visible change even if the image is plain. The image is unchanged if
+    the part outside is tiny.
     """
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
     fainter = _elsewhere(image, boxes) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)
@@ -100,10 +103,10 @@ def _elsewhere(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class VisibleChanges:
-    """The visible changes of a question's images, in levels, summed over all pixels.
+    """Holds the visible changes of a question's images, in colour levels, summed over all pixels.
 
-    ``objects``: if the objects are removed; ``elsewhere``: if the images are changed elsewhere, for each way to change
-    them; 0 where there is nothing to change.
+    ``objects`` is the change if the objects are removed. ``elsewhere`` holds the change for each way of changing the
+    images away from the objects; a change is 0 if there is nothing to change.
     """
 
     objects: float
@@ -113,8 +116,11 @@ class VisibleChanges:
     def between(
         cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Sequence[Pixels]]
     ) -> Self:
-        """Return the changes. ``without`` holds the images without each group of the objects, ``elsewhere`` the images
-        changed elsewhere in each way."""
+        """Return the changes between the images and the changed images.
+
+        ``without`` holds the images without each group of the objects. ``elsewhere`` holds the images for each way of
+        changing them away from the objects.
+        """
         beside = tuple(_apart(images, each) for each in elsewhere)
         return cls(sum(_apart(images, each) for each in without), beside)
 
@@ -128,15 +134,17 @@ def selectivity(
 ) -> float:
     """Return the selectivity of a call, within [0, 1].
 
-    If a call returns text and images, the more selective of them counts. Marks on the whole image are selective,
-    because they are looks only if most of them are near the objects. An enlarged view of the whole image shows all
-    objects, so its marks are selective by the share of the groups that they are at.
+    If a call returns text and images, the higher selectivity is used. If a call marks objects on the whole image, its
+    selectivity is 1, because most of the marks must be near the objects. If a call marks objects on an enlarged view of
+    the whole image, its selectivity is at least the share of the groups that it marks. The selectivity is also 1 if the
+    changes of the images are 0.
 
     Args:
         runs: the outputs of the call.
-        elsewhere: its outputs on the images that are changed elsewhere, in the order of ``changes.elsewhere``.
+        elsewhere: its outputs on the images that are changed away from the objects, in the order of
+            ``changes.elsewhere``.
         original: the first image.
-        groups: the objects that the question asks about.
+        groups: the objects that the question is about, in groups.
         changes: the changes of the images.
     """
     shown = runs.shown.images

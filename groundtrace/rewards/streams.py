@@ -1,4 +1,4 @@
-"""The streams of iVGR (§3.2): a question is asked once for reasoning with boxes, and once for reasoning in words."""
+"""Defines the streams of iVGR (§3.2): a question is asked once for reasoning with boxes, and once only in words."""
 
 import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""The targets of a question: the objects that a response should point at, independent of the response.
+"""Determines the targets of a question: the objects that a response should point at, independent of the response.
 
-If the targets depended on the response, a response could avoid every check by not pointing. So they are determined by
-the question, its gold answer, and the proposed entities that the pointer found.
+If the targets depended on the response, a response could avoid every check by not pointing. So the targets are
+determined by the question, its gold answer, and the proposed entities that the pointer found.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,12 @@ from groundtrace.schemas.records import Question
 
 @dataclass(frozen=True)
 class Targets:
-    """The objects that a question asks about.
+    """Holds the targets: the objects that a question is about.
 
     Attributes:
-        exist: whether there are targets; None if it is unknown.
-        number: the number of targets; None if it is unknown, as for "Is there a dog?", which any of three dogs answers.
+        exist: whether there are targets; None if this is unknown.
+        number: the number of targets; None if it is unknown, as for the question "Is there a dog?" about an image with
+            three dogs.
         counted: for a question that counts objects, the phrases with which the objects are searched; empty for other
             questions, whose targets are all objects that the question mentions.
         reason: the reason why ``exist`` is unknown.
@@ -62,14 +63,14 @@ async def targets_of(case: Case) -> Targets:
 
 
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether a point is on a target; it must be on an object of its label. Raises CallError and BadReply.
+    """Whether a point is on a target. The caller has checked that the point is on an object of its label.
 
     If the question counts objects, the point is on a target in two cases: its label has all words of the counted
     objects and names nothing else, or the point is on an instance of the counted objects.
 
     For all other questions the two cases are: the question, its answer, its choices or the entities name the label, or
     the point is on an instance of an entity. If the image shows an entity that is more exact than the label ("black
-    circle" for "circle" or "object"), only the second case counts.
+    circle" for "circle" or "object"), the point must be on an instance of an entity. Raises CallError and BadReply.
     """
     question = case.question
     if targets.counted:
@@ -87,9 +88,9 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Whether a point's label distinguishes the targets from other objects in the image.
 
-    The label has the words of the targets, or all its instances are targets ("black square" for "black block" if the
-    only black objects are squares). If the targets are black circles and the image shows other objects, "circle" and
-    "object" do not distinguish them. Raises CallError and BadReply.
+    This is the case if the label has the words of the targets, or if all instances of the label are targets ("black
+    square" for "black block" if the only black objects are squares). If the targets are black circles and the image
+    shows other objects, "circle" and "object" do not distinguish them. Raises CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -98,11 +99,11 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether the label of a point on an object that is not a target also fits a target in the image.
+    """Whether the label of a point can also name a target in the image; the point is on an object that is not a target.
 
-    If the targets are black circles, "object" fits and "blue circle" does not. Words for place and rank in the label
-    are ignored if the rest does not name the targets: "third object from the left" selects an object but does not
-    describe it. Raises CallError and BadReply.
+    If the targets are black circles, "object" can name a target and "blue circle" cannot. Words for place and rank in
+    the label are ignored if the rest does not name the targets: "third object from the left" selects an object but does
+    not describe it. Raises CallError and BadReply.
     """
     thing = thing_of(point.label)
     own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
@@ -136,12 +137,12 @@ def _is_one_of(mask: Mask, wanted: Sequence[Mask]) -> bool:
 
 
 def is_a_count(case: Case) -> bool:
-    """Whether the question asks how many, with a whole number above 0 as its gold answer."""
+    """Whether the question asks how many, and its gold answer is a whole number above 0."""
     return bool(gold_count(case.question))
 
 
 def gold_count(question: Question) -> int | None:
-    """Return the gold answer of a question that asks how many, if it is a whole number from 0; else None."""
+    """Return the gold answer if the question asks how many and the answer is a whole number from 0 up; else None."""
     if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
         return None
     number = read_numerals(question.answer).single

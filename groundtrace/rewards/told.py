@@ -1,16 +1,17 @@
-"""Detects code that prints an answer which its author wrote into it.
+"""Detects code that prints the answer because its author, the model, wrote the answer into the code.
 
-A model that knows the answer can print it beside something that it really measures, as in ``print(mask.sum(),
-"circles: 5")``. That output depends on the objects, so :mod:`groundtrace.rewards.pretence` does not detect it. Here the
-code is changed instead of the image: each constant that is the answer becomes the next number. If the printed answer
-follows, the code has it from its author.
+A model that knows the answer can print it beside a value that the code really measures, as in ``print(mask.sum(),
+"circles: 5")``. This output depends on the objects, so :mod:`groundtrace.rewards.pretence` does not detect the code.
+Here the code is changed instead of the image: each constant that is the answer becomes the next number. If the printed
+answer also becomes the next number, it came from this constant.
 
-Where calculation answers the question, honest code begins with numbers that its author read from the image, and one of
-them can be the answer, as in ``max(340, 391, 51)``. There, the other numbers in the code are changed. If the code still
-prints the answer, it did not calculate it.
+If calculation answers the question, honest code begins with numbers that the model read from the image. One of these
+numbers can be the answer, as in ``max(340, 391, 51)``. For such questions the other numbers in the code are changed,
+too. If the code still prints the answer, the code did not calculate it.
 
-This is not detected: an answer that is written in another way (``2 + 3``, ``"five"``), answers that are not whole
-numbers, and 0 and 1 if they are not printed without the objects: nearly all code has these two as constants.
+Three cases are not detected: an answer that is written in another way (``2 + 3``, ``"five"``); an answer that is not a
+whole number; and the answers 0 and 1, unless the code also prints them for the image without the objects. The reason
+for the last case is that nearly all code has 0 and 1 as constants.
 """
 
 import ast
@@ -27,7 +28,7 @@ _Number = int | float
 
 
 def with_next_number(code: str, answer: str) -> str:
-    """Return the code with the next whole number in place of each constant that is the answer, also within texts.
+    """Return the code with each constant that is the answer replaced by the next whole number, also inside strings.
 
     The code is returned as it is if the answer is not a whole number, or if the code cannot be parsed.
     """
@@ -35,16 +36,19 @@ def with_next_number(code: str, answer: str) -> str:
 
 
 def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
-    """Return the code twice: its numbers, without the answer, 0 and 1, are larger in the first, negative in the second.
+    """Return two versions of the code, in which all numbers except the answer, 0 and 1 are changed.
 
-    ``answer`` is a whole number.
+    The numbers are larger in the first version, and have the opposite sign in the second. ``answer`` is a whole number.
     """
     larger, negative = (_OtherNumbers(int(answer), change) for change in (lambda n: 3 * n + 7, lambda n: -n))
     return _rewritten(code, larger), _rewritten(code, negative)
 
 
 def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
-    """Return whether the answer that a call printed follows the constant in its code.
+    """Return whether the answer that a call printed comes from a constant in the code.
+
+    This is the case if the call prints the next number in place of the answer as soon as the code has the next number
+    in place of the constant. An answer of 0 or 1 must also be printed on an image without objects.
 
     Args:
         answer: the answer of the trajectory, a whole number.
@@ -61,7 +65,7 @@ def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Outpu
 def is_uncalculated(
     answer: str, shown: Output, changed: Output, others: Sequence[Output], earlier: Sequence[Output]
 ) -> bool:
-    """Return whether the answer that a call printed follows the constant in its code, and no other number there.
+    """Return whether the answer that a call printed comes from a constant, and does not depend on any other number.
 
     Args:
         answer: the answer of the trajectory, a whole number.

@@ -1,4 +1,4 @@
-"""The results of a response in several turns whose code was executed (CodeDance §3.1)."""
+"""Holds the results of a response in several turns whose code was executed (CodeDance §3.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,13 +44,17 @@ DIRECT, IN_TEXT, WITH_CODE = "direct", "text", "code"
 
 @dataclass(frozen=True)
 class Execution:
-    """The result of a turn's code.
+    """Holds the result of a turn's code.
 
-    ``ended_well`` is whether the code succeeded and had output (status ``ok``); ``pretence`` is the reason why it did
-    not look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices
-    of the object groups that it looked at. ``selectivity``, within [0, 1], is how much more it shows these objects than
-    the rest of the image (:func:`groundtrace.rewards.selectivity.selectivity`). ``is_overview`` is whether the output
-    is the image as it is, or does not depend on its content, such as its size.
+    Attributes:
+        ended_well: whether the code ended without an error and had output (status ``ok``).
+        pretence: the reason why the code only pretends to look at the image (it is a pretence); "" if it does not
+            (:func:`groundtrace.rewards.pretence.pretence`).
+        looked_at: the indices of the object groups that the output depends on or marks.
+        selectivity: how much more the output shows these objects than the rest of the image, within [0, 1]
+            (:func:`groundtrace.rewards.selectivity.selectivity`).
+        is_overview: whether the output is the image as it is, or does not depend on the image's content, such as the
+            image's size.
     """
 
     ended_well: bool
@@ -61,17 +65,18 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the code ended well and looked at the image."""
+        """Whether the code ended well and is not a pretence."""
         return self.ended_well and not self.pretence
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The results of a response in turns: the result of each turn's code, or None for a turn without code.
+    """Holds the results of a response in turns: the result of each turn's code, or None for a turn without code.
 
-    ``kind`` is the kind of question, one of the settings' factors. ``groups`` is the number of object groups of the
-    question; 0 if it is unknown or if calculation is enough. ``written`` are the turns as the policy wrote them, with
-    the results that it got; () if the response has only one turn.
+    ``kind`` is the kind of question, for which :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has
+    weights. ``groups`` is the number of object groups of the question; 0 if it is unknown or if calculation is enough.
+    ``written`` are the turns as the policy wrote them, with the results that the policy saw; () if the response has
+    only one turn.
     """
 
     turns: tuple[Execution | None, ...]
@@ -81,29 +86,31 @@ class Trajectory:
 
     @property
     def calls(self) -> int:
-        """The number of executions."""
+        """Return the number of executions."""
         return sum(turn is not None for turn in self.turns)
 
     @property
     def succeeded(self) -> int:
-        """The number of executions that ended well and looked at the image."""
+        """Return the number of executions that ended well and are not a pretence."""
         return sum(turn is not None and turn.succeeded for turn in self.turns)
 
     @property
     def counted_calls(self) -> int:
-        """The number of executions of which a share has to succeed: without a first one that is an overview, if a later
-        one succeeds. The first overview neither earns nor costs; any further one costs, so that calls cannot try out
-        one kind of objects after the other.
+        """Return the number of executions by which ``succeeded`` is divided.
+
+        The first execution is left out if it is an overview of the image and a later execution succeeds. So this
+        overview does not change the reward. Each further overview lowers the reward, so that calls cannot try out one
+        kind of objects after the other.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)
 
     @property
     def looked_share(self) -> float:
-        """The share of the object groups that the calls looked at; 1 if there is no group.
+        """Return the share of the object groups that the successful calls looked at; 1 if there is no group.
 
-        A group counts by the selectivity of the most selective call that looked at it, so that an overview before a
-        crop costs nothing.
+        A call looked at a group if its output depends on the group or marks it. Each group is weighted by the
+        selectivity of the most selective call that looked at it. So an overview before a crop does not lower the share.
         """
         best = dict[int, float]()
         for turn in self.turns:
@@ -113,10 +120,10 @@ class Trajectory:
 
     @property
     def executed(self) -> tuple[bool, ...]:
-        """For each turn, whether it has code."""
+        """Return for each turn whether it has code."""
         return tuple(turn is not None for turn in self.turns)
 
     @property
     def failed(self) -> tuple[bool, ...]:
-        """For each turn, whether it executed code that failed."""
+        """Return for each turn whether it executed code that failed."""
         return tuple(turn is not None and not turn.ended_well for turn in self.turns)

@@ -38,10 +38,10 @@ MAX_ANSWER_CHARS = 1000
 
 
 def form_fault(turns: Sequence[Turn]) -> str:
-    """Return the fault in the form of a trajectory, "" if it has none.
+    """Return the first fault in the form of a trajectory; "" if there is no fault.
 
-    Each think section is closed in its turn. Only the last turn has an answer, exactly one, and no code; it may lack
-    a think section, since an easy question is answered directly.
+    Each think section must be closed in its turn. Only the last turn may have an answer. It must have exactly one
+    answer and no code, and may lack a think section, since an easy question is answered directly.
     """
     if not turns or turns[-1].code:
         return "the last turn has no answer"
@@ -67,8 +67,8 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Return the indices of the turns whose results no later turn uses.
 
     A result is used if a later turn has one of its numbers (also rounded, or in words) or one of its words, or if later
-    code has a name that the result's code bound. A result with images also counts as used, since only a model can
-    decide whether its images are used. The result of a failed call need not be used.
+    code has a name that the result's code bound. Results with images and results of failed calls are never in the set:
+    only a model can decide whether images are used, and the result of a failed call need not be used.
     """
     return frozenset(
         index
@@ -94,7 +94,10 @@ def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
 
 
 def bound_names(code: str) -> set[str]:
-    """Return the names that a program binds: variables, functions, classes, imports; empty if it cannot be parsed."""
+    """Return the names that a program binds: variables, functions, classes, imports.
+
+    The set is empty if the program cannot be parsed.
+    """
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""The reward functions for ``reward_funcs`` of TRL's GRPOTrainer."""
+"""Provides the reward functions for ``reward_funcs`` of TRL's GRPOTrainer."""
 
 from groundtrace.publishing.rewards.trl import reward_funcs as reward_funcs
 from groundtrace.publishing.rewards.trl import verified as verified

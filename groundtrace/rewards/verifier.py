@@ -1,4 +1,4 @@
-"""The agentic verifier (Argos §3.1): runs the applicable scorers for each response, then computes the gated score.
+"""Implements the agentic verifier of Argos (§3.1), which runs the applicable scorers and computes the gated score.
 
 The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The
 verdict of a scorer that does not run is not applicable or failed, and holds the reason. The verdict of a scorer that
@@ -21,7 +21,7 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class VerifiedResponse:
-    """The verdicts on a response, and its gated score; the score is None if the response could not be verified."""
+    """Holds the verdicts on a response and its gated score, which is None if the response could not be verified."""
 
     verdicts: tuple[Verdict, ...]
     score: float | None
@@ -30,11 +30,12 @@ class VerifiedResponse:
 async def verify(
     case: Case, gate: GateSettings, scorers: Sequence[Scorer] = TRACE_SCORERS, planner: str = "rules"
 ) -> VerifiedResponse:
-    """Run the scorers; returns one verdict for each scorer, in order, and the score.
+    """Run the scorers, and return their verdicts in order with the gated score.
 
-    If the outcome is unscored or below τ, only the outcome is scored. If a gate, such as the form, is 0, only the
-    outcome and the gates are scored. The other verdicts could not change the score. ``planner`` is a
-    :data:`groundtrace.rewards.selection.Planner`. Raises UserError if no scorer is named ``outcome``, and BudgetUsedUp.
+    If the outcome is unscored or below τ, there is only the verdict on the outcome. If a gate, such as the form, is 0,
+    there are only the verdicts on the outcome and the gates. In both cases the other verdicts could not change the
+    score. ``planner`` is a :data:`groundtrace.rewards.selection.Planner`. Raises UserError if no scorer is named
+    ``outcome``, and BudgetUsedUp.
     """
     case = replace(case, pointing=gate.pointing)
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)

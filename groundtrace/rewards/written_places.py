@@ -1,9 +1,9 @@
-"""Finds coordinates in the prose of a response, which no scorer checks.
+"""Finds coordinates in the prose of a response, because no scorer checks the prose.
 
-:func:`place_in_prose` finds a position outside of tags, which no response may contain. :func:`place_in_words` finds
-coordinates in any spelling, which a response in words may not contain (iVGR §3.2, the textual stream). The second
-function is stricter: it also finds "at 120, 45", since a model trained on such a trace would learn to write
-coordinates.
+:func:`place_in_prose` finds a position outside of tags; no response may contain such a position.
+:func:`place_in_words` finds coordinates in any spelling; a response in words may not contain any coordinates (iVGR
+§3.2, the textual stream). The second function is stricter: it also finds "at 120, 45", since a model trained on such a
+trace would learn to write coordinates.
 
 Numbers are coordinates only together with brackets, names of axes, sides or corners, a preposition of place before a
 pair, pixels, or shares of the width and height. Numbers alone are never coordinates, so counts, tables, dates and sums
@@ -156,7 +156,10 @@ _ON_AXES = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return the text with ASCII digits and normalised brackets, dashes and separators around numbers."""
+    """Return the text with ASCII digits and normalised brackets, dashes and separators.
+
+    Quotes, invisible characters, LaTeX and hedges such as "about" are removed.
+    """
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
     return _HEDGES.sub(" ", text).translate(_SIGNS)
 
@@ -183,8 +186,8 @@ def place_in_prose(prose: str) -> str | None:
 def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
     """Return the first coordinates in the text, in any spelling; None if there are no coordinates.
 
-    ``is_of_axes`` is whether the question is about axes or unknowns called x and y; if so, values of x and y do not
-    count.
+    ``is_of_axes`` is whether the question is about axes or unknowns called x and y. If so, values of x and y are not
+    coordinates.
     """
     digits = _IN_LETTERS.sub(_in_digits, plain(text))
     found = _first(_IN_WORDS, digits)

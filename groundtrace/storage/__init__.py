@@ -1,1 +1,1 @@
-"""Files of this machine and of S3 and Google Cloud Storage, by one interface."""
+"""Reads and writes files on this machine, in S3 and in Google Cloud Storage, through one interface."""

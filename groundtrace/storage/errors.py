@@ -1,4 +1,4 @@
-"""Converts the errors of the object stores' libraries into errors of our own, with messages of one line."""
+"""Converts the errors of the object stores' libraries into errors of our own, whose messages have one line."""
 
 import errno
 import os
@@ -22,9 +22,9 @@ _SERVER_AWAY: Final = frozenset(
         "ChecksumError",
     }
 )
-"""Names of the libraries' error classes for a missing answer or damaged data.
+"""The names of the libraries' error classes for a missing answer or damaged data.
 
-They are given by name, since the libraries may not be installed.
+The classes are given by name, since the libraries may not be installed.
 """
 
 GS_CREDENTIALS: Final = (
@@ -37,29 +37,35 @@ S3_CREDENTIALS: Final = (
 
 
 class StorageError(UserError, OSError):
-    """A location cannot be used: there is no such bucket, no access or no credentials, or the name is invalid."""
+    """Raised if a location cannot be used, for a reason that the user can correct.
+
+    Such reasons are a missing bucket, denied access, missing or refused credentials, and an invalid name.
+    """
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class StoreUnavailable(OSError):
-    """The store did not serve a request, although it was retried: the store is unreachable or overloaded."""
+    """Raised if the store did not serve a request despite retries, because it is unreachable or overloaded."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 
 class ObjectExists(Exception):
-    """A write that may only create an object failed, because the object exists already."""
+    """Raised if a write that may only create an object failed, because the object exists already."""
 
 
 class BeyondObjectEnd(Exception):
-    """The requested bytes begin after the end of the object."""
+    """Raised if the requested bytes begin after the end of the object."""
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """Convert an error of the store's library to one of our own errors; any other error is returned unchanged."""
+    """Convert an error of the store's library to one of our own errors, or to a FileNotFoundError or OSError.
+
+    Any other error is returned unchanged. ``url`` is the object's URL, which the message contains.
+    """
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
     status, code = _answer(error)
@@ -77,16 +83,19 @@ def typed(error: Exception, url: str) -> Exception:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     if isinstance(error, PermissionError) or status == 403 or str(error).startswith("Forbidden"):
         return StorageError(
-            f"{url}: access denied ({message}): give these credentials the right to read and write there"
+            f"{url}: access is denied ({message}): give these credentials the right to read and write in this bucket"
         )
     if names & {"ParamValidationError", "InvalidBucketName"} or code == "InvalidBucketName":
-        return StorageError(f"{url}: {bucket!r} is not the name of a bucket: correct it")
+        return StorageError(f"{url}: {bucket!r} is not the name of a bucket: correct the URL")
     if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
         return StoreUnavailable(errno.EIO, f"the store does not serve requests ({message})", url)
     if status == 416:
         return BeyondObjectEnd(url)
     if "BotoCoreError" in names or str(error).startswith("Invalid endpoint"):
-        return StorageError(f"{url}: {scheme}:// is not set up correctly ({message}): correct its variables or files")
+        return StorageError(
+            f"{url}: access to {scheme}:// is not set up correctly ({message}): correct the store's environment "
+            "variables or configuration files"
+        )
     if isinstance(error, OSError) or status:
         return OSError(getattr(error, "errno", None) or errno.EIO, message, url)
     return error

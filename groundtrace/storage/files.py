@@ -1,6 +1,6 @@
 """Writes local files so that they appear complete or not at all, and locks a folder for one writing process.
 
-Both work with any number of processes, and also if a process dies.
+Both work with any number of processes, even if one of them is killed.
 """
 
 import contextlib
@@ -18,8 +18,9 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
 
 def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) -> None:
-    """Replace ``path`` by the bytes, or by the text as UTF-8. A reader sees either the old file or the complete new one
-    (:func:`written_whole`).
+    """Replace the file ``path`` by ``data``; a text is encoded as UTF-8.
+
+    A reader sees either the old file or the complete new one. :func:`written_whole` describes ``durable``.
     """
     with written_whole(path, durable=durable) as unfinished:
         unfinished.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -27,7 +28,7 @@ def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) ->
 
 @contextlib.contextmanager
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; the file is renamed to ``path`` when the body ends.
+    """Yield a temporary path beside ``path``; the file is renamed to ``path`` when the body of the ``with`` ends.
 
     A reader sees the old file or the complete new one. The temporary name is unique: if several processes write, each
     puts a complete file at ``path``, and the last one remains. If the body raises, the temporary file is removed and
@@ -35,8 +36,8 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     file system's OSError.
 
     With ``durable`` the contents are written to the disk before the file is renamed (fsync), so that after a power
-    failure the file is the old or the new one, never a truncated one. That takes milliseconds; leave it out for files
-    that are cheap to make again.
+    failure the file is the old or the new one, never a truncated one. This takes milliseconds. Files that are cheap to
+    make again do not need ``durable``.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:

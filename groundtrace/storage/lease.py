@@ -1,13 +1,14 @@
 """Locks a folder of a store for one writing process, as ``groundtrace.storage.files.locked`` locks a local folder.
 
 A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds. The lease with the
-highest number counts. Each is created only if it is absent, so that one of several competing processes succeeds; a
-store that would create the same object twice is refused. The lease of a process that died is not released: it expires
-:data:`LASTS_S` seconds after its last renewal.
+highest number is the valid one. A lease is created only if its object is absent, so that one of several competing
+processes succeeds. A store that creates the same object twice cannot be used (StorageError). The lease of a process
+that died is not released: it expires :data:`LASTS_S` seconds after its last renewal.
 
-The clocks of two machines may differ. Therefore, if a lease seems to be expired, or seems to last longer than leases
-do, another process watches it for one and a half times :data:`RENEW_S` seconds before it takes the lease over. If a
-holder could not reach the store for that long, its next :meth:`Lease.check` raises.
+The clocks of two machines may differ. Therefore a lease may seem to be expired, or to last longer than
+:data:`LASTS_S` seconds. Another process then watches this lease for one and a half times :data:`RENEW_S` seconds, and
+takes it over if it was not renewed. If a lease was taken over, or was not renewed for :data:`LASTS_S` seconds, the next
+:meth:`Lease.check` of its holder raises :class:`Lost`.
 """
 
 import contextlib
@@ -32,15 +33,18 @@ _log = logging.getLogger(__name__)
 
 
 class Held(UserError):
-    """Another process is writing to the folder."""
+    """Raised if another process is writing to the folder."""
 
 
 class Lost(UserError):
-    """The lease expired, since the store could not be reached; another process may now write to the folder."""
+    """Raised if the lease expired or was taken over, so that another process may now write to the folder."""
 
 
 class Lease:
-    """A lease that this process holds on a folder; :func:`leased` makes it."""
+    """Represents a lease that this process holds on a folder; :func:`leased` makes it.
+
+    A thread of this process renews the lease every ``renew_s`` seconds.
+    """
 
     def __init__(self, folder: RemotePath, lasts_s: float, renew_s: float) -> None:
         self._folder, self._lasts_s, self._renew_s = folder, lasts_s, renew_s
@@ -53,7 +57,7 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise :class:`Lost` if another process may hold the lease now; sends a request to the store."""
+        """Raise :class:`Lost` if another process may hold the lease now. Each call sends a request to the store."""
         if self._newest() != self._number:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
@@ -63,7 +67,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Release the lease."""
+        """Stop the renewal and mark the lease as released, unless this process has lost it."""
         self._ended.set()
         self._thread.join()
         if not self._is_lost:
@@ -77,7 +81,7 @@ class Lease:
             raise self._held({})
         if self._object(newest + 1).create(self._text(until_s=0.0)):
             raise StorageError(
-                f"{self._folder}: the store ignores the condition that an object is new (If-None-Match: *), so two "
+                f"{self._folder}: the store overwrites an existing object despite the header If-None-Match: *, so two "
                 "processes could write at once: choose an --output on a disk or in another store"
             )
         for number in range(max(1, newest - 1), newest + 1):
@@ -100,7 +104,7 @@ class Lease:
     def _held(self, holder: dict[str, Any]) -> Held:
         who = f" (process {holder.get('pid')} on {holder.get('host')})" if holder else ""
         return Held(
-            f"another process{who} is writing {self._folder}: wait for its end, or choose another --output; "
+            f"another process{who} is writing {self._folder}: wait until it ends, or choose another --output; "
             f"the lease of a process that died expires after {self._lasts_s:g} s"
         )
 

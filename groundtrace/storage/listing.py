@@ -1,4 +1,4 @@
-"""Reads the entries in which the clients of stores list objects."""
+"""Reads the entries by which a store's client describes objects, such as in a listing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stat:
-    """A store's metadata of an object: its size, when it was written, and a version that changes with its bytes."""
+    """Holds a store's metadata of an object.
+
+    Attributes:
+        st_size: the size in bytes.
+        st_mtime: the time of the last write, in seconds since 1970; 0 if the store does not give it.
+        version: a text that changes with the object's bytes; "" if the store does not give it.
+    """
 
     st_size: int
     st_mtime: float
@@ -15,7 +21,10 @@ class Stat:
 
 
 def entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """Return the entries of a listing; none if there is nothing to list, for which some libraries raise an error."""
+    """Return the entries of a listing, which are empty if there is nothing to list.
+
+    In that case the libraries of some stores raise FileNotFoundError, which is caught here.
+    """
     try:
         return listing()
     except FileNotFoundError:
@@ -28,7 +37,7 @@ def is_path(name: str) -> bool:
 
 
 def stat_of(info: Mapping[str, Any]) -> Stat:
-    """Return the metadata in a client's entry of an object; S3 and GCS name the fields differently."""
+    """Return the metadata in a client's entry of an object. S3 and GCS name the fields of an entry differently."""
     when = info.get("LastModified") or info.get("mtime")
     version = info.get("generation") or info.get("ETag") or info.get("etag") or ""
     stamp = getattr(when, "timestamp", None)

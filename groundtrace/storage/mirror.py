@@ -1,8 +1,8 @@
-"""Local copies of folders in a store, such as a finished run's.
+"""Keeps local copies of folders in a store, such as the folder of a finished run.
 
-Readers of a run read it many times and at random (DuckDB, memory maps), so its files are downloaded once and kept under
-the user's cache folder; a later call downloads only what has changed. A copy never mixes two states of the folder: if
-the folder changes during the download, the copy is made again.
+Readers of a run, such as DuckDB, read its files many times and at random offsets. So the files are downloaded once and
+kept under the user's cache folder. A later call downloads only the changed files. A copy never mixes two states of the
+folder: if the folder changes during the download, the copy is made again.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     """Return the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
 
     The copy of a run folder does not contain the cache and the drawn images. Raises
-    :class:`groundtrace.storage.places.StorageError` if there is nothing at a URL, or if the folder there cannot be
-    copied.
+    :class:`groundtrace.storage.places.StorageError` if there is nothing at the URL, or if the folder cannot be copied,
+    and :class:`groundtrace.storage.places.StoreUnavailable` if the store stays unreachable.
     """
     if not is_in_store(name):
         return Path(name).expanduser()
@@ -52,16 +52,18 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
         raise
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or root}"
-        raise StorageError(f"{folder} cannot be copied to this machine ({why}): correct that and try again") from error
-    raise StorageError(f"{folder} keeps changing: wait until its run has ended")
+        raise StorageError(
+            f"{folder} cannot be copied to this machine ({why}): correct the cause and try again"
+        ) from error
+    raise StorageError(f"{folder} keeps changing while it is copied: wait until the run that writes it has ended")
 
 
 def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
-    """Update the copy; returns whether the folder in the store stayed unchanged meanwhile."""
+    """Update the copy, and return whether the folder in the store stayed unchanged meanwhile."""
     found = _wanted(folder)
     if not found:
         check_bucket(folder)
-        raise StorageError(f"there is nothing at {folder}: give the folder that `beam run` had as --output")
+        raise StorageError(f"{folder} is empty or does not exist: give the folder that `beam run` had as --output")
     try:
         versions = json.loads(known.read_bytes())
     except (OSError, ValueError):
@@ -82,7 +84,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
-    """Return the files of the folder by their paths in it; a run's files without those in :data:`_NOT_OF_A_RUN`."""
+    """Return the files of the folder by their paths in it. In a run folder, :data:`_NOT_OF_A_RUN` are left out."""
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:
         return found
@@ -91,7 +93,10 @@ def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
 
 
 def fetch(source: RemotePath, size: int, target: Path) -> None:
-    """Download an object of ``size`` bytes to a local file, completely or not at all."""
+    """Download an object of ``size`` bytes to a local file, completely or not at all.
+
+    Raises FileNotFoundError if the object does not exist any more, or is shorter than ``size``.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(target) as unfinished, unfinished.open("wb") as stream:
         for start in range(0, size, PIECE_BYTES):

@@ -1,7 +1,8 @@
-"""The clients of object stores, with retries. A process has one client of each kind.
+"""Opens the clients of object stores, and retries their requests.
 
-Only :mod:`groundtrace.storage.places` uses this. A client is kept until its process ends, since opening one costs more
-than a hundred requests; a forked process opens its own.
+A process has one client for each scheme and each :class:`StorageSettings`, and keeps it until the process ends: opening
+a client takes longer than a hundred requests. A forked process opens its own clients. Other packages read and write
+through :mod:`groundtrace.storage.places`.
 """
 
 import logging
@@ -23,7 +24,7 @@ from groundtrace.storage.errors import GS_CREDENTIALS, ObjectExists, StorageErro
 T = TypeVar("T")
 
 SCHEMES: Final = {"s3": ("s3", "s3fs"), "gs": ("gs", "gcsfs")}
-"""The extra and the module that each scheme needs."""
+"""For each scheme, the extra of our package and the module that it needs."""
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 4.0
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -50,11 +51,11 @@ def _endpoint(url: str) -> str:
 
 @settings
 class StorageSettings:
-    """How this machine and the workers connect to ``s3://`` and ``gs://``.
+    """Holds the settings by which this machine and the workers connect to ``s3://`` and ``gs://``.
 
-    If none of these settings is given, each machine uses the stores' own variables and files, such as
+    If none of these settings is given, each machine uses the stores' own environment variables and files, such as
     AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST. A config
-    never holds a key: each process reads the variables that are named here when it connects.
+    never holds a key, only the names of environment variables. Each process reads these variables when it connects.
     """
 
     endpoint_url: Annotated[str, AfterValidator(_endpoint), "s3://: the URL of the store (empty: AWS)"] = ""
@@ -71,7 +72,7 @@ class StorageSettings:
 
     def __post_init__(self) -> None:
         if bool(self.access_key_id_env) != bool(self.secret_access_key_env):
-            raise ValueError("access_key_id_env and secret_access_key_env belong together: set both")
+            raise ValueError("only one of access_key_id_env and secret_access_key_env is set: set both, or neither")
 
 
 STANDARD: Final = StorageSettings()
@@ -95,7 +96,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def client(scheme: str, settings: StorageSettings) -> Any:
     """Return this process's fsspec file system for a scheme.
 
-    Raises :class:`groundtrace.config.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be used.
+    Raises :class:`groundtrace.config.extras.MissingExtra` if the scheme's library is not installed, and
+    :class:`StorageError` if an environment variable is invalid or not set, or credentials are missing.
     """
     key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:
@@ -183,8 +185,8 @@ def _secret(variable: str) -> str | None:
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
     """Return extra arguments for the client's call that writes these bytes.
 
-    gcsfs sends small data between two boundary lines that are always the same. Data that contains such a line would be
-    cut there, so it is sent in the way that gcsfs uses for large data.
+    gcsfs sends small data between two boundary lines, which are always the same. Data that contains the boundary would
+    be cut at this point. So such data is sent in the way that gcsfs uses for large data.
     """
     return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
 
@@ -192,9 +194,10 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
     """Return the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
-    The call is retried at least once, because a single connection that hangs may take all of that time. ``url`` appears
-    only in messages. Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for an error that the user
-    can correct, :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
+    The call is retried at least once, because one hanging connection may use up the ``retry_s`` seconds. ``url``
+    appears only in messages. Raises FileNotFoundError if the object does not exist, :class:`ObjectExists`,
+    :class:`groundtrace.storage.errors.BeyondObjectEnd`, :class:`StorageError` for an error that the user can correct,
+    :class:`StoreUnavailable` if the last retry fails, and OSError for any other error of the store.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
     while True:

@@ -1,4 +1,4 @@
-"""An object of a store as a stream to read from."""
+"""Reads an object of a store as a stream."""
 
 import io
 import os
@@ -7,20 +7,22 @@ from typing import Any
 
 
 class ObjectStream(io.RawIOBase):
-    """The bytes of the object ``url`` as a raw stream; each read requests as much as the caller's buffer holds.
+    """Reads the bytes of the object ``url`` as a raw stream.
 
-    ``read`` returns the object's bytes between two offsets; ``size`` is the object's size in bytes.
+    Each read requests as many bytes as the caller's buffer has room for.
+
+    ``read`` returns the object's bytes between two offsets. ``size`` is the object's size in bytes.
     """
 
     def __init__(self, url: str, size: int, read: Callable[[int, int], bytes]) -> None:
         self._url, self._size, self._read, self._at = url, size, read, 0
 
     def readable(self) -> bool:
-        """Return True: the stream can be read."""
+        """Return True, because the stream can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return True: the stream can seek."""
+        """Return True, because the stream can seek."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -40,13 +42,16 @@ class ObjectStream(io.RawIOBase):
         return data
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, and return the number of bytes, 0 at the end. Raises OSError if the object shrank."""
+        """Fill the buffer, and return the number of bytes read, which is 0 at the end of the object.
+
+        Raises OSError if the object became shorter while it was read.
+        """
         end = min(self._at + len(buffer), self._size)
         if end <= self._at:
             return 0
         data = self._read(self._at, end)
         if not data:
-            raise OSError(f"{self._url} became shorter while it was read")
+            raise OSError(f"{self._url} became shorter while it was read: wait until no process writes it")
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -1,8 +1,8 @@
-"""Files on a disk or in a store: the one module that distinguishes local paths from ``s3://`` and ``gs://``.
+"""Handles files on a disk or in a store. Only this module distinguishes local paths from ``s3://`` and ``gs://``.
 
 A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`, which has the same
-methods as far as they make sense for an object store. The functions here are for operations that differ between the
-two.
+methods as far as they make sense for an object store. The functions here are for operations that differ between local
+and remote places.
 """
 
 import contextlib
@@ -34,15 +34,15 @@ def is_in_store(name: str) -> bool:
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """Return the extras of our package that must be installed to use places with these names."""
+    """Return the extras of our package (``pip install groundtrace[extra]``) that places with these names need."""
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
-    """Return the place with this name.
+    """Return the place with this name: a RemotePath for a URL, and a Path for any other name.
 
-    Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or that contains ``..`` or a
-    password.
+    Raises :class:`StorageError` if a URL has an unknown scheme, has no bucket, or contains ``..``, invisible characters
+    or a password.
     """
     if not is_remote(name):
         return Path(name)
@@ -64,7 +64,7 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
 
 
 def joined(name: str, below: str) -> str:
-    """Return the name of a file in a folder; the folder keeps the form in which the user wrote it."""
+    """Return the name of the file ``below`` in the folder ``name``; the folder stays a URL or a local path."""
     return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
 
 
@@ -87,7 +87,10 @@ def endpoint_of(name: str, storage: StorageSettings) -> str:
 
 
 def write_whole(target: Place, data: bytes | str) -> None:
-    """Replace the file by the bytes, or by the text as UTF-8; a reader sees the old or the complete new contents."""
+    """Replace the file ``target`` by ``data``; a text is encoded as UTF-8.
+
+    A reader sees either the old contents or the complete new contents.
+    """
     if isinstance(target, RemotePath):
         target.write_bytes(data.encode() if isinstance(data, str) else data)
     else:
@@ -96,9 +99,9 @@ def write_whole(target: Place, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def written_to(target: Place) -> Iterator[Path]:
-    """Yield a local file to write, which replaces ``target`` when the body ends.
+    """Yield a local file to write, which replaces ``target`` when the body of the ``with`` ends.
 
-    If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files and
+    If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files, and
     is uploaded when the body ends.
     """
     if not isinstance(target, RemotePath):

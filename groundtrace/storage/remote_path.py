@@ -1,8 +1,8 @@
-"""An object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that make sense for it.
+"""Represents an object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that a store allows.
 
-A remote path is a value: it is pickled with its settings, and uses the client of the process that it is in
+A remote path can be pickled together with its settings. It uses the client of the current process
 (:mod:`groundtrace.storage.object_store`). An object becomes visible when it is complete, and no object is ever renamed.
-After a write, every read and every listing returns the new state, as S3 and GCS promise. Requests are retried for
+After a write, every read and every listing returns the new state, as S3 and GCS guarantee. Requests are retried for
 ``[storage].retry_s`` seconds while a store is unreachable.
 """
 
@@ -30,7 +30,9 @@ _PATTERN_SIGNS: Final = frozenset("*?[")
 
 @dataclass(frozen=True)
 class RemotePath:
-    """An object, or the counterpart of a folder, in a store. ``url`` has no slash at its end.
+    """Represents an object in a store, or a folder: the objects whose URLs begin with ``url`` and a slash.
+
+    ``url`` does not end with a slash.
 
     Methods raise FileNotFoundError if there is no object, :class:`StorageError` for an error that the user can correct,
     and :class:`StoreUnavailable` if a store stays unreachable. Use :func:`groundtrace.storage.places.place` to make a
@@ -54,28 +56,28 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The part behind the last slash."""
+        """Return the part of the URL behind the last slash."""
         return self._pure.name
 
     @property
     def suffix(self) -> str:
-        """The name's ending with its dot; "" if the name has no ending."""
+        """Return the file extension with its dot, such as ``.json``; "" if the name has no extension."""
         return self._pure.suffix
 
     @property
     def stem(self) -> str:
-        """The name without its ending."""
+        """Return the name without its file extension."""
         return self._pure.stem
 
     @property
     def parent(self) -> "RemotePath":
-        """The folder that contains this path; the parent of a bucket is the bucket itself."""
+        """Return the folder that contains this path; the parent of a bucket is the bucket itself."""
         scheme, _, rest = self.url.partition("://")
         return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
 
     @property
     def parents(self) -> "list[RemotePath]":
-        """The folders that contain this path, the nearest first."""
+        """Return the folders that contain this path, from the nearest folder to the bucket."""
         found, each = [], self
         while each.parent != each:
             each = each.parent
@@ -84,7 +86,7 @@ class RemotePath:
 
     @property
     def bucket(self) -> "RemotePath":
-        """The bucket that contains this path."""
+        """Return the bucket that contains this path; a bucket returns itself."""
         return self.parents[-1] if self.parents else self
 
     def relative_to(self, folder: "RemotePath") -> PurePosixPath:
@@ -92,7 +94,7 @@ class RemotePath:
         return self._pure.relative_to(folder._pure)
 
     def with_name(self, name: str) -> "RemotePath":
-        """Return the path of this name in the same folder."""
+        """Return the path with the given name in the same folder."""
         return self.parent / name
 
     def resolve(self) -> "RemotePath":
@@ -126,7 +128,10 @@ class RemotePath:
         return False
 
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
-        """Return the object's bytes from ``start`` up to ``end``; fewer if the object ends earlier."""
+        """Return the object's bytes from offset ``start`` up to and without ``end``; by default the whole object.
+
+        If the object ends before ``end``, fewer bytes are returned.
+        """
         try:
             return self._do(lambda store: store.cat_file(self.url, start=start, end=end))
         except BeyondObjectEnd:
@@ -149,8 +154,8 @@ class RemotePath:
     ) -> io.BufferedReader | io.TextIOWrapper:
         """Return a stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
 
-        Raises FileNotFoundError at once. Streams are only for reading; to write, use
-        :func:`groundtrace.storage.places.written_to`.
+        Raises FileNotFoundError if there is no object, and ValueError for a mode other than "r" and "rb". Streams are
+        only for reading; to write, use :func:`groundtrace.storage.places.written_to`.
         """
         if mode not in ("r", "rb"):
             raise ValueError(f"a remote file can only be opened for reading, not as {mode!r}: write it with written_to")
@@ -158,19 +163,22 @@ class RemotePath:
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
     def write_bytes(self, data: bytes) -> int:
-        """Replace the object by the bytes; readers see the old object or the complete new one."""
+        """Replace the object by the bytes, and return their number.
+
+        Readers see either the old object or the complete new one.
+        """
         self._put(lambda store: store.pipe_file(self.url, data, **writing(self._scheme, data)))
         return len(data)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> int:
-        """Replace the object by the text."""
+        """Replace the object by the encoded text, and return its number of bytes."""
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:
-        """Create the object with these bytes; returns whether the object holds these bytes afterwards.
+        """Create the object with these bytes, and return whether the object holds these bytes afterwards.
 
-        An existing object is not changed; the store itself checks that. If several processes create the object, one
-        succeeds. If each of them writes unique bytes, a repeated request does no harm.
+        The store itself ensures that an existing object is not changed. If several processes create the object, one
+        of them succeeds. If each process writes unique bytes, a request that is sent twice does no harm.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
@@ -179,30 +187,37 @@ class RemotePath:
         return True
 
     def upload(self, file: Path) -> None:
-        """Replace the object by a local file, in parts if it is large. Raises OSError if the object is incomplete."""
+        """Replace the object by a local file, which is sent in parts if it is larger than :data:`SMALL_BYTES`.
+
+        Raises OSError if the object is incomplete afterwards.
+        """
         if file.stat().st_size <= SMALL_BYTES:
             self.write_bytes(file.read_bytes())
             return
         self._put(lambda store: store.put_file(str(file), self.url))
         if (here := file.stat().st_size) != (there := self.stat().st_size):
-            raise OSError(f"{self.url} was not uploaded completely: the store holds {there} of {here} bytes")
+            raise OSError(f"{self.url} was not uploaded completely: the store holds {there} of {here} bytes: try again")
 
     def copy_to(self, other: "RemotePath") -> None:
         """Copy the object to another name in the same store, without downloading it."""
         self._do(lambda store: store.cp_file(self.url, other.url))
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Delete the object. ``missing_ok`` changes nothing, since S3 does not report whether the object existed."""
+        """Delete the object. A missing object is not an error, whatever the value of ``missing_ok`` is.
+
+        The reason is that S3 does not report whether the object existed.
+        """
         with contextlib.suppress(FileNotFoundError):
             self._do(lambda store: store.rm_file(self.url))
 
     def iterdir(self) -> "Iterator[RemotePath]":
-        """Return the entries directly in the folder, sorted by name."""
+        """Return the objects and folders directly in this folder, sorted by name."""
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """Return the entries directly in the folder; the value of a folder is None. The mapping is empty if there is
-        no such folder.
+        """Return the objects directly in this folder with their metadata, and the folders in it with the value None.
+
+        The mapping is empty if there is no such folder.
         """
         listed = self._do(lambda store: entries(lambda: store.ls(self.url, detail=True)))
         found = ((self._sibling(entry), entry) for entry in listed if is_path(entry["name"].rstrip("/")))
@@ -213,17 +228,19 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """Return all objects below this path, at any depth, except objects whose names are not paths.
+        """Return all objects below this path, at any depth, with their metadata.
 
-        Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
+        Objects whose names are not paths are left out, such as ``a//b``, ``a/../b``, and the empty object ``a/`` that a
+        store's web console creates to represent a folder.
         """
         listed = self._do(lambda store: entries(lambda: store.find(self.url, detail=True).values()))
         found = {self._sibling(entry): stat_of(entry) for entry in listed if is_path(entry["name"])}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yield the objects below this path whose own paths match the pattern, segment by segment; ``**`` matches any
-        number of segments.
+        """Yield the objects below this path whose paths relative to it match the pattern, segment by segment.
+
+        ``**`` matches any number of segments. A pattern without ``/``, other than ``**``, also matches folders.
         """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))

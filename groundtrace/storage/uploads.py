@@ -1,4 +1,4 @@
-"""One thread of a process for all that it exchanges with stores while it works."""
+"""Runs the jobs that exchange data with stores while a process works, such as uploads, in one background thread."""
 
 import logging
 import threading
@@ -9,8 +9,9 @@ _log = logging.getLogger(__name__)
 
 
 class Uploads:
-    """Runs jobs one after the other, every ``every_s`` seconds. A job that fails is tried again; only its first failure
-    in a row is logged. The thread starts with the first job.
+    """Runs all jobs every ``every_s`` seconds, one after the other, in a thread that starts with the first job.
+
+    A job that fails is run again at the next interval. Of its consecutive failures, only the first is logged.
     """
 
     def __init__(self, every_s: float = EVERY_S) -> None:
@@ -22,14 +23,20 @@ class Uploads:
         self._thread: threading.Thread | None = None
 
     def add(self, what: str, job: Callable[[], object]) -> None:
-        """Run ``job`` from now on; ``what`` says in the log what could not be done, such as "upload the notes"."""
+        """Run ``job`` at each interval from now on.
+
+        ``what`` describes the job in the log if the job fails, such as "upload the notes" in "cannot upload the notes".
+        """
         self._jobs.append((what, job))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Stop after the present job. Whoever added a job does the rest of its work."""
+        """Stop the thread. If a round of jobs has begun, it is finished first.
+
+        There is no further round, so the code that added a job must do the rest of the job's work itself.
+        """
         self._ended.set()
         if self._thread is not None:
             self._thread.join()

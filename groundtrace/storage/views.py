@@ -1,7 +1,7 @@
-"""Parquet files as views of a DuckDB connection.
+"""Adds Parquet files to a DuckDB connection as views.
 
-The usual ``register`` of a pyarrow dataset is not used: it imports pandas, as nearly every function of pyarrow does
-that makes a table from Python values. Commands that need no Beam start 0.3 s faster without pandas.
+DuckDB's ``register`` of a pyarrow dataset is not used, because it imports pandas. Nearly every pyarrow function that
+makes a table from Python values does so too. Commands that need no Beam start 0.3 s faster without pandas.
 """
 
 import re
@@ -16,10 +16,10 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def add_view(db: duckdb.DuckDBPyConnection, name: str, files: Sequence[Path], schema: pa.Schema, scratch: Path) -> None:
-    """Add a view of the rows of Parquet files. Columns are matched by name; what a file lacks is null.
+    """Add a view of the rows of Parquet files. Columns are matched by name; a column that a file lacks is null.
 
-    Without files, the view has no rows and the columns of ``schema``; for this, an empty file is written to the folder
-    ``scratch``. Raises duckdb.Error for a file that is not a Parquet file.
+    Without files, the view has no rows and the columns of ``schema``. In this case a Parquet file without rows is
+    written to the folder ``scratch``. Raises duckdb.Error for a file that is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]
@@ -37,7 +37,7 @@ def add_table(db: duckdb.DuckDBPyConnection, name: str, table: pa.Table, scratch
 
 
 def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | int | float]) -> None:
-    """Add a table of one row."""
+    """Add a temporary table with one row; the keys of ``row`` are the columns."""
     columns = ", ".join(f'? AS "{column}"' for column in row)
     db.execute(f"CREATE TEMP TABLE {name} AS SELECT {columns}", list(row.values()))
 

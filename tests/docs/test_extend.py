@@ -252,7 +252,7 @@ def test_an_argument_of_a_scorer_decides(folder: Path) -> None:
 def test_a_scorer_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     refused = _run("beam validate short_traces.py --input questions/ --set verify.floors.brevty=0.5")
     assert refused.code == 2
-    assert "verify.floors.brevty: unknown scorer" in refused.err
+    assert "verify.floors.brevty: the scorer is unknown" in refused.err
     assert "brevity" in refused.err
 
 

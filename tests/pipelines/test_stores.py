@@ -137,7 +137,7 @@ def test_five_seconds_without_the_store_lose_nothing(
     [
         (1, 3, 503, 3, "does not serve requests"),
         (1, 35, 503, 3, "does not serve requests"),
-        (2, 35, 403, 2, "access denied"),
+        (2, 35, 403, 2, "access is denied"),
     ],
 )
 def test_a_store_that_stays_away_stops_the_run(
@@ -225,7 +225,7 @@ def test_a_copy_follows_its_run(bucket: RemotePath, tmp_path: Path, monkeypatch:
     assert (copy / "sft/a.parquet").read_bytes() == b"SFT/A.PARQUET"
     assert not (copy / "sft/b.parquet").exists()
     assert (copy / "run.json").stat().st_ino == before, "fetched again though it had not changed"
-    with pytest.raises(StorageError, match="there is nothing at"):
+    with pytest.raises(StorageError, match="is empty or does not exist"):
         local_copy(f"{bucket}/no run")
     with pytest.raises(StorageError, match="there is no bucket"):
         local_copy(f"{bucket}x/run")
@@ -371,7 +371,7 @@ def test_a_second_submitter_is_refused(
         assert run(data, target) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"beam: another process (process {os.getpid()} on ")
-    assert f"is writing {target}: wait for its end" in line
+    assert f"is writing {target}: wait until it ends" in line
     assert not (target / "run.json").exists()
 
 

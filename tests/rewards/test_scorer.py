@@ -38,5 +38,5 @@ def test_a_verdict_is_passed_on(value: float | None) -> None:
     ],
 )
 def test_anything_else_names_the_scorer(returned: Any) -> None:
-    with pytest.raises(ValueError, match=r"the scorer mine returned .*: return a Verdict of its name"):
+    with pytest.raises(ValueError, match=r"the scorer mine returned .*: return a Verdict with this name"):
         asyncio.run(scorer_of(returned).verdict(CASE))

@@ -71,7 +71,7 @@ def test_the_reward_takes_them_too() -> None:
         ({"outcome": {"most": 2}}, "verify.scorers.outcome: the scorer outcome takes no arguments, got most"),
         ({f"{__name__}:BOUNDED": {"moost": 2}}, "did you mean"),
         ({f"{__name__}:BOUNDED": {"most": "x"}}, ":BOUNDED.most must be an integer, got 'x'"),
-        ({f"{__name__}:FAKE": {}}, ":FAKE is a second scorer that is named outcome: rename it"),
+        ({f"{__name__}:FAKE": {}}, ":FAKE: another scorer already has the name outcome: rename this scorer"),
         (
             {f"{__name__}:Bounds": {}},
             "must be a value of groundtrace.rewards.scorer.Scorer, but is the class Bounds",

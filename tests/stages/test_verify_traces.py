@@ -58,7 +58,7 @@ def test_a_scorer_that_does_not_exist(
     with pytest.raises(ConfigError) as caught:
         VerifyTraces(VerifySettings(**changes), models())
     known = "outcome, format, spatial, counting, temporal, reasoning"
-    assert str(caught.value) == f"{said}: unknown scorer; the scorers are {known}"
+    assert str(caught.value) == f"{said}: the scorer is unknown: use one of {known}"
 
 
 def test_scorers_need_names_and_a_grader(models: Callable[..., ModelsSettings]) -> None:
@@ -409,7 +409,8 @@ def test_a_role_that_a_scorer_needs_must_have_an_endpoint(
         VerifyTraces(VerifySettings(gate=GateSettings(skip=skip)), without(models(), "judge"))
     listed = ", ".join(f'"{name}"' for name in named)
     assert str(caught.value) == (
-        f"roles.judge must name an endpoint for these scorers; or skip them: verify.gate.skip = [{listed}]"
+        "roles.judge names no endpoint, but these scorers need it: set it, or skip the scorers: "
+        f"verify.gate.skip = [{listed}]"
     )
 
 

@@ -47,7 +47,10 @@ def test_a_store_that_lets_two_in_is_refused(s3_url: str, new_bucket: Callable[.
     with between(s3_url) as (url, faults):
         folder = new_bucket("s3", through=url) / "runs/mine"
         faults.ignored_header = "if-none-match"
-        with pytest.raises(StorageError, match=r"ignores the condition .*If-None-Match.*another store"), leased(folder):
+        with (
+            pytest.raises(StorageError, match=r"overwrites an existing object .*If-None-Match.*another store"),
+            leased(folder),
+        ):
             pass
 
 

@@ -165,7 +165,7 @@ def test_a_store_that_stays_away(
             with pytest.raises(StoreUnavailable, match="does not serve"):
                 impatient.write_bytes(b"1")
         faults.fail_for(60, 403)
-        with pytest.raises(StorageError, match="access denied") as found:
+        with pytest.raises(StorageError, match="access is denied") as found:
             impatient.read_bytes()
         assert isinstance(found.value, UserError) and "\n" not in str(found.value)
 
@@ -304,7 +304,7 @@ def test_names() -> None:
         ({"endpoint_url": "minio:9000"}, "must be a URL"),
         ({"gs_endpoint_url": "http://u:hush@h"}, "must not hold a user"),
         ({"access_key_id_env": "AKIA/hush+", "secret_access_key_env": "B"}, "name of an environment variable"),
-        ({"access_key_id_env": "A"}, "belong together"),
+        ({"access_key_id_env": "A"}, "only one of access_key_id_env and"),
         ({"retry_s": 0.0}, "greater than 0"),
     ],
 )

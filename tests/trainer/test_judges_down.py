@@ -108,7 +108,7 @@ def test_a_judge_that_recovers(score: Any) -> None:
 @pytest.mark.parametrize("status", [503, 429, 401])
 def test_a_judge_that_stays_away(status: int, score: Any, clock: Clock) -> None:
     """401 is among these: an expired key is no verdict on the answers."""
-    with judging((status, "not now")) as judge, pytest.raises(JudgesDown, match="no answer for 10 s"):
+    with judging((status, "not now")) as judge, pytest.raises(JudgesDown, match="did not answer for 10 s"):
         score(judged_by(judge.base_url, wait_s=10.0))
     assert len(judge.bodies) == 3 * len(FREE), "asked at once, after 2 s and after 4 more; 8 more would be too many"
     assert clock.now_s == 6.0
@@ -178,7 +178,7 @@ def test_the_command_stops_cleanly_and_goes_on(
     with judging(READS, READS, READS, READS, BUSY) as judge:
         toml = config_for(judge.base_url, 1.0)
         stopped = run("grpo", data, *sets, toml=toml)
-        stopped.check_refused(3, "no answer for 1 s", "run the same command again")
+        stopped.check_refused(3, "did not answer for 1 s", "run the same command again")
         [saved] = checkpoints(stopped.output / "checkpoints")
         assert saved.name == "step-000001"
         assert [line["step"] for line in metrics_of(stopped.output)] == [0]

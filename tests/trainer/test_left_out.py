@@ -41,7 +41,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     data = write_shards(run.home / "some", [*good[1:], rows[0]], "rl")
     ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="some-out")
     assert ran.code == 0, ran.err
-    assert f"trainer: 1 of {len(rows)} rows with free text as gold answer left out, since no judge reads" in ran.err
+    assert f"trainer: 1 of {len(rows)} rows with free text as gold answer cannot be scored and are left out" in ran.err
     [line] = lines_of(ran.output / "left_out.jsonl")
     assert "the gold answer is free text" in line["reason"]
     with judging() as judge:
@@ -49,7 +49,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
         refused = run("grpo", run.home / "all", *sets, "reward.roles.judge=own", "batch.max_tokens=13")
     refused.check_refused(2, "no row can be used")  # and not for its judge
     embedded = run("grpo", run.home / "all", "reward.roles.judge=coarse")
-    embedded.check_refused(2, "no judge reads")
+    embedded.check_refused(2, "no judge grades")
 
 
 def test_an_answer_type_that_is_not_known(run: Command, write_shards: WriteShards, good: Any) -> None:
@@ -58,4 +58,4 @@ def test_an_answer_type_that_is_not_known(run: Command, write_shards: WriteShard
     ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="angles-out")
     assert ran.code == 0, ran.err
     [line] = lines_of(ran.output / "left_out.jsonl")
-    assert "the answer type 'angle' is not known here: name it in [plugins]" in line["reason"]
+    assert "the answer type 'angle' is unknown: name it in [plugins]" in line["reason"]

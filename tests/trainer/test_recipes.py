@@ -101,7 +101,11 @@ REFUSED = [
     ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: unknown scorer"),
     ("options = { alpha = 1 }", "", "unknown key reward.options.alpha"),
     ('recipe = "rucl"', "", "reward.options.ramp_steps is not set"),
-    ('recipe = "sail_rl"', "", "reward.recipe = 'sail_rl' calls the role judge: set reward.roles.judge"),
+    (
+        'recipe = "sail_rl"',
+        "",
+        "reward.recipe = 'sail_rl' calls the role judge, which has no endpoint: set reward.roles.judge",
+    ),
     (
         'recipe = "sail_rl"',
         "judge",

@@ -1,1 +1,1 @@
-"""The reward recipes, one file per paper; :mod:`groundtrace.rewards.recipes.registry` lists them."""
+"""Holds the reward recipes, one file for each paper; :mod:`groundtrace.rewards.recipes.registry` lists them."""

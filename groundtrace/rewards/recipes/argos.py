@@ -1,4 +1,4 @@
-"""The reward of Argos (§3.1): the verifier that curates traces, applied to the policy's responses (Eq. 1–9)."""
+"""Computes the reward of Argos (§3.1): applies the verifier that curates traces to the policy's responses (Eq. 1–9)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +20,7 @@ from groundtrace.schemas.records import Question
 
 @settings
 class ArgosSettings(GateSettings):
-    """The settings of the reward of Argos: the gate and weights of Eq. 9, and the scorers' arguments."""
+    """Holds the settings of the reward of Argos: the gate and weights of Eq. 9, and the scorers' arguments."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
 
@@ -32,11 +32,12 @@ class ArgosSettings(GateSettings):
 
 @dataclass(frozen=True)
 class Argos(Recipe):
-    """The reward of Argos Eq. 9: a wrong answer earns only its outcome, so the other scorers do not run for it.
+    """Computes the reward of Argos Eq. 9.
 
-    Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong
-    point lowers it. If the question has targets, a response that points at no target earns less than a response that
-    points at one. So a group with only right answers also gives a gradient if its pointing scores differ.
+    A wrong answer earns only its outcome, so the other scorers do not run for it. Points are scored by
+    :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. If
+    the question has targets, a response that points at no target earns less than a response that points at a target. So
+    a group with only right answers also gives a gradient if its pointing scores differ.
     :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes missed targets.
     """
 
@@ -54,7 +55,7 @@ class Argos(Recipe):
         check_names("skip", self.settings.skip, self.scorers)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question by Eq. 9; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question by Eq. 9, and return their rewards in order. Raises BudgetUsedUp."""
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
 
@@ -62,14 +63,17 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return 1, or 1 minus the grounding's share of all weights if the question has targets; see the base."""
+        """Return 1 if the question has no targets, else 1 minus the share of the spatial weight in all weights.
+
+        The method of the base class describes the arguments.
+        """
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
         return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers that the settings do not skip, without the counting scorer."""
+        """Return the scorers that the settings do not skip, without the counting scorer."""
         return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
 
     @property
@@ -81,7 +85,7 @@ class Argos(Recipe):
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
-                "reward.roles.detector must name an endpoint that checks points; or skip this check: "
+                "reward.roles.detector names no endpoint, so points cannot be checked: set it, or skip this check: "
                 f'reward.options.skip = ["{spatial.NAME}"]'
             )
 

@@ -1,7 +1,7 @@
-"""The interface of a reward recipe, which turns the verdicts on the responses to one question into their rewards.
+"""Defines the interface of a reward recipe, which turns the verdicts on the responses to one question into rewards.
 
-A recipe is an immutable value that holds its settings. Its learnt state is a separate value, the :class:`Memory`, which
-the trainer keeps and saves: ``score`` reads it, and ``learn`` returns the next one after a step.
+A recipe is immutable and holds its settings. Its learnt state is a separate object, the :class:`Memory`, which the
+trainer keeps and saves. ``score`` reads the memory, and ``learn`` returns the next memory after a step.
 """
 
 import asyncio
@@ -19,31 +19,34 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 class HasVerdicts:
-    """A class with a field ``verdicts``."""
+    """Adds the method :meth:`value` to a class with a field ``verdicts``."""
 
     verdicts: tuple[Verdict, ...]
 
     def value(self, name: str) -> float | None:
-        """Return the value of the verdict with this name; None if it is unscored or there is no such verdict."""
+        """Return the value of the verdict with this name; None if the verdict is unscored or does not exist."""
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
 class Earned(HasVerdicts):
-    """The reward of one response (None if unscored) and the verdicts on it, one of which is the outcome."""
+    """Holds the reward of one response and the verdicts on the response, one of which is the outcome.
+
+    ``reward`` is None if the response is unscored.
+    """
 
     reward: float | None
     verdicts: tuple[Verdict, ...]
 
     @property
     def outcome(self) -> float | None:
-        """The value of the outcome's verdict; None if it is unscored."""
+        """Return the value of the verdict on the outcome; None if it is unscored."""
         return self.value(outcome.NAME)
 
 
 @dataclass(frozen=True)
 class RewardedResponse:
-    """A response of a step with its reward, from which a recipe learns."""
+    """Holds a response of a training step with its reward, from which a recipe learns."""
 
     question_id: str
     text: str
@@ -53,7 +56,7 @@ class RewardedResponse:
 
 @dataclass(frozen=True)
 class Reference:
-    """The best grounded reasoning found for a question, and its box reward (iVGR Eq. 4)."""
+    """Holds the best grounded reasoning found for a question, and its box reward (iVGR Eq. 4)."""
 
     text: str
     box_score: float
@@ -61,7 +64,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Memory:
-    """The learnt state of the recipes.
+    """Holds the learnt state of the recipes.
 
     Attributes:
         curriculum: the state of RuCL's curriculum.
@@ -77,7 +80,7 @@ class Memory:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> "Memory":
-        """Return the memory that :meth:`as_plain` wrote; a fresh memory for an empty mapping."""
+        """Return the memory from the result of :meth:`as_plain`; a fresh memory for an empty mapping."""
         if not plain:
             return cls()
         curriculum = dict(plain["curriculum"])
@@ -91,13 +94,13 @@ class Recipe(Protocol):
     Attributes:
         name: the recipe's name in a config.
         Settings: the type of its settings, which are the only argument of its constructor.
-        needs: required fields of a :class:`groundtrace.rewards.case.Context` or
-            :class:`groundtrace.rewards.case.Case`, each with a description of the data that it holds.
+        needs: the required fields of a :class:`groundtrace.rewards.case.Context` or
+            :class:`groundtrace.rewards.case.Case`, each with a description of its data.
         roles: the roles that must have an endpoint.
         shown: the verdicts whose means are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether ``learn`` changes the memory.
-        samples_by_reward: whether a group can be used for training if its rewards differ; else its outcomes must
+        samples_by_reward: if True, the trainer uses a group whose rewards differ; if False, only a group whose outcomes
             differ.
     """
 
@@ -113,39 +116,40 @@ class Recipe(Protocol):
     settings: Any
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question, and return their rewards in order. Raises BudgetUsedUp."""
         ...
 
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """Return the advantage of each turn of each response of a batch; by default that of the response.
+        """Return the advantage of each turn of each response of a batch.
 
-        ``sequence`` holds the advantage of each response, computed from the rewards of its group.
+        By default each turn has the advantage of its response. ``sequence`` holds the advantage of each response,
+        computed from the rewards of its group.
         """
         pairs = zip(sequence, trajectories, strict=True)
         return tuple((advantage,) * len(trajectory.turns) for advantage, trajectory in pairs)
 
     @property
     def full_reward(self) -> float:
-        """The reward of a response that is right in all terms."""
+        """Return the reward of a response that is right in all terms."""
         return 1.0
 
     @classmethod
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the maximum reward of a right answer without looking at the media, divided by the maximum with
-        looking.
+        """Return the maximum reward of a policy that never looks at the media, divided by the overall maximum.
 
-        ``pointable`` are the phrases that the pointer found; ``streams`` are the streams of the question. Judges are
-        assumed to accept everything. ``settings`` are of the type ``Settings``; None means its defaults.
+        The answer of this policy is assumed to be right, and judges are assumed to accept everything. ``pointable`` are
+        the phrases that the pointer found. ``streams`` are the streams of the question. ``settings`` are of the type
+        ``Settings``; None means its defaults.
         """
         return 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers that the recipe may run; the roles that they call are checked before the first response."""
+        """Return the scorers that the recipe may run; their roles are checked before the first response."""
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
@@ -159,8 +163,8 @@ class Recipe(Protocol):
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
     """Return the scorers' verdicts, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
 
-    If the outcome's scorer is one of them, it runs first, and the other scorers get its verdict as ``Case.outcome``.
-    Raises BudgetUsedUp.
+    The scorer of the outcome, if given, runs first, and the other scorers get its verdict as ``Case.outcome``. Raises
+    BudgetUsedUp.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:
@@ -174,8 +178,9 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """Return the scorer's verdict; if the scorer does not run, an unscored verdict with the reason. Raises
-    BudgetUsedUp.
+    """Return the scorer's verdict. If the scorer does not run, its verdict is unscored and holds the reason.
+
+    Raises BudgetUsedUp.
     """
     choice = choose(scorer, case)
     return (

@@ -1,9 +1,9 @@
-"""The reward of CodeDance (§3.1): the answer, the form, and code executed when it helps (Eq. 1, 2, 5).
+"""Computes the reward of CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
 
 The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward, which depends on the share of right answers
-in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code. There a
-good form earns nothing, so a policy that never looks gains nothing by its form. Single turns have a separate advantage,
-which :meth:`CodeDance.advantages` adds to that of the sequence.
+in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code. In this
+code a good form earns nothing, so a policy that never looks at the image gains nothing by its form. Each turn also has
+an advantage of its own, which :meth:`CodeDance.advantages` adds to the advantage of the sequence.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class CodeDance(Recipe):
-    """The reward of CodeDance: Eq. 1 with Eq. 5 for a whole trajectory, and Eq. 2 for its turns.
+    """Computes the reward of CodeDance: Eq. 1 with Eq. 5 for a whole trajectory, and Eq. 2 for its turns.
 
-    A response is unscored if it has no trajectory, its outcome is unscored or one of its verdicts has failed.
+    A response is unscored if it has no trajectory, if its outcome is unscored, or if one of its verdicts has failed.
     """
 
     name: ClassVar[str] = "codedance"
@@ -47,11 +47,11 @@ class CodeDance(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers that the recipe runs: only the scorer of the outcome."""
+        """Return the scorers that the recipe runs: only the scorer of the outcome."""
         return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Scores the trajectories that answer one question; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the trajectories that answer one question, and return their rewards in order. Raises BudgetUsedUp."""
         scorers = scorers_named(outcome.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
         earned = [Earned(None, (*verdicts, form_verdict(case))) for case, verdicts in zip(cases, found, strict=True)]
@@ -76,8 +76,7 @@ class CodeDance(Recipe):
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """Return A = A_seq + w · A_turn for each turn of each trajectory of a batch: the advantage of the turn's
-        tokens.
+        """Return the advantage of the tokens of each turn of each trajectory of a batch: A = A_seq + w · A_turn.
 
         ``sequence`` holds A_seq of each trajectory, computed from the rewards of its group. A_turn is the turn's
         discounted return, normalised over the batch (Eq. 2).
@@ -90,8 +89,8 @@ class CodeDance(Recipe):
 def form_verdict(case: Case) -> Verdict:
     """Return the verdict on the form of a response: on the form of its turns, or of its text if it has only one turn.
 
-    The form is that of trajectories (:func:`groundtrace.rewards.trajectory_checks.form_fault`), in which an easy
-    question may be answered directly.
+    :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form. It allows a direct answer, as for an easy
+    question.
     """
     written = case.trajectory.written if case.trajectory is not None else ()
     fault = form_fault(written or (Turn(case.text.strip()),))

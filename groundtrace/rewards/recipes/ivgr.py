@@ -1,8 +1,9 @@
-"""The rewards of iVGR's two streams (§3.2, §3.3): for boxes in the grounded one, for consistency in the textual one.
+"""Computes the rewards of iVGR's two streams (§3.2, §3.3): grounded (with boxes) and textual (only words).
 
-A question is answered in both streams. The best valid grounded reasoning of a question is kept as its reference
-(Eq. 4), and a textual response is rewarded if it describes the same content. So the grounded responses of a group are
-scored first; the textual ones are compared with the best grounded response, or with the kept reference if it is better.
+A question is answered in both streams. Grounded responses are rewarded for their boxes. The best valid grounded
+reasoning of a question is kept as its reference (Eq. 4), and a textual response is rewarded if it describes the same
+content. So the grounded responses of a group are scored first. The textual responses are compared with the best
+grounded response, or with the kept reference if it is better.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ _BOX_FORM = OneOf(tuple(boxes.FORMS))
 
 @settings
 class IvgrSettings:
-    """The settings of the rewards of iVGR's two streams (§3.2, §3.3)."""
+    """Holds the settings of the rewards of iVGR's two streams (§3.2, §3.3)."""
 
     weights: Annotated[StreamSettings, "the weights of the terms; the paper's are 1"] = field(
         default_factory=StreamSettings
@@ -63,11 +64,12 @@ class IvgrSettings:
 
 @dataclass(frozen=True)
 class Ivgr(Recipe):
-    """The rewards of iVGR: Eq. 1 and 2 for grounded responses, Eq. 3 for textual responses; both in [0, 3] by default.
+    """Computes the rewards of iVGR, which are in [0, 3] by default.
 
-    A response of an unknown stream is unscored. A question without gold boxes has no reference, so its textual
-    responses have no consistency reward (App. B). The same holds for a question that was only asked in the textual
-    stream, which has no grounded responses.
+    Eq. 1 and 2 give the reward of grounded responses, and Eq. 3 that of textual responses. A response of an unknown
+    stream is unscored. A question without gold boxes has no reference, so its textual responses have no consistency
+    reward (App. B). The same holds for a question that was only asked in the textual stream, because it has no grounded
+    responses.
 
     Deviation, unless ``settings.labels`` is False: the labels of boxes are compared
     (:mod:`groundtrace.rewards.scorers.boxes_named`).
@@ -85,12 +87,12 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers of the outcome, the format and the consistency, and of named boxes if labels are compared."""
+        """Return the scorers of the outcome, the format, the consistency and, if labels are compared, named boxes."""
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses of both streams to one question; returns their rewards in order.
+        """Score the responses of both streams to one question, and return their rewards in order.
 
         Raises BudgetUsedUp.
         """
@@ -114,7 +116,7 @@ class Ivgr(Recipe):
 
     @property
     def full_reward(self) -> float:
-        """The sum of the weights of the grounded stream, which is the maximum reward."""
+        """Return the sum of the weights of the grounded stream, which is the maximum reward."""
         weights = self.settings.weights
         return weights.outcome_weight + weights.format_weight + weights.boxes_weight
 
@@ -122,8 +124,10 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the mean over the streams; if there are gold boxes, the grounded stream loses the boxes' share of the
-        weights.
+        """Return the mean of the streams' shares; 1 if there are no streams.
+
+        The share of the textual stream is 1. The share of the grounded stream is 1 minus the boxes' share of the
+        weights, or 1 if there are no gold boxes. The method of the base class describes the arguments.
         """
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight

@@ -1,4 +1,4 @@
-"""The reward recipes by name. To add one, put its file in this package and a line here."""
+"""Registers the reward recipes by name. To add a recipe, put its file in this package and add a line to this module."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """Return the recipe with this name, or at ``module:NAME``, with the settings in ``options``.
+    """Return the recipe ``name``, a registered name or ``module:NAME``, with the settings in ``options``.
 
     ``where`` is the config key of the options, for messages. Raises ConfigError for a recipe that cannot be used, and
     for options that do not match its settings.

@@ -1,4 +1,4 @@
-"""The reward of RuCL (§3.3): the answer and the rubrics, first easy and later also hard ones (Eq. 4–9)."""
+"""Computes the reward of RuCL (§3.3, Eq. 4–9) from the answer and the rubrics: first the easy, later also the hard."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,10 +24,11 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 
 @dataclass(frozen=True)
 class Rucl(Recipe):
-    """The reward of RuCL (Eq. 4–9): the outcome and the rubrics, weighted by the curriculum.
+    """Computes the reward of RuCL (Eq. 4–9) from the outcome and the rubrics, weighted by the curriculum.
 
-    λ_t of a step depends on the steps before it (Eq. 8); after the step, its mean over the easy rubrics is added to the
-    curriculum (Eq. 7). If the judge fails on a response, the response is unscored and not part of the mean.
+    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After the step, its mean over
+    the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a response, the response is unscored and
+    not part of the mean.
     """
 
     name: ClassVar[str] = "rucl"
@@ -41,13 +42,13 @@ class Rucl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers of the outcome and of the rubrics."""
+        """Return the scorers of the outcome and of the rubrics."""
         return scorers_named(outcome.NAME, rubric_scores.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question with the current λ_t; returns their rewards in order.
+        """Score the responses to one question, and return their rewards in order.
 
-        Raises BudgetUsedUp.
+        The rewards use the current λ_t, the weight of the hard rubrics. Raises BudgetUsedUp.
         """
         weight = hard_weight(memory.curriculum, self.settings)
         scorers = scorers_named(outcome.NAME, rubric_scores.NAME)

@@ -1,4 +1,4 @@
-"""The reward of SAIL-RL (§3): was it right to think, is the thinking sound, and is the answer right (Eq. 1)?"""
+"""Computes the reward of SAIL-RL (§3, Eq. 1) for the decision whether to think, the thinking, and the answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from groundtrace.schemas.records import Verdict
 
 @settings
 class SailRlSettings:
-    """How the terms of SAIL-RL are combined into one reward."""
+    """Holds the settings by which the terms of SAIL-RL are combined into one reward."""
 
     form: Annotated[Literal["cascading", "additive"], "Eq. 1, or the baseline of §4.5"] = "cascading"
     cascading: Annotated[CascadeSettings, "the weights of Eq. 1"] = field(default_factory=CascadeSettings)
@@ -28,17 +28,17 @@ class SailRlSettings:
 
 @dataclass(frozen=True)
 class SailRl(Recipe):
-    """The reward of SAIL-RL, from the verdicts on outcome, judging, format and thinking; the verdicts on judging and
-    thinking need calls to a judge.
+    """Computes the reward of SAIL-RL from the verdicts on outcome, judging, format and thinking.
 
-    In the cascading form the judge is not called if the product is already 0: judging is not scored if the answer is
-    wrong, and thinking is not scored if judging is 0.
+    The verdict on judging is about the decision whether to think. The verdicts on judging and thinking need calls to a
+    judge. In the cascading form the judge is not called if the product is already 0: judging is not scored if the
+    answer is wrong, and thinking is not scored if judging is 0.
 
     R_format is 1 for a response of the form that the paper trains (§3.4): a judge section, a think section only in
     words, which is empty for a direct answer, and a boxed answer (:data:`groundtrace.rewards.form.JUDGED_FORM`).
     Deviation: the paper compares the decision in the judge section only with the label, not with the following think
-    section. Here a response that rightly decides to answer a simple question directly, but then thinks, has R_think 0:
-    a right decision must not earn a reward if the response does not follow it.
+    section. Here R_think is 0 if a response rightly decides to answer a simple question directly, but then thinks. A
+    right decision must not earn a reward if the response does not follow it.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -51,11 +51,11 @@ class SailRl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers of the outcome, the format, the judging and the thinking."""
+        """Return the scorers of the outcome, the format, the judging and the thinking."""
         return scorers_named(outcome.NAME, format.NAME, judging.NAME, thinking.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question by Eq. 1; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question, and return their rewards in order. Raises BudgetUsedUp."""
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:

@@ -1,5 +1,6 @@
-"""Rewards of responses to the rows of a run, for our own trainer and for others; nothing here imports torch.
+"""Computes the rewards of responses to the rows of a run, for our own trainer and for other trainers.
 
+No module of this package imports torch.
 :mod:`groundtrace.rewards.rows.shards` and :mod:`groundtrace.rewards.rows.records` read rows,
 :mod:`groundtrace.rewards.rows.checks` checks them before a training, and :mod:`groundtrace.rewards.rows.reward` scores
 responses to them.

@@ -1,4 +1,4 @@
-"""Checks that the rows have what the reward needs, and notes for the user on rows that lack it."""
+"""Checks that the rows have the data that the reward needs, and writes notes for the user on rows without this data."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,12 +19,16 @@ from groundtrace.schemas.text import counted
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
     """Raise ConfigError if the recipe needs a role without an endpoint, or a field that no row has.
 
-    ``gives`` returns whether any row has a field of a :class:`groundtrace.rewards.case.Context`.
+    ``gives`` takes the name of a field of :class:`groundtrace.rewards.case.Context`, and returns whether any row has
+    this field.
     """
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
     if absent:
-        raise ConfigError(f"reward.recipe = {recipe.name!r} calls the role {absent[0]}: set reward.roles.{absent[0]}")
+        raise ConfigError(
+            f"reward.recipe = {recipe.name!r} calls the role {absent[0]}, which has no endpoint: "
+            f"set reward.roles.{absent[0]}"
+        )
     recipe.check_served(settings.roles)
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
@@ -35,7 +39,7 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def reads_text(settings: RewardSettings) -> bool:
-    """Whether a judge grades free text; the embedded engine cannot."""
+    """Whether the config has a judge that can grade free text; the embedded engine cannot do this."""
     judge = settings.played.get("judge")
     return judge is not None and is_real(settings.endpoints[judge])
 
@@ -44,21 +48,22 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     """Return a note on the rows with a free-text gold answer if no judge grades free text; None if all rows are
     usable.
 
-    These rows are left out, because only their right answers could be scored. Raises ConfigError if there are no other
-    rows.
+    The trainer leaves these rows out, because without a judge only their right answers can be scored. Raises
+    ConfigError if there are no other rows.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
         return None
-    problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
+    problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer cannot be scored"
     if found == len(shards):
-        raise ConfigError(f"{problem}, and no judge reads text: set reward.roles.judge to a model")
-    return f"{problem} left out, since no judge reads text: set reward.roles.judge to a model"
+        raise ConfigError(f"{problem}, since no judge grades text: set reward.roles.judge to a model")
+    return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note on the rows whose rubrics leave a stratum empty; None if there are no such rows or rubrics are not
-    used.
+    """Return a note on the rows whose rubrics are all easy or all hard.
+
+    The result is None if there are no such rows, or if the recipe uses no rubrics.
     """
     if "rubrics" not in settings.make_recipe().needs:
         return None
@@ -82,11 +87,13 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
     def check(row: TrainingRow) -> None:
         if (named := row.question.answer_type) not in ANSWER_TYPES:
-            raise UnusableRow(f"{row.id}: the answer type {named!r:.40} is not known here: name it in [plugins]")
+            raise UnusableRow(f"{row.id}: the answer type {named!r:.40} is unknown: name it in [plugins] answer_types")
         if not is_read and needs_judge(row.question):
-            raise UnusableRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
+            raise UnusableRow(
+                f"{row.id}: the gold answer is free text, which only a judge grades: set reward.roles.judge"
+            )
         if in_streams and not row.streams:
-            raise UnusableRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
+            raise UnusableRow(f"{row.id}: the row has no streams, which reward.recipe = {settings.recipe!r} needs")
 
     return check
 
@@ -94,8 +101,8 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
     """Return the mean reward per response of a policy that never looks at the images, and a note on the estimate.
 
-    The reward is None if rules cannot grade any of the rows. Only a reward above this value is evidence that a policy
-    looks at the images.
+    The reward is None if rules cannot grade any of the rows. Only a higher reward is evidence that a policy looks at
+    the images.
     """
     figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward

@@ -18,10 +18,13 @@ STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 
 
 class Records:
-    """The records of a folder, by index; a record is validated and its images are read on access."""
+    """Gives access to the records of a folder by index. A record is validated, and its images are read, on access."""
 
     def __init__(self, folder: Path, form: str = POINTS) -> None:
-        """``form`` is the form of response that the prompts ask for. Raises ShardError if there are no records."""
+        """Open the records. ``form`` is the form of response that the prompts request.
+
+        Raises ShardError if there are no records.
+        """
         self._form = form
         self._store = MediaStore(str(folder), str(folder))
         with (folder / "records.jsonl").open("rb") as stream:
@@ -35,8 +38,8 @@ class Records:
     def gives(self, name: str) -> bool:
         """Whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
 
-        Records have only the field ``stream``, and only if the form belongs to a stream; see
-        :meth:`groundtrace.rewards.rows.shards.Shards.gives`.
+        Records have only the field ``stream``, and only if the form of the prompts belongs to a stream. Shards have
+        more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 
@@ -51,7 +54,9 @@ class Records:
         except (InvalidRecord, OSError) as error:
             raise UnusableRow(f"line {number}: {error}") from error
         if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
-            raise UnusableRow(f"{record.id}: videos are evaluated from shards, which hold their frames")
+            raise UnusableRow(
+                f"{record.id}: a video of a record cannot be evaluated: use shards, which hold its frames"
+            )
         media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
         question = Question(
             record.id,

@@ -1,10 +1,10 @@
-"""The reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` scores the policy's responses.
+"""Computes the reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` scores the policy's responses.
 
 The tags of a response are converted from the model's coordinate frame to original pixels, and the recipe scores the
-group. The row lists the things that can be pointed at.
+group. The row holds the labels of the objects that can be pointed at.
 
-A judge or detector that does not answer gives no verdict. The trainer then retries until a timeout (answered calls come
-from the reply cache), and stops after it.
+If a judge or detector does not answer, there is no verdict. The trainer then retries until a timeout, and stops after
+this time. In a retry, calls that were answered before come from the reply cache.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ _DOWN = frozenset({Failure.UNAUTHORISED, Failure.AWAY})
 
 
 class JudgesDown(RuntimeError):
-    """Endpoints that the reward needs did not answer before the timeout."""
+    """Raised if endpoints that the reward needs did not answer before the timeout."""
 
 
 @dataclass(frozen=True)
 class Scored(HasVerdicts):
-    """The scores of a response: the recipe's ``reward``, and the raw ``outcome``; None means unscored.
+    """Holds the scores of a response: the recipe's ``reward``, and the value of the verdict on the ``outcome``.
 
-    ``text`` is the response with coordinates in original pixels.
+    None means unscored. ``text`` is the response with coordinates in original pixels.
     """
 
     reward: float | None
@@ -63,9 +63,9 @@ class Scored(HasVerdicts):
 
 @dataclass(frozen=True)
 class PromptResponses:
-    """The row of a prompt, its question with media, and the responses to it, with coordinates in original pixels.
+    """Holds the row of a prompt, its question with media, and the responses, with coordinates in original pixels.
 
-    ``trajectories`` say how the calls of each response ended; () if they were not executed.
+    ``trajectories`` holds the results of the code that each response executed; () if no code was executed.
     """
 
     row: TrainingRow
@@ -76,21 +76,26 @@ class PromptResponses:
 
 @dataclass(frozen=True)
 class PreparedRow:
-    """A row whose media were written to files, with their ``sizes`` in pixels; ``row`` has no images in memory."""
+    """Holds a row whose media were written to files, with their ``sizes`` in pixels.
+
+    ``row`` has no images in memory.
+    """
 
     row: TrainingRow
     question: Question
     sizes: tuple[Size, ...]
 
     def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
-        """Return the row with responses to it; ``texts`` are raw texts of a model that writes coordinates as
-        ``speech`` says.
+        """Return the row with the responses ``texts``, whose coordinates are converted to original pixels.
+
+        ``texts`` are raw texts of a model. ``speech`` describes how this model writes coordinates.
         """
         return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
-        """Return a response with coordinates in original pixels; a text above ``MAX_RESPONSE_CHARS`` is returned
-        unchanged.
+        """Return a response with coordinates in original pixels.
+
+        A text longer than ``MAX_RESPONSE_CHARS``, and a response to a row without media, are returned unchanged.
         """
         return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
 
@@ -100,10 +105,10 @@ Part = Sequence[PromptResponses]
 
 
 class Reward:
-    """Scores responses with the recipe of the settings; media and the reply cache are in the run's folder.
+    """Scores responses with the recipe of the settings. Media and the reply cache are in the folder ``output``.
 
     ``memory`` is the recipe's state. With ``fails_fast``, calls to a server that is known to be unreachable fail
-    immediately, for callers that do not wait but check :meth:`health`. Raises
+    immediately. This is for callers that check :meth:`health` instead of waiting. The constructor raises
     :class:`groundtrace.config.extras.MissingExtra` if an endpoint's packages are not installed.
     """
 
@@ -136,7 +141,7 @@ class Reward:
     async def health(self) -> tuple[Health, ...]:
         """Return the current health of the endpoints of the recipe's roles.
 
-        Runs on the event loop of :mod:`groundtrace.inference.runtime`.
+        This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         return await healths(runtime().models(self._models), self._asks, WHERE)
 
@@ -147,12 +152,14 @@ class Reward:
         texts: Sequence[Sequence[str]],
         trajectories: Sequence[Sequence[Trajectory | None]] | None = None,
     ) -> list[list[Scored]]:
-        """Return the scores of each row's responses, in order; ``texts`` are raw texts of a model with this
-        ``speech``, and ``trajectories`` say how the calls of each ended (None: they were not executed).
+        """Return the scores of each row's responses, in order.
 
-        The streams of one question, which are adjacent rows, are scored together.
+        ``texts`` are raw texts of a model that writes coordinates in the way that ``speech`` describes.
+        ``trajectories`` holds the results of the code that each response executed; None if no code was executed.
+        Adjacent rows that are the streams of one question are scored together.
 
-        Raises JudgesDown if endpoints do not answer for ``wait_s``, and UnusableRow if an image does not decode.
+        Raises JudgesDown if endpoints do not answer for ``wait_s`` seconds, and UnusableRow if an image cannot be
+        decoded.
         """
         asked = [self.ready(row).with_responses(responses, speech) for row, responses in zip(rows, texts, strict=True)]
         if trajectories is not None:
@@ -162,8 +169,9 @@ class Reward:
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> PreparedRow:
-        """Return the row, after writing each distinct image to a file in the run's folder. Raises UnusableRow for a
-        damaged image.
+        """Write each distinct image of the row to a file in the folder ``output``, and return the prepared row.
+
+        Raises UnusableRow for a damaged image.
         """
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
         if key not in self._known:
@@ -173,7 +181,11 @@ class Reward:
         return PreparedRow(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
-        """Return the scores of each prompt's responses, in order; retries until a timeout. Raises JudgesDown."""
+        """Return the scores of each prompt's responses, in order.
+
+        If endpoints do not answer, their calls are retried for ``wait_s`` seconds. After this time, JudgesDown is
+        raised.
+        """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
         while True:
@@ -185,16 +197,16 @@ class Reward:
                 return [found[place] for place in range(len(parts))]
             if time.monotonic() + wait_s > deadline_s:
                 raise JudgesDown(
-                    f"the endpoints of the reward gave no answer for {self._settings.wait_s:g} s: {down[0]}"
+                    f"the endpoints of the reward did not answer for {self._settings.wait_s:g} s: {down[0]}"
                 )
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
-        """Return for each part the scores of its responses, or JudgesDown if endpoints did not answer; makes one
-        attempt.
+        """Make one attempt to score the responses of each part.
 
-        Runs on the event loop of :mod:`groundtrace.inference.runtime`.
+        The result of a part is the scores of its responses, or JudgesDown if endpoints did not answer. This coroutine
+        must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         models = runtime().models(self._models)
         return list(await asyncio.gather(*(self._attempt(part, Session(models)) for part in parts)))
@@ -232,7 +244,7 @@ class Reward:
         return masks
 
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> None:
-        """Update ``memory`` after a step, from the step's rows with the scores of their responses."""
+        """Update ``memory`` after a training step from the step's rows and the scores of their responses."""
         judged = [
             RewardedResponse(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
             for row, scored in step

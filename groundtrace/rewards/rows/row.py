@@ -1,8 +1,8 @@
-"""A row of a run as rewards and training read it, and the prompts of a row with several streams.
+"""Defines a row of a run as rewards and training read it, and makes the prompts of a row with several streams.
 
-The streams are those of iVGR (§3.2): a row with streams is asked once in each stream, with the prompt of that stream.
-Each stream of a question has its own rollouts and advantages. The streams' responses are scored together, because the
-textual responses are compared with the best grounded one.
+The streams are those of iVGR (§3.2): the question of a row is asked once in each of its streams, with the prompt of
+that stream. Each stream of a question has its own rollouts and advantages. The streams' responses are scored together,
+because the textual responses are compared with the best grounded response.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,31 +18,31 @@ FrameOf = tuple[int, int | None, float | None]
 
 
 class UnusableRow(ValueError):
-    """The row cannot be used; the message names the row and the reason."""
+    """Raised if a row cannot be used; the message names the row and the reason."""
 
 
 class HasImageSize(Protocol):
-    """Any object with the size of an upright image."""
+    """Describes any object that has the size of an upright image."""
 
     @property
     def width(self) -> int:
-        """The width in pixels."""
+        """Return the width in pixels."""
         ...
 
     @property
     def height(self) -> int:
-        """The height in pixels."""
+        """Return the height in pixels."""
         ...
 
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """One row: the turns with ``<image>`` marks, the image files, and the data for the reward.
+    """Holds one row: the turns with ``<image>`` marks, the image files, and the data for the reward.
 
-    ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if the images belong to clips, else it is
-    empty. ``entities`` are the things that the question mentions (None: unknown); ``pointable`` are the entities that
-    the images show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn;
-    if there are any, they replace the ``messages`` of an RL row (:func:`per_stream`).
+    ``images`` are (bytes, name) pairs. ``frames`` has an entry for each image if the images belong to clips, else it is
+    empty. ``entities`` are the objects that the question mentions; None if they are unknown. ``pointable`` are the
+    entities that the images show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and
+    its user turn, which replace the ``messages`` of an RL row (:func:`per_stream`).
     """
 
     id: str
@@ -69,10 +69,10 @@ def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int
 
 
 def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
-    """Return a copy of the row for each of its streams (if ``only`` is given, for these streams); a row without
-    streams is returned as it is.
+    """Return a copy of the row for each of its streams; a row without streams is returned as it is.
 
-    The user turn of a copy is the stream's prompt, and its ``context.stream`` is the stream.
+    If ``only`` is given, the other streams are left out. The user turn of a copy is the stream's prompt, and its
+    ``context.stream`` is the stream.
     """
     streams = [(stream, text) for stream, text in row.streams if not only or stream in only]
     if not row.streams:
@@ -89,10 +89,9 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Return the indices of the prompts in groups that are scored together: adjacent prompts of one question in
-    different streams.
+    """Return the indices of the prompts in groups whose responses are scored together.
 
-    Every other prompt is a group by itself.
+    A group is adjacent prompts of one question in different streams. Every other prompt is a group by itself.
     """
     found: list[list[int]] = []
     for place, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""The ``reward`` section of a trainer's config, for our own trainer and for others."""
+"""Defines the ``reward`` section of a trainer's config, for our own trainer and for other trainers."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -18,11 +18,11 @@ CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
 
 @settings
 class RewardSettings:
-    """The settings of a response's reward.
+    """Holds the settings of the reward of responses.
 
     ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings.
-    With ``argos``, points need a detector, or a pointer with a segmenter. Without a judge, the reward ignores the
-    reasoning, and free-text answers are unscored.
+    With ``argos``, points are checked by a detector, or by a pointer with a segmenter. Without a judge, the reward
+    ignores the reasoning, and free-text answers are unscored.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
@@ -61,7 +61,7 @@ class RewardSettings:
 
     @property
     def played(self) -> dict[str, str]:
-        """The names of the endpoints by role, for the roles that have an endpoint."""
+        """Return the name of the endpoint of each role that has an endpoint."""
         return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:

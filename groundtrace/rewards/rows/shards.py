@@ -1,7 +1,7 @@
 """Reads a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-``datasets`` memory-maps the rows, so that random access works for a set larger than memory. The rows stay in Arrow's
-form until they are used: as features of ``datasets``, their images would be decoded, or copied once more.
+``datasets`` memory-maps the rows, so that random access works for a set larger than memory. The rows stay Arrow tables
+until they are used, because ``datasets`` would decode their images, or copy them once more.
 """
 
 import contextlib
@@ -46,11 +46,11 @@ NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 
 
 class ShardError(UserError):
-    """The shards cannot be read; the message says what is missing and where."""
+    """Raised if the shards cannot be read; the message names the folder and the fault."""
 
 
 class Shards:
-    """The rows of one side of a run, ``sft`` or ``rl``, by index.
+    """Gives access by index to the rows of one side of a run, ``sft`` or ``rl``.
 
     ``sha256`` is the digest of the number of rows and their ids in order.
     """
@@ -73,7 +73,7 @@ class Shards:
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
         kept = [*NEEDED[side], *columns, *self._added]
         if not _are_images(type := rows.schema.field("images").type):
-            raise ShardError(f"{files[0].parent}: the column 'images' holds no images, but {type}"[:300])
+            raise ShardError(f"{files[0].parent}: the column 'images' holds no images, but has the type {type}"[:300])
         self._rows = rows.select(kept)
         ids = "\n".join(map(str, self._column("id")))
         self.sha256 = hashlib.sha256(f"{len(self)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -92,14 +92,14 @@ class Shards:
 
     @cached_property
     def streams(self) -> list[tuple[str, ...]]:
-        """The streams of each row; a row with a single prompt has an empty tuple."""
+        """Return the streams of each row; a row with a single prompt has an empty tuple."""
         if self.side != "rl" or STREAMS.name not in self._added:
             return [()] * len(self)
         return [tuple(streams or ()) for streams in self._column(STREAMS.name)]
 
     @property
     def prompts(self) -> int:
-        """The total number of prompts: one per row, or one for each stream of a row."""
+        """Return the total number of prompts: one per row, or one for each stream of a row with streams."""
         return sum(max(1, len(streams)) for streams in self.streams)
 
     def count_detected(self) -> int:
@@ -108,7 +108,7 @@ class Shards:
 
     @property
     def strata(self) -> list[frozenset[str]]:
-        """The strata of each row's rubrics; a row without rubrics has an empty set."""
+        """Return the strata of each row's rubrics; a row without rubrics has an empty set."""
         if RUBRICS.name not in self._added:
             return [frozenset()] * len(self)
         return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._column(RUBRICS.name)]
@@ -117,15 +117,19 @@ class Shards:
         return column in self._rows.column_names
 
     def rewarded_questions(self) -> Iterator[RewardedQuestion]:
-        """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs; reads no images."""
+        """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs.
+
+        No images are read. Rows without question, answer or answer type are left out.
+        """
         narrow = self._rows.select([name for name in COLUMNS if self._has(name)])
         for row in (row for batch in narrow.to_batches(BATCH_ROWS) for row in batch.to_pylist()):
             if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
                 yield rewarded_question(row)
 
     def count_free_text(self) -> int:
-        """Return the number of rows with a gold answer that only a judge can compare with other wordings. Reads no
-        images.
+        """Return the number of rows with a gold answer that only a judge can compare with other wordings.
+
+        No images are read.
         """
         columns = (self._column(name) for name in ("answer", "answer_type", "choices"))
         return sum(
@@ -135,8 +139,9 @@ class Shards:
         )
 
     def named(self, id: str) -> TrainingRow:
-        """Return the row with this id, and read no other row. Raises UnusableRow if there is no such row, or more
-        than one.
+        """Return the row with this id, and read no other row.
+
+        Raises UnusableRow if no row, or more than one row, has this id.
         """
         places = self._places.get(id, ())
         if len(places) != 1:
@@ -170,7 +175,9 @@ def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
             return pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")
         rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
     except Exception as error:  # the readers raise many types for a file that is not a shard
-        raise ShardError(f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}") from error
+        raise ShardError(
+            f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}: repeat the run"
+        ) from error
     assert isinstance(rows, datasets.Dataset)
     return rows.data.table
 
@@ -190,7 +197,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("it has no id, no turns, or a text that is null")
+        raise TypeError("the row has no id, no turns, or a text that is null")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],
@@ -234,8 +241,9 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def shard_side(data: Path) -> str:
-    """Return the set to evaluate: ``rl`` if the run has RL shards, else ``sft``; for a folder of shards, the set that
-    it holds.
+    """Return the set to evaluate: ``rl`` if the run has RL shards, else ``sft``.
+
+    For a folder that holds shards itself, the set is ``rl`` if the rows have the column ``prompt``, else ``sft``.
     """
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"
@@ -254,7 +262,7 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     try:
         held = [file for file in files if pq.read_metadata(file).num_rows]
     except (pa.ArrowException, OSError) as error:
-        raise ShardError(f"{files[0].parent} cannot be read: {_line(error)}") from error
+        raise ShardError(f"{files[0].parent} cannot be read: {_line(error)}: repeat the run") from error
     if not held:
         raise ShardError(f"{files[0].parent} holds no rows: use the shards of another run")
     return held

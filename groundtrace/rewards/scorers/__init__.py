@@ -1,1 +1,1 @@
-"""The scorers, one per file: each gives a verdict on the response to a question."""
+"""Holds the scorers, one in each file. Each scorer gives a verdict on the response to a question."""

@@ -1,21 +1,23 @@
-"""The box reward: how well the predicted boxes match the gold boxes (iVGR §3.2, Eq. 2).
+"""Scores how well the predicted boxes match the gold boxes (iVGR §3.2, Eq. 2).
 
-For every box the best IoU with any box of the other kind (gold or predicted) is taken. The mean over the gold boxes is
-the recall, and the mean over the predicted boxes is the precision. Labels are not compared, since Eq. 2 uses only
-positions. A caller that compares them (:mod:`groundtrace.rewards.scorers.boxes_named`) passes ``names``: a box whose
-label cannot name its gold box does not overlap it.
+The best IoU of each predicted box with a gold box is computed, and the best IoU of each gold box with a predicted box.
+The mean over the gold boxes is the recall, and the mean over the predicted boxes is the precision. Labels are not
+compared, since Eq. 2 uses only positions. A caller that compares labels
+(:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. The overlap of a box with a gold box is
+then 0 if its label cannot name the object of the gold box.
 
 Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 
 - without gold boxes the verdict is not applicable (None); without predicted boxes, if there are gold boxes, it is 0;
-- boxes on different media never overlap; boxes without area, with corners in the wrong order or with coordinates that
-  are not finite (or absurdly large) overlap nothing, but count as boxes;
+- boxes on different media never overlap. Some boxes overlap nothing, but are in the mean: boxes without area, with
+  corners in the wrong order, or with infinite, undefined or extremely large coordinates;
 - edges are exclusive: a box from 10 to 20 is 10 pixels wide;
-- B is a set, and near-duplicates count as one box. Predicted boxes with the same nearest gold box are near-duplicates
-  if they overlap each other, or all overlap this gold box, with an IoU of at least :data:`SAME_BOX_IOU`, directly or
-  linked by other boxes. Only the one with the worst overlap, labels considered, counts. So copies of a good box do not
-  hide bad boxes, several attempts at one object earn no more, and the order of the boxes does not matter;
-- more different boxes than :func:`max_boxes` score 0.
+- the boxes B of Eq. 2 are a set, and near-duplicates are one box. Predicted boxes with the same nearest gold box are
+  near-duplicates if they overlap each other, or all overlap this gold box, with an IoU of at least
+  :data:`SAME_BOX_IOU`. Two boxes that a third box links in this way are near-duplicates, too. Of near-duplicates, only
+  the box with the worst overlap is used (with labels, the overlap with a wrong label is 0). So copies of a good box do
+  not hide bad boxes, several attempts at one object earn no more than one, and the order of the boxes does not matter;
+- a response with more different boxes than :func:`max_boxes` scores 0.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +68,7 @@ the harmonic mean, which is lower if the two differ. ``recall_only`` rewards mor
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """Return the maximum number of different boxes in a response.
+    """Return the maximum number of different boxes in a response; a response with more boxes scores 0.
 
     It is :data:`BOXES_PER_GOLD` for each gold box, and at least :data:`MIN_BOXES_ALLOWED`.
     """
@@ -76,10 +78,10 @@ def max_boxes(gold: Sequence[Box]) -> int:
 def match_group(
     responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
 ) -> tuple[Values, Values]:
-    """Return the recalls and the precisions of the responses, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
+    """Return the recalls and the precisions of the G responses, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
 
-    A response without boxes, or with too many boxes, has recall 0 and precision 0. Labels are compared only if
-    ``names`` is given.
+    A response without boxes, or with too many boxes (:func:`max_boxes`), has recall 0 and precision 0. Labels are
+    compared only if ``names`` is given.
 
     Raises:
         ValueError: if there is no gold box.
@@ -100,12 +102,13 @@ def match_group(
 def score_group(
     responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
 ) -> tuple[Verdict, ...]:
-    """Return one verdict for each response of a group, in order; the module describes the degenerate cases.
+    """Return one verdict for each response of a group, in order.
 
-    Labels are compared only if ``names`` is given.
+    ``form``, one of :data:`FORMS`, is the way to combine recall and precision. Labels are compared only if ``names`` is
+    given. The docstring of the module describes responses without boxes and other special cases.
 
     Raises:
-        ValueError: ``form`` is not one of :data:`FORMS`.
+        ValueError: if ``form`` is not one of :data:`FORMS`.
     """
     if form not in FORMS:
         raise ValueError(f"unknown form {form!r} of the box reward: choose one of {', '.join(FORMS)}")
@@ -121,10 +124,10 @@ def score_group(
 
 
 def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "bidirectional") -> Verdict:
-    """Return the verdict on one response.
+    """Return the verdict on the boxes of one response.
 
     Raises:
-        ValueError: ``form`` is not one of :data:`FORMS`.
+        ValueError: if ``form`` is not one of :data:`FORMS`.
     """
     return score_group((predicted,), gold, form)[0]
 
@@ -163,7 +166,7 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 
 
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
-    """Return the indices of the predicted boxes that count: of several near-duplicates only the worst box counts.
+    """Return the indices of the predicted boxes that are used: of near-duplicates, only the worst box is used.
 
     ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is this IoU, or 0 if the labels
     do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, even if they

@@ -1,8 +1,8 @@
-"""Scores a count by boxes: as :mod:`groundtrace.rewards.scorers.counting`, with the centres of the boxes as points.
+"""Scores a count by boxes, like :mod:`groundtrace.rewards.scorers.counting` but with the centres of the boxes.
 
 The papers do not have this scorer. It is needed because iVGR Eq. 2 gives 2/3 to a response that marks only one of three
 counted objects. The verdict of this scorer is also named ``counting``, since it has the same meaning for responses with
-boxes; a recipe uses one of the two scorers.
+boxes. A recipe uses one of the two scorers.
 """
 
 from dataclasses import replace

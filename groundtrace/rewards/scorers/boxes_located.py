@@ -1,15 +1,17 @@
 """Scores whether the boxes of a trace are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
 
 The paper does not have this scorer, since its grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes`
-(Eq. 2) compares only positions and rewards every box near a gold box: labels may be swapped, and one of many gold boxes
-may be enough. Here each box of a trace is right or wrong, and the value is the share of right boxes. A box is right if
+(Eq. 2) compares only positions and rewards every box near a gold box. So labels may be swapped, and one of many gold
+boxes may be enough. Here each box of a trace is right or wrong, and the value is the share of right boxes. A box is
+right if all of these conditions hold:
 
 - its label names an object (:func:`groundtrace.schemas.labels.label_fault`);
-- it overlaps, with an IoU of at least :data:`MIN_IOU`, a gold box of that name or, if it overlaps none, an instance of
-  its label that the detector finds (:mod:`groundtrace.rewards.locating`); a shift by half its width is an IoU of 1/3;
-- question, choices, answer or gold boxes mention the object: they name it
-  (:func:`groundtrace.schemas.labels.is_named`), or a gold box is there;
-- no other box is on that object: a second box, also a copy, is wrong.
+- it overlaps a gold box of the same name with an IoU of at least :data:`MIN_IOU`. If it does not, it must overlap an
+  instance of its label that the detector finds (:mod:`groundtrace.rewards.locating`). For comparison: a box that is
+  shifted by half its width has an IoU of 1/3;
+- question, choices, answer or gold labels name the object (:func:`groundtrace.schemas.labels.is_named`), or a gold box
+  is at the same place;
+- no other box is on the same object: a second box, also a copy, is wrong.
 
 A response without boxes, or with more than :data:`MAX_BOXES`, scores 0. A label that cannot be located makes its box
 wrong; if the detector does not answer, the verdict has failed.
@@ -39,11 +41,11 @@ MAX_BOXES = 64
 
 @dataclass(frozen=True)
 class BoxView:
-    """The result for one box of a response.
+    """Holds the result for one box of a response.
 
-    ``number`` is its number in the response, from 1; ``at`` is x1, y1, x2, y2 in pixels of the original. ``iou`` is the
-    best IoU with an object of the box's name; ``by`` is the source of these objects: ``gold``, a role, or "" if there
-    are no objects. ``fault`` is the reason why the box is wrong, "" if it is right.
+    ``number`` is its number in the response, from 1. ``at`` is x1, y1, x2, y2 in pixels of the original image. ``iou``
+    is the best IoU with an object of the box's name. ``by`` is the source of these objects: ``gold``, a role, or "" if
+    no objects were searched. ``fault`` is the reason why the box is wrong; "" if it is right.
     """
 
     number: int
@@ -56,13 +58,13 @@ class BoxView:
 
     @property
     def evidence(self) -> str:
-        """The view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return the view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
         return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The objects with a box's name, and their source ``by``; ``note`` is the reason if there are no objects."""
+    """Holds the objects with a box's name, and their source ``by``; ``note`` is the reason if there are no objects."""
 
     things: tuple[Box, ...]
     by: str

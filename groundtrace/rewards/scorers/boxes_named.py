@@ -1,11 +1,10 @@
-"""The box reward with names: iVGR Eq. 2, in which a box matches a gold box only if its label can name that object.
+"""Scores boxes by iVGR Eq. 2, but a box matches a gold box only if its label can name the object of the gold box.
 
 The paper does not have this reward. With Eq. 2, which uses only positions, a policy would not learn to name its
 objects, although crops, references and readers of the reasoning rely on the names. If possible, the words of two labels
-decide whether they can name the same object (:func:`groundtrace.schemas.labels.names_alike`); for synonyms and other
+decide whether they can name the same object (:func:`groundtrace.schemas.labels.names_alike`). For synonyms and other
 languages the judge decides, once for each pair of labels of overlapping boxes. Without a judge, or if the judge does
-not know the label, labels with different words do not match. If the judge fails, the responses with these boxes are
-unscored.
+not know the label, such labels do not match. If the judge fails, the responses with these boxes are unscored.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ Pair = tuple[str, str]
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
     """Return one verdict for each response to one question, in order.
 
-    The function also compares labels; otherwise it is like :func:`groundtrace.rewards.scorers.boxes.score_group`.
+    The verdicts are those of :func:`groundtrace.rewards.scorers.boxes.score_group`, which here also compares labels.
     Raises BudgetUsedUp.
     """
     if not cases:
@@ -58,7 +57,7 @@ def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Ask the judge whether both labels can name one object; returns the error message if the judge fails."""
+    """Return whether both labels can name one object, which the judge decides; the error message if the judge fails."""
     if case.judge is None:
         return False
     try:
@@ -69,7 +68,7 @@ async def _alike(pair: Pair, case: Case) -> bool | str:
 
 
 async def ask_label(label: str, gold: str, question: Question, caller: Caller) -> Reading:
-    """Ask the judge whether the label can name the object of the gold label; returns 1 or 0, and the reason.
+    """Ask the judge whether the label can name the object of the gold label, and return 1 or 0 with the reason.
 
     Raises CallError, BadReply and BudgetUsedUp.
     """

@@ -1,10 +1,11 @@
-"""The consistency reward of iVGR (§3.3): whether textual reasoning describes the content of a good grounded reasoning.
+"""Scores the consistency of iVGR (§3.3): whether textual reasoning describes the content of a good grounded reasoning.
 
-A judge compares the two texts, without the image, and assigns the candidate one of four levels. The reference is the
-best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
+A judge compares the two texts without the image, and assigns one of four levels to the textual reasoning, the
+candidate. The reference is the best grounded reasoning found so far for the question. The trainer keeps these
+references (the archive, Eq. 4).
 
-Deviation: a candidate without any content of the reference gets the lowest level. Read literally, the paper's levels
-would treat it as leaving details out and give 0.7 to prose without content.
+Deviation: a candidate without any content of the reference gets the lowest level. By the paper's wording, such a
+candidate only leaves details out, so that prose without content would get 0.7.
 """
 
 from groundtrace.grading.responses.response import Response
@@ -32,10 +33,10 @@ SEVERAL_TEMPERATURE = 0.5
 def is_reference(
     response: Response, outcome: float | None, box_score: float | None, threshold: float = MIN_BOX_SCORE
 ) -> bool:
-    """Whether a grounded response may be a reference (§3.3): its format is valid, its answer is right, and its R_box is
-    above the threshold.
+    """Return whether a grounded response may be a reference (§3.3).
 
-    An unscored value does not pass.
+    Its format must be valid, its answer right, and its R_box (``box_score``) above the threshold. The result is False
+    if the outcome or the box score is None (unscored).
     """
     return response.has_format and outcome == 1.0 and box_score is not None and box_score > threshold
 
@@ -51,17 +52,17 @@ async def score_consistency(
     """Return R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
 
     Args:
-        reference_text: the reference's reasoning; None while the archive has no reference, which gives the score 0. A
-            question without gold boxes cannot have a reference and has no consistency reward (App. B): do not call this
-            function for it.
+        reference_text: the reference's reasoning; None while the archive has no reference, which gives the score 0. Do
+            not call this function for a question without gold boxes, which cannot have a reference and has no
+            consistency reward (App. B).
         reasoning: the textual reasoning; a missing or empty reasoning scores 0.
         question: the question that both texts answer.
         caller: the caller of the judge.
         judgements: the number of samples of the judge in one call, which are averaged. Samples of the wrong form are
             left out; if fewer than half remain, the verdict has failed.
-        max_apart: None to show the texts in one order. With a number, a second call shows the texts in the other order,
-            and the verdict has failed if the two values differ by more than this number; see
-            :func:`groundtrace.rewards.judge_guard.agreed`.
+        max_apart: None if the judge sees the texts in one order only. If it is a number, a second call shows the texts
+            in the other order, and the verdict has failed if the two values differ by more than this number
+            (:func:`groundtrace.rewards.judge_guard.agreed`).
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
     """
@@ -90,7 +91,10 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 
 
 def mean_of_reply(reply: CallResult) -> Reading:
-    """Return the mean level of the samples that can be parsed; raises BadReply if fewer than half can be parsed."""
+    """Return the mean level of the samples that can be parsed, and the judge's reasons.
+
+    Raises BadReply if fewer than half of the samples can be parsed.
+    """
     levels, faults = [], []
     for completion in reply.completions:
         try:

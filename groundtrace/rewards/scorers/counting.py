@@ -1,14 +1,15 @@
-"""Counting by pointing: whether the points on counted objects match the detector's instances one to one.
+"""Scores counting by pointing: whether the points on counted objects match the detector's instances one to one.
 
 The papers do not have this scorer. Argos Eq. 3 checks whether each point is on its object; it does not detect a missed
 object, or two points on one object. If a question asks how many and the response points at the counted objects, the
 points are paired with the detector's instances of these labels (:mod:`groundtrace.rewards.locating`). The verdict is
 not a term of Eq. 9; the stage compares it with a separate floor.
 
-"How many red squares touch the edge?" counts only some of the red squares, and a detector does not know which. So
-points and instances are paired only if the number of instances equals the answer, which the outcome has found right.
-If there are more instances, at least as many as the answer must be pointed at. If the answer is above 0, the pointer
-finds the counted objects and no point is on any of them, the value is 0.
+The question "How many red squares touch the edge?" is about only some of the red squares, and a detector does not know
+about which. So points and instances are paired only if the number of instances equals the answer. The answer is right,
+because the outcome is scored first. If there are more instances than the answer, at least as many instances as the
+answer must have a point. The value is 0 if the answer is above 0 and the pointer finds the counted objects, but no
+point is on any of them.
 """
 
 import json
@@ -30,13 +31,17 @@ NAME = "counting"
 
 
 async def score_counting(case: Case) -> Verdict:
-    """Return the verdict over all images: 1 if points and instances are one to one.
+    """Return the verdict over all images, whose value is 1 if points and instances match one to one.
 
-    The value is :attr:`groundtrace.rewards.masks.Pairing.value`. The detector also searches for the counted entities,
-    so that a completely missed class is detected. If there is no value, because the number of instances is not the
-    answer, the search adds the phrase of the question, and finally uses only this phrase. So a label that is too
-    general ("square") does not prevent the check. Points at the same position are one point. Evidence: one JSON object
-    per image with the fields of the pairing and ``media_index``.
+    If the number of instances is the answer, the value is :attr:`groundtrace.rewards.masks.Pairing.value`. If there are
+    more instances, but fewer of them than the answer have a point, the value is the number of instances with a point,
+    divided by the answer. In other cases there is no value. The search for instances is then repeated with the phrase
+    of the question ("red squares") added, and at last with only this phrase. So a label that is too general ("square")
+    does not prevent the check.
+
+    The detector also searches for the counted entities, so that a completely missed kind of objects is detected. Points
+    at the same position are one point. The evidence is one JSON object for each image, with the fields of the pairing
+    and ``media_index``.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single

@@ -1,7 +1,7 @@
-"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): whether the response has the requested form.
+"""Scores whether the response has the requested form, as a reward and as a gate (SAIL-RL Eq. 1, iVGR §3.2).
 
-Deviation: the papers' format rewards check only the sections. Here content must also not be in places that no scorer
-checks (:mod:`groundtrace.rewards.form`).
+Deviation: the papers' format rewards check only the sections. Here a response must also not have content in places that
+no scorer checks (:mod:`groundtrace.rewards.form`).
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
-"""The judging reward of SAIL-RL (§3.2, §3.3): whether the choice to think or not to think was right.
+"""Scores the judging of SAIL-RL (§3.2, §3.3): whether the decision to think or not to think was right.
 
-In the paper a model reads the ``<judge>`` section, labels the question and compares both, in one call (App. C).
-Deviation: the label comes with the question, so that it does not depend on the judge. The judge only reads the decision
-in the section, in any language.
+In the paper a model reads the ``<judge>`` section, labels the question and compares the section with the label, in one
+call (App. C). Deviation: the label comes with the question, so that it does not depend on the judge. The judge only
+reads the decision in the section, in any language.
 """
 
 from groundtrace.grading.responses.response import Response
@@ -25,12 +25,12 @@ DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
     """Return R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
 
-    The right decision is to think about a complex question, and to answer a simple one directly. A missing or empty
-    judge section, or one without a decision, gives 0.
+    The right decision is to think about a complex question, and to answer a simple question directly. A missing or
+    empty judge section, or a judge section without a decision, gives 0.
 
     The verdict is not applicable without a complexity label, and has failed if the judge fails. As in the paper, only
-    the decision counts, not whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that is
-    neither ``simple`` nor ``complex``.
+    the decision is scored, not whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that
+    is neither ``simple`` nor ``complex``.
     """
     if complexity is None:
         return Verdict(NAME, None, "the question has no complexity label")

@@ -1,7 +1,7 @@
-"""The outcome reward: whether the final answer is right (Argos §3.1, Eq. 6–8).
+"""Scores the outcome: whether the final answer is right (Argos §3.1, Eq. 6–8).
 
-Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`), else the judge does. If the judge
-fails, the answer is unscored, neither right nor wrong. Without a judge, an answer that differs in words from a
+Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`); otherwise the judge grades it. If the
+judge fails, the answer is unscored, neither right nor wrong. Without a judge, an answer that differs in words from a
 free-text gold answer is unscored, and an answer of another type that cannot be parsed is wrong.
 """
 
@@ -27,9 +27,10 @@ def needs_judge(question: Question) -> bool:
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
-    """Return 1 for a right answer, 0 for a wrong or missing answer; unscored if neither rules nor judge can decide.
+    """Return a verdict with the value 1 for a right answer, and 0 for a wrong or missing answer.
 
-    ``caller`` is the caller of the judge; with None, free text that needs a judge is unscored.
+    The verdict is unscored if neither rules nor the judge can decide. ``caller`` is the caller of the judge; if it is
+    None, free text that needs a judge is unscored.
     """
     grade = grade_answer(predicted, question.answer, question.answer_type, question.choices)
     if grade.value is not None or grade.method != "judge" or predicted is None:

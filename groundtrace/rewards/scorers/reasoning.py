@@ -1,8 +1,8 @@
-"""The reasoning reward: whether the reasoning supports the answer (Argos §3.1, Eq. 5).
+"""Scores whether the reasoning supports the answer (Argos §3.1, Eq. 5).
 
-The paper uses the probability P(answer | question, reasoning, image) of a larger model, and so does
-:func:`score_reasoning` if the judge's endpoint returns log-probabilities of a given text. Otherwise a yes/no question
-to the judge replaces it, and the verdict's reason says so.
+The paper uses the probability P(answer | question, reasoning, image) of a larger model. :func:`score_reasoning` does
+the same if the judge's endpoint returns log-probabilities of a given text. Otherwise a yes/no question to the judge
+replaces the probability, and the verdict's reason mentions this.
 """
 
 import math
@@ -29,13 +29,12 @@ ANSWER_END = "</answer>"
 async def score_reasoning(
     question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
-    """Return P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0).
+    """Return a verdict with P(answer | question, reasoning, image) in [0, 1], or with the judge's yes (1) or no (0).
 
-    The verdict is unscored if the judge gives neither.
-
-    ``role`` is the judge's role. For reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge
-    gets the yes/no question, whose prompt marks where the text was cut. The value is 0 without reasoning or answer.
-    Raises BudgetUsedUp.
+    The value is 0 if there is no reasoning or no answer. The verdict has failed if the judge's call fails, or if the
+    judge answers neither yes nor no. ``role`` is the judge's role. For reasoning longer than
+    :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge gets the yes/no question; in its prompt, a mark shows where
+    the text was cut. Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")

@@ -1,8 +1,9 @@
-"""Scores one response by given rubrics (RuCL §3.2 and App. F): for each, applicability, then rationale, then score.
+"""Scores one response by given rubrics (RuCL §3.2 and App. F).
 
-For each rubric, App. F's reward prompt requests a rationale and a score, and App. E's mining prompt requests an
-applicability and a score. Deviation: one prompt requests all three. In a reward, a rubric that does not apply counts as
-0 (Eq. 5).
+For each rubric, the judge gives first the applicability, then a rationale, then a score. In the paper, App. F's reward
+prompt requests a rationale and a score, and App. E's mining prompt requests an applicability and a score. Deviation:
+here one prompt requests the applicability, the rationale and the score. In a reward, a rubric that is not applicable
+has the value 0 (Eq. 5).
 """
 
 import json
@@ -28,17 +29,17 @@ MAX_RATIONALE_CHARS = 300
 
 @dataclass(frozen=True)
 class JudgedRubric:
-    """The applicability a and the score s of one rubric, and the judge's rationale."""
+    """Holds the applicability a and the score s of one rubric, and the judge's rationale."""
 
     score: RubricScore
     rationale: str
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Return the share of all rubrics that are met (Eq. 5, over both strata together).
+    """Return a verdict whose value is the share of satisfied rubrics (Eq. 5, over both strata together).
 
     The verdict is not applicable without rubrics, and has failed if the judge fails. Its evidence is one JSON object
-    for each rubric, in order, as :func:`scores_of_verdict` reads it. Raises BudgetUsedUp.
+    for each rubric, in order; :func:`scores_of_verdict` reads the scores from this evidence. Raises BudgetUsedUp.
     """
     try:
         judged = await judge_rubrics(question, attempt, rubrics, caller)
@@ -61,10 +62,9 @@ def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
 async def judge_rubrics(
     question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
 ) -> tuple[JudgedRubric, ...]:
-    """Return the judge's result for each rubric on the whole text of the attempt, in order; makes no call without
-    rubrics.
+    """Return the judge's result for each rubric on the whole text of the attempt, in order.
 
-    Raises CallError, BadReply and BudgetUsedUp.
+    The judge is not called if there are no rubrics. Raises CallError, BadReply and BudgetUsedUp.
     """
     if not rubrics:
         return ()
@@ -86,10 +86,10 @@ async def judge_rubrics(
 
 
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
-    """Return the reply as pairs (applicability, score) with their rationales, in the order of the rubrics.
+    """Return the applicability, score and rationale of each rubric in the reply, in the order of the rubrics.
 
-    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does, and if the rationale of an applicable
-    rubric is missing or comes after its score, so that the score cannot be based on it (App. F).
+    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does. Also raises BadReply if the rationale
+    of an applicable rubric is missing or comes after its score, because the score cannot be based on it (App. F).
     """
     scores = scores_of_reply(text, rubrics)
     rows = json_object(text)["scores"]

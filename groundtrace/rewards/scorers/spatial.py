@@ -1,22 +1,22 @@
-"""The spatial reward: whether the points are on the objects that they name (Argos §3.1, Eq. 1–3).
+"""Scores whether the points are on the objects that they name (Argos §3.1, Eq. 1–3).
 
-For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1); a point is on its object if
+For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1). A point is on its object if
 it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
 
-Deviations, so that a response earns only by looking at the objects in the question:
+Deviations, so that a response earns only by pointing at the objects that the question is about, the targets:
 
-- a point on its object is right if that object is a target (:mod:`groundtrace.rewards.targets`). Each target counts
-  once, for any number of points and labels, and in a clip for any number of frames. A point on an object that is not a
-  target is neutral: it does not change the score. Every point off its object is wrong;
-- for labels that do not name the targets ("object" if the targets are black circles) the better of two readings is
-  used: their points on targets are right and their points on other objects are wrong, or all their points are neutral.
-  So pointing at everything earns less than pointing at the targets. In clips such points on other objects are neutral
-  (:func:`point_checker`);
+- a point on its object is right if that object is a target (:mod:`groundtrace.rewards.targets`). Several points and
+  labels on one target are one right point, and so are points on it in several frames of a clip. A point on an object
+  that is not a target is neutral: it does not change the score. Every point that is not on its object is wrong;
+- some labels do not name the targets, such as "object" if the targets are black circles. The points with these labels
+  are scored in two ways, and the higher score is used. In the first way, those on targets are right and those on other
+  objects are wrong. In the second way, all of them are neutral. So pointing at everything earns less than pointing at
+  the targets. In clips the points with these labels on other objects are neutral (:func:`point_checker`);
 - :func:`groundtrace.rewards.pointing_score.pointing_score`, whose first factor is Eq. 3, computes the value from the
   numbers of right and wrong points. It is negative if all points are wrong, and 0 for a response without points if
   there are targets;
-- without targets the scorer is not applicable, unless a point is wrong. If it is unknown whether there are targets, and
-  the response has no right and no wrong point, the verdict has failed.
+- if the question has no targets, the scorer is not applicable, unless a point is wrong. If it is unknown whether there
+  are targets, and the response has no right and no wrong point, the verdict has failed.
 """
 
 import asyncio
@@ -43,11 +43,12 @@ NAME = "spatial"
 
 @dataclass(frozen=True)
 class PointView:
-    """The result for one point of a response.
+    """Holds the result for one point of a response.
 
-    ``number`` is its number in the response, from 1; ``x``, ``y`` are pixels of the original. ``on`` is s_i of Eq. 2;
-    ``instances`` is the number of instances of its label; ``instance`` is the index of the (smallest) instance that the
-    point is on. ``by`` and ``note`` have the same meaning as in :class:`groundtrace.rewards.locating.Instances`.
+    ``number`` is its number in the response, from 1. ``x`` and ``y`` are pixels of the original image. ``on`` is s_i of
+    Eq. 2: whether the point is on an instance of its label. ``instances`` is the number of instances of its label, and
+    ``instance`` is the index of the smallest instance that the point is on. ``by`` and ``note`` have the same meaning
+    as in :class:`groundtrace.rewards.locating.Instances`.
     """
 
     number: int
@@ -64,7 +65,7 @@ class PointView:
 
     @property
     def evidence(self) -> str:
-        """The view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return the view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
         return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -91,11 +92,10 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 
 
 async def score_spatial(case: Case) -> Verdict:
-    """Return the verdict on the points of one response, with one :class:`PointView` for each distinct point as
-    evidence.
+    """Return the verdict on the points of one response.
 
-    The points of a label that is not detected or cannot be searched are wrong. If a server does not answer, or its
-    reply cannot be parsed, the verdict has failed.
+    The evidence is one :class:`PointView` for each distinct point. The points of a label that is not detected or cannot
+    be searched are wrong. If a server does not answer, or its reply cannot be parsed, the verdict has failed.
     """
     views, tally = list[PointView](), _Tally()
     first = {replace(point, label=plain_label(point.label)): n for n, point in reversed([*enumerate(case.points, 1)])}
@@ -120,7 +120,7 @@ Masks = dict[tuple[int, int | None], list[Mask]]
 
 @dataclass
 class _Tally:
-    """The objects that the points of a response are on.
+    """Holds the objects that the points of a response are on.
 
     Attributes:
         named: the targets with a point whose label names them.
@@ -147,12 +147,14 @@ class _Tally:
 
     @property
     def found(self) -> int:
-        """The number of targets that are pointed at, with any label."""
+        """Return the number of targets that are pointed at, with any label."""
         return _count(self.named, self.claimed)
 
     def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
-        """Return the two readings of labels that do not name the targets: their points count, or their points are
-        neutral.
+        """Return the right and wrong points, counted in two ways that differ for labels that do not name the targets.
+
+        In the first way, the points with these labels are right on targets and wrong on other objects. In the second
+        way, they are neutral. ``off`` is the number of points that are not on their object.
         """
         claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
         return claim, PointCounts.within(_count(self.named), off, number)
@@ -186,11 +188,11 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
     """Return a function that the temporal scorer uses to check single points of the clip ``media_index``.
 
-    It returns True for a point on a further target, False for a point off its object, and None for a neutral point. It
-    is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the frame with most
-    targets pointed at is counted. Labels are of one kind if their words, without place and number, can name the same
-    objects, or if a point of one label is on an instance of the other. The function raises CallError and BadReply as
-    :func:`view_point` does.
+    The function returns True for a point on a further target, False for a point that is not on its object, and None for
+    a neutral point. It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the
+    targets of one frame are counted: the frame with most targets pointed at. Labels are of one kind if their words,
+    without place and number, can name the same objects, or if a point of one label is on an instance of the other. The
+    function raises CallError and BadReply as :func:`view_point` does.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()

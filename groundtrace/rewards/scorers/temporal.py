@@ -1,20 +1,20 @@
-"""The temporal reward: whether a response's statements on a clip are true at the stated frames and times (Argos Eq. 4).
+"""Scores whether a response's statements on a clip are true at the stated frames and times (Argos Eq. 4).
 
 Three categories are scored (App. D): points in frames, like points in images (Eq. 1-2); descriptions of one frame, by a
-judge who sees that frame (Fig. 11); and descriptions of a span, by a judge who sees its frames in order (Eq. 4, Fig.
+judge that sees this frame (Fig. 11); and descriptions of a span, by a judge that sees its frames in order (Eq. 4, Fig.
 12). Each item is 0 or 1. The reward is the mean of the categories' means, over the categories with a scored item.
 (§3.1 has two sets, S_f and S_e; as in App. D, S_f is split into points and descriptions here.)
 The value of the points is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images.
 
 Decisions of our own:
 
-- a moment that is not in the clip, or whose frame and time differ, scores 0; so does a point without a moment, since
-  otherwise omitted moments would raise the score;
-- a response without any moment scores 0 if the pointer found an object in the clip, or if the response has points; so
-  does a response with too many statements to check;
+- an item scores 0 if its moment is not in the clip, or if its frame and time contradict each other. A point without a
+  moment also scores 0, since otherwise omitted moments would raise the score;
+- a response without any moment scores 0 if the pointer found an object in the clip, or if the response has points. A
+  response with too many statements also scores 0;
 - if the judge or the detector fails for an item, the verdict has failed;
-- deviation: the value is at most the value of the points. So a judge's verdict cannot make up for points that are not
-  on their objects. If there are targets, it cannot make up for missing points either.
+- deviation: the value is at most the value of the points. So a good verdict of the judge cannot compensate for points
+  that are not on their objects. If there are targets, it cannot compensate for missing points either.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ MAX_SHOWN_FRAMES = 32
 
 @dataclass(frozen=True)
 class ClipFrame:
-    """A sampled frame: its number as in the response, its time in seconds, and its image for a judge."""
+    """Holds a sampled frame: its number as used in responses, its time in seconds, and its image for a judge."""
 
     number: int
     t_s: float
@@ -63,9 +63,9 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """The score of one statement: 1, 0 or None, with the numbers of the checked frames.
+    """Holds the score of one statement, with the numbers of the checked frames.
 
-    The score is None for a neutral point, and for an item that could not be checked (``failed``).
+    ``value`` is 1 or 0. It is None for a neutral point, and for an item that could not be checked (``failed``).
     """
 
     category: str
@@ -77,7 +77,7 @@ class ItemScore:
 
     @property
     def evidence(self) -> str:
-        """The score as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return the score as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
         return json.dumps(vars(self), ensure_ascii=False)
 
 
@@ -94,13 +94,14 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """Return the mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
+    """Return a verdict with the mean of the categories' values (Argos §3.1).
 
-    ``clip`` is in order of time. ``spatial`` is a function that gets a point with the number and time of the stated
-    frame, and returns whether the point is right, or None if it is neutral
-    (:func:`groundtrace.rewards.scorers.spatial.point_checker`). If it raises CallError or BadReply, or if ``spatial``
-    is None although there are points, the verdict has failed. If the clip ``has_targets``, a response without scored
-    points gets a value for points, too. The value is 0 if there are no statements. Raises BudgetUsedUp.
+    The evidence is one :class:`ItemScore` for each item. ``clip`` is in order of time. ``spatial`` is a function that
+    gets a point with the number and time of the stated frame, and returns whether the point is right, or None if it is
+    neutral (:func:`groundtrace.rewards.scorers.spatial.point_checker`). If this function raises CallError or BadReply,
+    or if ``spatial`` is None although there are points, the verdict has failed. With ``has_targets``, a response
+    without right or wrong points has the value 0 for points. The value is 0 if there are no statements. Raises
+    BudgetUsedUp.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
@@ -160,7 +161,7 @@ def _reason(parts: list[str], items: list[ItemScore], statements: Statements) ->
 
 @dataclass(frozen=True)
 class _ClipScorer:
-    """A clip, with the judge and the point checker that score statements about the clip."""
+    """Holds a clip, with the judge and the point checker that score statements about the clip."""
 
     clip: tuple[ClipFrame, ...]
     caller: Caller
@@ -171,7 +172,7 @@ class _ClipScorer:
         return tuple((frame.number, frame.t_s) for frame in self.clip)
 
     async def point(self, point: Point) -> ItemScore:
-        """Score a point in its frame (Eq. 2)."""
+        """Return the score of a point in its frame (Eq. 2)."""
         item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
         if point.frame is None and point.t_s is None:
             return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
@@ -191,7 +192,7 @@ class _ClipScorer:
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
-        """Ask the judge about the description of one frame (Fig. 11)."""
+        """Return the score that the judge gives to the description of one frame (Fig. 11)."""
         index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
         if index is None:
             return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
@@ -200,7 +201,7 @@ class _ClipScorer:
         return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
-        """Ask the judge about the description of a span, with the span's frames in order (Eq. 4)."""
+        """Return the score that the judge gives to the description of a span, from its frames in order (Eq. 4)."""
         span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
         indices, reason = resolve_span(*span, self.times)
         if not indices:

@@ -1,8 +1,8 @@
-"""The thinking reward of SAIL-RL (§3.1): whether the reasoning is coherent, is true, and leads to the answer.
+"""Scores the thinking of SAIL-RL (§3.1): whether the reasoning is coherent, is true, and leads to the answer.
 
-A judge answers three yes/no questions, each in its own call: logical coherence d1 and factual grounding d2 with the
-image, answer consistency d3 without it. R_think is their mean. If the judge fails on one of them, the verdict has
-failed.
+A judge answers three yes/no questions, each in its own call. They are about logical coherence (d1), factual grounding
+(d2) and answer consistency (d3). The judge sees the image for d1 and d2, but not for d3. R_think is the mean of d1, d2
+and d3. If the judge fails on one of them, the verdict has failed.
 """
 
 import asyncio
@@ -33,11 +33,12 @@ async def score_thinking(
     complexity: str | None = None,
     correct: bool | None = None,
 ) -> Verdict:
-    """Return R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1); it has failed if the judge fails on d1, d2 or d3.
+    """Return a verdict with R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1).
 
-    Without reasoning the judge is not called. The paper gives 0 to a response that decides to think and does not think
-    (§3.3), and does not define the reward of a direct answer: here it is 1 if the answer is ``correct`` and
-    ``complexity`` is ``simple``, else 0, since a response must not gain by not thinking. Raises BudgetUsedUp.
+    The verdict has failed if the judge fails on d1, d2 or d3. Without reasoning the judge is not called. The paper
+    gives 0 to a response that decides to think and does not think (§3.3), and does not define the reward of a direct
+    answer. Here the reward of a direct answer is 1 if the answer is ``correct`` and ``complexity`` is ``simple``, else
+    0, since a response must not gain by not thinking. Raises BudgetUsedUp.
     """
     if (response.think or "").strip():
         return thinking_of(await score_aspects(question, response, caller))
@@ -47,7 +48,10 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
-    """Return the mean of the aspects' values, with the reason of each aspect; failed if an aspect is unscored."""
+    """Return a verdict with the mean of the aspects' values, and the reason of each aspect.
+
+    The verdict has failed if an aspect is unscored.
+    """
     values = [aspect.value for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
     reason = "; ".join(
@@ -63,8 +67,8 @@ async def score_aspects(
 ) -> tuple[Verdict, ...]:
     """Return the ``wanted`` verdicts among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    The value of each verdict is 1 or 0, or the verdict has failed. The response must have reasoning; without an answer
-    d3 is 0. Raises BudgetUsedUp after all calls have ended.
+    The value of each verdict is 1 or 0, unless the verdict has failed. The response must have reasoning; without an
+    answer d3 is 0. Raises BudgetUsedUp after all calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}

@@ -1,11 +1,14 @@
-"""Rewards for calling tools when they help (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
+"""Computes rewards for tool calls, which are positive if calls help (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
 
-A trajectory earns a reward for successful calls, which is higher for questions that its group finds hard and negative
-for easy ones; a failed execution lowers the reward of its turn. Our copy of the paper lacks the bodies of the
-equations, so they are taken from its published code, with three deviations: μ (Eq. 5) is only the group's accuracy,
-while the code includes a format penalty; if calls cost, failed calls cost as much as successful ones (Eq. 1; see
-:func:`tool_reward`); and calls earn by the objects that they looked at
-(:mod:`groundtrace.rewards.pretence`), and by how selectively (:mod:`groundtrace.rewards.selectivity`).
+A trajectory earns a reward for successful calls. The reward is higher for questions that its group finds hard, and
+negative for easy questions. A failed execution lowers the reward of its turn. Our copy of the paper lacks the bodies of
+the equations, so they are taken from its published code, with three deviations:
+
+- μ (Eq. 5) is only the group's accuracy, while the code includes a format penalty;
+- if calls lower the reward, failed calls lower it as much as successful calls (Eq. 1; see :func:`tool_reward`);
+- the reward depends on the objects that the calls looked at: the objects that their outputs depend on or mark
+  (:mod:`groundtrace.rewards.pretence`). It also depends on how selective the calls are
+  (:mod:`groundtrace.rewards.selectivity`).
 """
 
 import math
@@ -19,10 +22,10 @@ from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 
 @settings
 class Factor:
-    """The weights of Eq. 1 for one kind of question.
+    """Holds the weights of Eq. 1 for one kind of question.
 
-    ``right`` and ``wrong`` are c, the weight of the tool calls if the answer is right or wrong; ``answer`` is the
-    reward of a right answer, and ``bad_form`` the penalty for a malformed response.
+    ``right`` and ``wrong`` are c, the weight of the tool calls if the answer is right or wrong. ``answer`` is the
+    reward of a right answer, and ``bad_form`` is the penalty for a malformed response.
     """
 
     kind: str
@@ -34,8 +37,10 @@ class Factor:
 
 @settings
 class ToolCallSettings:
-    """The settings of the tool reward, with the paper's values: γ = 4, β = 0.2, a reward of -0.5 for a failed
-    execution, the discount 0.2, and the weight 0.2 for turns.
+    """Holds the settings of the tool reward.
+
+    The defaults are the paper's values: γ = 4, β = 0.2, a reward of -0.5 for a failed execution, the discount 0.2, and
+    the weight 0.2 for turns.
     """
 
     gamma: PositiveWeight = 4.0
@@ -58,13 +63,14 @@ class ToolCallSettings:
         """Return the weights of a kind of question. Raises ValueError for an unknown kind."""
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
-            raise ValueError(f"tool_calls.factors has no entry for the kind {kind!r}: add one")
+            raise ValueError(f"factors has no entry for the kind of question {kind!r}: add one")
         return found
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
-    """Return μ: the share of right answers (outcome 1) among the scored answers of a group; None if no answer is
-    scored.
+    """Return μ: the share of right answers (outcome 1) among the scored answers of a group.
+
+    The result is None if no answer is scored.
     """
     scored = [outcome for outcome in outcomes if outcome is not None]
     return sum(outcome == 1 for outcome in scored) / len(scored) if scored else None
@@ -73,8 +79,8 @@ def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
     """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), which falls with μ, within (-β, 1 - β).
 
-    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above this μ, calls lower the reward. With
-    β = 0 they never do (the ablation of §8.2.3).
+    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default. Above this μ, calls lower the reward. With
+    β = 0, calls never lower the reward (the ablation of §8.2.3).
 
     Raises:
         ValueError: if the accuracy is not in [0, 1].
@@ -95,19 +101,20 @@ def tool_reward(
 ) -> float | None:
     """Return r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
 
-    Deviations: if d(μ) > 0, r is multiplied by ``looked_share``; if d(μ) < 0, the share of succeeded calls is taken as
-    1. By Eq. 1 a failed call on an easy question would cost nothing, so a policy could avoid the penalty for calls by
+    Deviations: if d(μ) > 0, r is multiplied by ``looked_share``. If d(μ) < 0, the share succeeded / calls is replaced
+    by 1. By Eq. 1 a failed call on an easy question has no penalty, so a policy could avoid the penalty for calls by
     letting them fail.
 
     Args:
         outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
-        succeeded: the number of executions that ended well and looked at the image.
+        succeeded: the number of executions that ended well and are not a pretence
+            (:mod:`groundtrace.rewards.pretence`).
         calls: the number of executions.
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
         settings: γ, β and c by kind.
         kind: the kind of question, which selects c.
-        looked_share: the share of the question's object groups that the calls looked at, each weighted by the
-            selectivity of the call.
+        looked_share: the share of the question's object groups that the outputs of the calls depend on or mark, each
+            weighted by the selectivity of the call (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
 
     Returns:
         The reward, negative for calls on questions that the group finds easy; None if there are calls and ``outcome``
@@ -144,10 +151,10 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 def normalise_turns(
     returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return A_turn: a turn's return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
+    """Return A_turn of each turn (CodeDance Eq. 2): its return minus the mean, divided by the standard deviation.
 
     ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are computed over the
-    turns with code of all trajectories of the batch. The A_turn of a turn without code, which is a final turn, is 0, as
+    turns with code of all trajectories of the batch. A turn without code, which is a final turn, has the A_turn 0, as
     in the paper's code; the paper's text leaves this open. If all returns are equal, every A_turn is exactly 0.
     """
     pairs = [list(zip(turns, own, strict=True)) for turns, own in zip(returns, executed, strict=True)]
@@ -165,7 +172,7 @@ def normalise_turns(
 def turn_advantages(
     sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
 ) -> tuple[tuple[float, ...], ...]:
-    """Return A = A_seq + turn_weight · A_turn for each turn of each trajectory: the advantage of the turn's tokens.
+    """Return the advantage of the tokens of each turn of each trajectory: A = A_seq + turn_weight · A_turn.
 
     Args:
         sequence: A_seq, one per trajectory.

@@ -1,7 +1,7 @@
-"""The plug-in of ms-swift: pass this file as ``--external_plugins``.
+"""Provides the reward as a plug-in of ms-swift: pass this file as ``--external_plugins``.
 
-The file has its own folder because swift puts that folder first in ``sys.path``: otherwise ``trl.py`` beside it would
-be imported instead of TRL.
+The file has its own folder because swift puts the file's folder first in ``sys.path``. In the parent folder, swift
+would import ``groundtrace/rewards/trl.py`` instead of TRL.
 """
 
 from groundtrace.publishing.rewards.swift import Verified as Verified

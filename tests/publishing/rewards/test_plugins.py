@@ -253,7 +253,7 @@ def test_a_judge_that_is_away_is_an_error_and_never_a_number(
 ) -> None:
     found = write("sail_rl", "qwen3-vl", (500, "broken"))
     monkeypatch.setenv(VARIABLE, str(found.config))
-    with pytest.raises(JudgesDown, match="no answer for 0 s"):
+    with pytest.raises(JudgesDown, match="did not answer for 0 s"):
         LISTS[plugin](found)
 
 

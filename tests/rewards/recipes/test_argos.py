@@ -243,7 +243,7 @@ def test_a_reward_that_cannot_look_is_refused(roles, skip, refused) -> None:
     with pytest.raises(ConfigError) as caught:
         recipe.check_served(roles)
     assert str(caught.value) == (
-        "reward.roles.detector must name an endpoint that checks points; or skip this check: "
+        "reward.roles.detector names no endpoint, so points cannot be checked: set it, or skip this check: "
         f"reward.options.skip = {refused}"
     )
 
@@ -256,10 +256,10 @@ def test_what_is_left_out_pays_nothing(run, seeing, case) -> None:
 
 def test_a_weight_of_no_scorer_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r"^weights\.spatail: unknown scorer; the scorers are outcome, format, spatial"
+        ConfigError, match=r"^weights\.spatail: the scorer is unknown: use one of outcome, format, spatial"
     ):
         Argos(ArgosSettings({"outcome": 1.0, "spatail": 1.0}))
-    with pytest.raises(ConfigError, match=r"^weights\.spatial: unknown scorer; the scorers are outcome$"):
+    with pytest.raises(ConfigError, match=r"^weights\.spatial: the scorer is unknown: use one of outcome$"):
         Argos(ArgosSettings(), TRACE_SCORERS[:1])
 
 

@@ -20,9 +20,9 @@ def row_of(answer_type: str = "numeric", answer: str = "3", streams: Any = ()) -
 @pytest.mark.parametrize(
     ("recipe", "row", "said"),
     [
-        ("argos", row_of("colour"), "q: the answer type 'colour' is not known here"),
-        ("argos", row_of("text", "the one on the left"), "q: the gold answer is free text, and no judge"),
-        ("ivgr", row_of(), "q: it has no streams, which reward.recipe = 'ivgr' needs"),
+        ("argos", row_of("colour"), "q: the answer type 'colour' is unknown"),
+        ("argos", row_of("text", "the one on the left"), "q: the gold answer is free text, which only a judge grades"),
+        ("ivgr", row_of(), "q: the row has no streams, which reward.recipe = 'ivgr' needs"),
     ],
 )
 def test_rows_that_the_reward_cannot_score(recipe: str, row: TrainingRow, said: str) -> None:

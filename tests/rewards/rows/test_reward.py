@@ -155,7 +155,7 @@ def test_the_row_says_what_can_be_pointed_at(
 
 def test_points_need_somebody_who_finds_objects(qwen3: VisionLanguageModel, row_of: Any, score: Any) -> None:
     settings = RewardSettings(roles={})
-    with pytest.raises(ConfigError, match=r'reward\.roles\.detector must name an endpoint.*skip = \["spatial"\]'):
+    with pytest.raises(ConfigError, match=r'reward\.roles\.detector names no endpoint.*skip = \["spatial"\]'):
         check_recipe(settings, lambda _: True)
     skipped = {"skip": ["spatial", "counting"]}
     check_recipe(RewardSettings(roles={}, options=skipped), lambda _: True)
