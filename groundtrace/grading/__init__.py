@@ -1,1 +1,1 @@
-"""Answers and responses: how they are read, and how an answer is graded against the gold one."""
+"""Reads the responses of models, and grades their answers against the gold answers."""

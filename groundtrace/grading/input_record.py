@@ -1,12 +1,12 @@
-"""Validation of one input record, field by field; no file is opened here.
+"""Validates one input record, field by field; no file is opened here.
 
 A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
 name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label,
-bbox} or null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes
-or no (also the JSON values true and false), else text. If there are choices, the answer is one of them, by its text or
-as the same number. If a record has choices and names a type without choices, it is asked without them, and they are
-kept beside the question. For a recipe that writes questions, a record may have only images: neither a question nor an
-answer, and none of the fields that belong to a question.
+bbox} or null). A missing answer_type is derived from the other fields: multiple choice if the record has choices, else
+a number, else yes or no (also the JSON values true and false), else text. If a record has choices, its answer must be
+one of the choices, by its text or with the same number. If a record has choices, but names a type without choices, the
+question is asked without the choices; they are kept in ``opened_choices``. For a recipe that writes questions itself,
+a record may have only images: no question, no answer, and no field that belongs to a question.
 """
 
 import decimal
@@ -28,20 +28,24 @@ from groundtrace.schemas.text import excerpt, folded, last_part, storable
 
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:")
-"""The beginning of an address; also a drive's letter."""
+"""Matches the scheme at the beginning of an address, and also the letter of a drive ("C:")."""
 _MADE_UP = re.compile(r"#\d+\Z")
 _LETTER = re.compile(r"\W*[A-Za-z]\W*")
 _MAX_NUMBER = 1e300
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
 _NAMES |= {
     "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
-    "\t": "tab left of a broken \\t…",
-    "\r": "broken \\r…",
+    "\t": "tab (a broken \\t… such as \\theta?)",
+    "\r": "carriage return (a broken \\r… such as \\right?)",
 }
 
 
 class InvalidRecord(ValueError):
-    """A record that cannot be used. ``record_id`` is its id if it could be read; ``origin`` is its data for readers."""
+    """Raised if a record cannot be used.
+
+    ``reason`` and ``detail`` are the reason and the message of its rejection. ``record_id`` is its id, or None if the
+    id cannot be read. ``origin`` is the data of the input that a record keeps for people.
+    """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
         super().__init__(detail)
@@ -51,10 +55,11 @@ class InvalidRecord(ValueError):
 
 @record
 class InputRecord:
-    """A record whose fields are valid; its media have not been opened. ``media`` are URIs.
+    """Holds a record whose fields are valid; its media have not been opened. ``media`` are URIs.
 
-    ``opened_choices`` are the choices of a record that is not of type mcq. ``question``, ``answer`` and ``answer_type``
-    are "" if the record has only images. Comparisons of two records ignore ``origin``.
+    ``choices`` are the choices with which the question is asked, or None. ``opened_choices`` are the choices of a
+    record whose type is asked without choices, or None. ``question``, ``answer`` and ``answer_type`` are "" if the
+    record has only images. ``number`` is its line or row in the input. Comparisons of two records ignore ``origin``.
     """
 
     number: int
@@ -74,7 +79,7 @@ class InputRecord:
 def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord:
     """Return the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault.
 
-    ``may_lack_question`` is whether a record may have neither a question nor an answer.
+    If ``may_lack_question`` is True, a record may have neither a question nor an answer.
     """
     origin = raw.origin
     try:
@@ -94,11 +99,11 @@ def _names(media: object) -> tuple[str, ...]:
 
 
 def medium_name(path: object) -> str:
-    """Return the name of a medium by its path in the input; "" for data and for an entry that is not a path.
+    """Return the name of a medium by its path in the input; "" for a ``data:`` URI and for an entry that is not a path.
 
-    A relative path stays whole. Of an absolute path, an address and a path that leaves the input's folder, only the
-    last part is kept, without the query. The other parts would reveal the machine that made the input, and a signed
-    address is a key to the file.
+    A relative path stays whole. An absolute path, an address and a path that leaves the input's folder are cut to their
+    last part, without the query. The other parts would reveal the machine that made the input, and the query of a
+    signed address gives access to the file.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
@@ -111,9 +116,9 @@ def medium_name(path: object) -> str:
 
 
 def checked_pair(question: str, answer: str) -> tuple[str, str]:
-    """Return the answer to a question that a model has written, in its type's normal form, and the type's name.
+    """Return the answer to a model-written question in the normal form of its type, and the type's name.
 
-    Raises InvalidRecord for texts that no record may have.
+    Raises InvalidRecord if the question or the answer is empty, has control characters or does not fit its type.
     """
     for name, text in (("question", question), ("answer", answer)):
         _refuse_control(name, _text({name: text}, name))
@@ -128,7 +133,7 @@ def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool
     if not isinstance(record_id, str) or not record_id.strip():
         raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {excerpt(record_id)}")
     if _MADE_UP.search(record_id):
-        detail = f"id: {excerpt(record_id)} ends like the ids that repeated records are rejected under (#number)"
+        detail = f"id: {excerpt(record_id)} ends with # and a number, as only ids of repeated records may: change it"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
     if raw.problem:
         raise InvalidRecord(Reason.INVALID_RECORD, raw.problem, record_id)
@@ -141,14 +146,15 @@ def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool
 
 
 def _has_no_question(fields: Mapping[str, object]) -> bool:
-    """Whether a record has neither a question nor an answer. Raises InvalidRecord if it has a field that belongs to
-    one.
+    """Whether a record has neither a question nor an answer.
+
+    Raises InvalidRecord if such a record has choices, boxes or an answer_type, which belong to a question.
     """
     values = (fields.get("question"), fields.get("answer"))
     if not all(value is None or (isinstance(value, str) and not value.strip()) for value in values):
         return False
     if name := next((name for name in ("choices", "boxes", "answer_type") if fields.get(name)), ""):
-        detail = f"{name}: the record has no question that this belongs to: leave the field out, or add the question"
+        detail = f"{name}: the record has this field but no question: remove the field, or add the question"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
     return True
 
@@ -185,7 +191,7 @@ def _json_object(text: str) -> Mapping[str, object]:
     try:
         fields = json.loads(text)  # NaN and infinity pass here and are refused by the checks of their field
     except (ValueError, RecursionError) as error:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
+        raise InvalidRecord(Reason.INVALID_RECORD, f"the record is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {excerpt(fields)}")
     return fields
@@ -216,13 +222,15 @@ def _choices(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) < 2:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected a list of at least two, got {excerpt(value)}")
+        raise InvalidRecord(
+            Reason.INVALID_RECORD, f"choices: expected a list of at least two choices, got {excerpt(value)}"
+        )
     if all(_finite(choice) for choice in value):
         value = [str(choice) for choice in value]
     if not all(isinstance(choice, str) and choice.strip() for choice in value):
         raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {excerpt(value)}")
     if len({folded(choice) for choice in value}) < len(value):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two are the same in {excerpt(value)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two choices are the same in {excerpt(value)}")
     return tuple(value)
 
 
@@ -236,15 +244,15 @@ def _boxes(value: object) -> tuple[Box, ...] | None:
 
 def _box(entry: object) -> Box:
     if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected label and bbox, got {excerpt(entry)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: each box must have label and bbox, got {excerpt(entry)}")
     corners, index = entry.get("bbox"), entry.get("media_index", 0)
     if not isinstance(corners, list) or len(corners) != 4 or not all(_finite(value) for value in corners):
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected four finite numbers, got {excerpt(corners)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: bbox must be four finite numbers, got {excerpt(corners)}")
     if not isinstance(index, int) or index < 0:
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: media_index {excerpt(index)}")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: media_index must be an integer from 0, got {excerpt(index)}")
     x1, y1, x2, y2 = (float(value) for value in corners)
     if x2 <= x1 or y2 <= y1:
-        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: {corners} has no area")
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: {corners} has no area: give x1 < x2 and y1 < y2")
     return Box(entry["label"], x1, y1, x2, y2, index)
 
 
@@ -260,7 +268,10 @@ def _answer_type(named: object, answer: str, choices: tuple[str, ...] | None) ->
 def _checked_answer(
     kind: AnswerType, answer: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
 ) -> str:
-    """Return the answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
+    """Return the answer in the normal form of its type.
+
+    Examples are the text of a choice, a number without separators, and yes or no. Raises InvalidRecord.
+    """
     chosen = None if choices is None else _choice(answer, choices)
     try:
         return kind.check_gold(Gold(answer, chosen, boxes))
@@ -269,19 +280,22 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """Return the one choice that matches the answer by its words, else by number, by yes or no, or by quantity."""
+    """Return the choice that matches the answer by its words, else by number, by yes or no, or by its first word.
+
+    Exactly one choice must match; else InvalidRecord is raised.
+    """
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
         if len(matching) == 1:
             return matching[0]
     remedy = ": give the choice's text, not its letter" if _LETTER.fullmatch(answer) else ""
-    detail = f"answer {excerpt(answer)} is not among {excerpt(choices)}{remedy}"
+    detail = f"answer {excerpt(answer)} is not among the choices {excerpt(choices)}{remedy}"
     raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, detail)
 
 
 def _quantity(text: str) -> decimal.Decimal | None:
-    """Return the number that a text begins with, as in "5 cm"."""
+    """Return the number at the beginning of a text such as "5 cm"; None if the first word is not a plain number."""
     return value_of(text.split()[0]) if text.strip() else None
 
 
@@ -290,7 +304,10 @@ def _refuse_control(name: str, text: str) -> None:
     if found:
         character = found.group()
         what = _NAMES.get(character, "control character")
-        raise InvalidRecord(Reason.CONTROL_CHARACTERS, f"{name}: {what}, U+{ord(character):04X} at {found.start()}")
+        raise InvalidRecord(
+            Reason.CONTROL_CHARACTERS,
+            f"{name}: the text has a {what}, U+{ord(character):04X}, at offset {found.start()}: correct the text",
+        )
 
 
 def _finite(value: object) -> bool:

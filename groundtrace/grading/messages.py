@@ -1,4 +1,4 @@
-"""A message to a model: parts of text and media, in the order in which the model sees them."""
+"""Builds a message to a model: parts of text and media, in the order in which the model sees them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from groundtrace.schemas.records import FrameRef, MediaRef, Overlay
 
 @dataclass(frozen=True)
 class TextPart:
-    """A piece of text."""
+    """Holds a text as a part of a message."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class MediaPart:
-    """A reference to an image, frame or drawn image, as a part of a message.
+    """Holds a reference to an image, frame or drawn image, as a part of a message.
 
     ``upright`` is False if the file's EXIF orientation must be applied before the medium is shown.
     """
@@ -31,16 +31,17 @@ Part = TextPart | MediaPart
 
 
 def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
-    """Return the part that shows an original image, a frame or a drawn image."""
+    """Return the message part for an original image, a frame or a drawn image."""
     if isinstance(ref, Overlay | FrameRef):
         return MediaPart(ref.uri, ref.sha256)
     return MediaPart(ref.uri, ref.sha256, ref.kind, upright=ref.orientation <= 1)
 
 
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
-    """Return the media as a model sees them: an image as it is; a video as its frames, each after its number and time.
+    """Return the message parts for the media, as a model sees them.
 
-    ``drawn`` gives the overlay that replaces an image (media index, None) or a frame (media index, number).
+    An image is one part. A clip is a line about it, then its frames, each after its number and time. ``drawn`` maps
+    (media index, None) for an image, or (media index, frame number), to the overlay that replaces it.
     """
     drawn = drawn or {}
     parts: list[Part] = []
@@ -56,7 +57,11 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
 
 
 def clip_line(medium: MediaRef, index: int, count: int) -> str:
-    """Return the line before a clip's frames, with the clip's number if there are several media."""
+    """Return the line before the frames of a clip.
+
+    It has the number of frames and the last frame's time in seconds, and the clip's number if a question has several
+    media. ``index`` is the clip's position among ``count`` media.
+    """
     which = f"Medium {index + 1}: a" if count > 1 else "A"
     last = medium.frames[len(medium.frames) - 1]
     frames = f"{last.number} frames" if last.number > 1 else "its one frame"

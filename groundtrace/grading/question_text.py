@@ -1,4 +1,4 @@
-"""The wording of a question: its choices, the form of its answer, and the user turn of a shard."""
+"""Writes the text of a question: its choices, its instructions, and the user turn of a shard."""
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.messages import clip_line
@@ -9,8 +9,8 @@ from groundtrace.schemas.records import MediaRef, Question
 POINTS, JUDGE, BOXES, TEXTUAL, PLAIN, CODE = "points", "judge", "boxes", "textual", "plain", "code"
 """The forms of a response.
 
-In this order: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and reasoning in words
-alone (the two streams of iVGR), reasoning of any kind (RuCL), and reasoning with code that is executed (CodeDance).
+They are, in this order: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and reasoning
+in words alone (the two streams of iVGR), reasoning of any kind (RuCL), and reasoning with executed code (CodeDance).
 """
 
 TRACE_INSTRUCTION = (
@@ -40,7 +40,7 @@ INSTRUCTIONS = {
     ),
     PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
 }
-"""The instruction for each form, as in the user's turn of a shard."""
+"""Maps each form to its instruction in the user turn of a shard."""
 TOOL_INSTRUCTION = (
     "Think inside <think> and </think>. Where it helps, call the tool execute_python_code with Python code: a complete "
     "script with its imports. It is executed on the image, which is the variable input_image, and you get its result "
@@ -57,26 +57,26 @@ CLIP_INSTRUCTION = (
 
 
 def answer_format(question: Question) -> str:
-    """Return the sentence that asks for the form of the final answer."""
+    """Return the sentence that requests the final answer in the form of its type, such as "Answer yes or no"."""
     return answer_type_named(question.answer_type).form
 
 
 def lettered_choices(question: Question) -> str:
-    """Return the choices as lines ``A. text``; an empty string if there are none."""
+    """Return the choices as lines ``A. text``; "" if the question has no choices."""
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
 def image_hints(question: Question) -> list[str]:
-    """Return the instruction to name the image that is meant if there are several still images; else an empty list."""
+    """Return the instruction to name the image of each tag, if the question has several still images; else []."""
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
 
 def instruction(question: Question, form: str = POINTS) -> str:
-    """Return the instruction for that form: how to reason and answer, and how to name the image or frame meant.
+    """Return the instruction for a form of response.
 
-    How to name the image or frame is included only if coordinates are asked for and the image or frame is ambiguous.
-    Raises KeyError for an unknown form.
+    If the form has coordinates and the question has several images or a clip, the instruction also explains how to
+    name the image or frame of a position. Raises KeyError for an unknown form.
     """
     parts = [INSTRUCTIONS[form]]
     if form in (POINTS, BOXES):
@@ -87,9 +87,9 @@ def instruction(question: Question, form: str = POINTS) -> str:
 
 
 def user_text(question: Question, form: str = POINTS) -> str:
-    """Return the user's turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
+    """Return the user turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
 
-    Each frame of a clip follows its number and time, as the teacher saw it.
+    The number and time of each frame of a clip are written before its ``<image>``, as in the teacher's prompt.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
     parts.append(f"{instruction(question, form)} {answer_format(question)}")

@@ -1,9 +1,9 @@
-"""Attention over packed sequences: one row holds several samples, and no sample attends to another.
+"""Computes attention over packed sequences: one row holds several samples, and no sample attends to another.
 
 transformers calls :func:`packed_attention` for the language model. Because its name contains "flash", transformers also
 passes all images of a vision tower in one call instead of looping over them. On a GPU in 16 bits, torch's
-variable-length kernel is used. Otherwise each sequence is computed separately, which costs less than a mask over the
-row if sequences are short; sequences of equal length, such as images of one size, are computed as one batch.
+variable-length kernel is used. Otherwise each sequence is computed separately, which is faster than a mask over the row
+if sequences are short. Sequences of equal length, such as images of one size, are computed as one batch.
 """
 
 from typing import Any
@@ -28,13 +28,14 @@ def packed_attention(
     is_causal: bool | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Return attention within each sequence, (1, T, heads, head_dim), from query, key, value (1, heads, T, head_dim).
+    """Return the attention output within each sequence, (1, T, heads, head_dim), and None for the weights.
 
-    ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries of the sequences. Raises ValueError if it is None.
+    ``query``, ``key`` and ``value`` are (1, heads, T, head_dim). ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries
+    of the sequences. Raises ValueError if ``cu_seq_lens_q`` is None.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
-        raise ValueError("packed attention needs cu_seq_lens_q: switch the attention to sdpa to generate")
+        raise ValueError("packed attention needs cu_seq_lens_q: before generate, switch the model's attention to sdpa")
     if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
         from torch.nn.attention.varlen import varlen_attn
 

@@ -1,7 +1,8 @@
-"""Checkpoints, from which a run resumes exactly: master weights, optimiser, random state, data position, loop state.
+"""Writes and loads checkpoints, from which a run resumes exactly.
 
-A checkpoint is a folder ``step-NNNNNN`` that is written atomically. Loading it runs no code from it.
-:func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can load.
+A checkpoint holds the master weights, the optimiser's state, the random state, the position in the data and the state
+of the loop. It is a folder ``step-NNNNNN`` that is written atomically. No code from a checkpoint is run when it is
+loaded. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can load.
 """
 
 import os
@@ -27,7 +28,7 @@ STATE = "trainer.pt"
 
 
 class CheckpointError(UserError):
-    """The run cannot resume from a checkpoint; the message says why."""
+    """Raised if a checkpoint cannot be used; the message says why."""
 
 
 def _random_state() -> dict[str, Any]:
@@ -37,11 +38,11 @@ def _random_state() -> dict[str, Any]:
 
 @dataclass
 class Progress:
-    """The progress of a training run.
+    """Holds the progress of a training run.
 
-    The fields are the number of finished steps, the position in the data
-    (:data:`groundtrace.trainer.row_sampler.Position`), the state of the loop (``memory``: numbers and strings only),
-    and the random state when this object was created.
+    ``step`` is the number of finished steps, ``position`` the position in the data
+    (:data:`groundtrace.trainer.row_sampler.Position`), ``memory`` the state of the loop (only numbers and strings), and
+    ``random`` the random state at the time when this object was created.
     """
 
     step: int = 0
@@ -75,7 +76,7 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Return the complete checkpoints in a folder, oldest first."""
+    """Return the complete checkpoints in a folder, by ascending step."""
     found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
@@ -90,20 +91,22 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except Exception as error:  # torch raises many types on a damaged file
         raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())[:160]}") from error
     if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
-        raise CheckpointError(f"{path} cannot be read: another version of the trainer wrote it")
+        raise CheckpointError(f"{path} cannot be read: another version of the trainer wrote it, so use that version")
     return state
 
 
 def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
     """Restore weights, optimiser and random state, and return the run's progress.
 
-    Raises CheckpointError if the file is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`), or does
-    not hold the weights that this run trains.
+    Raises CheckpointError if the checkpoint is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`),
+    or holds other weights than those that this run trains.
     """
     state = read_checkpoint(path)
     differs = difference(state["identity"], identity)
     if differs is not None:
-        raise CheckpointError(f"{path} belongs to another run, {differs}: set it back, or choose another --output")
+        raise CheckpointError(
+            f"{path} belongs to another run, {differs}: restore the old value, or choose another --output"
+        )
     try:
         optimiser.load_state_dict(state["optimiser"])
     except (ValueError, RuntimeError) as error:
@@ -116,10 +119,11 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
 
 
 def export(checkpoint: Path, out: Path) -> Path:
-    """Write the model of a step to ``out`` and return that folder: the same files as at the end of a training.
+    """Write the model of a checkpoint to the folder ``out``, and return ``out``.
 
-    Untrained weights come from the model that the training began with, which must still exist. Raises CheckpointError,
-    ModelError, and UserError if ``out`` is not empty.
+    The files are those that a finished training writes. Weights that were not trained are read from the base model at
+    ``model.path`` of the run, which must still exist. Raises CheckpointError, ModelError, and UserError if ``out`` is
+    not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} already exists: choose another OUT")
@@ -135,5 +139,7 @@ def export(checkpoint: Path, out: Path) -> Path:
 def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: Path) -> None:
     for name, master in masters.items():
         if name not in weights or weights[name].shape != master.shape:
-            raise CheckpointError(f"the model that {checkpoint} began with has no weight {name}: restore that model")
+            raise CheckpointError(
+                f"the base model of {checkpoint} has no weight {name} of the trained shape: restore the original model"
+            )
         weights[name].copy_(master)

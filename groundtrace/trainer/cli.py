@@ -1,9 +1,14 @@
-"""The ``trainer`` command: sft, grpo, eval and export.
+"""Defines the ``trainer`` command with its subcommands sft, grpo, eval and export.
 
-Exit codes: 0 done; 1 training failed (a loss that is not a number, steps without a gradient, or an error while
-running); 2 a mistake in the command, the config, the data or the model; 3 stopped cleanly because the judges or the
-sampling server did not answer; 129, 130 and 143 stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) and SIGTERM.
-The last complete step is saved before any of these exits.
+The exit code is:
+
+- 0 if the command is done;
+- 1 if the training failed (a loss that is not a number, too many steps without a gradient, or another error);
+- 2 for a mistake in the command, the config, the data or the model;
+- 3 if the run stopped because the judges or the sampling server did not answer;
+- 129, 130 or 143 if it was stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) or SIGTERM.
+
+A training saves its last complete step before it exits.
 """
 
 import argparse
@@ -47,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the ``trainer`` command."""
+    """Return the argument parser of the ``trainer`` command."""
     parser = argparse.ArgumentParser(
         prog="trainer",
         description="Train a vision-language model on the shards of a run.",

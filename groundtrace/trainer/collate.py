@@ -15,22 +15,22 @@ from groundtrace.trainer.sample import Sample
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch: n samples as one row of T tokens, with M targets.
+    """Holds a batch: n samples as one row of T tokens, with M targets of the loss.
 
     Attributes:
-        ids: (T,) int64.
-        positions: (4, T) int64: each token's index in its sequence, then time, height and width. Without the index, the
-            models would treat the row as one sequence.
+        ids: (T,) int64, the token ids.
+        positions: (4, T) int64: each token's index in its sequence, then its rotary positions in time, height and
+            width. Without the index, the models would treat the row as one sequence.
         ends: (n + 1,) int32, the boundaries of the sequences.
         is_image: (T,) bool, whether the token is an image token.
         before: (M,) int64, the indices of the tokens before the targets.
         targets: (M,) int64, the targets' token ids.
         owner: (M,) int64, the index of each target's sample.
         advantages: (M,) float32, the targets' advantages; 1 if the sample has no advantages.
-        sampler_logprobs: (M,) float32, the targets' log-probabilities by the sampler; NaN if the sampler returned none.
-        patches: (P, values per patch) float32 of the U distinct images; None without images.
-        grids: (U, 3) int64, as in :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
-        shown: indices into the U images, in the order of the image tokens.
+        sampler_logprobs: (M,) float32, the targets' log-probabilities by the sampler; NaN if they are unknown.
+        patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
+        grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
+        shown: for each image of the samples, its index among the U images, in the order of the image tokens.
         longest: the length of the longest sequence.
     """
 
@@ -57,7 +57,7 @@ class Batch:
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
     """Return the samples as one batch, in order. Raises ValueError if the first token of a sample is a target."""
     if any(bool(sample.loss_mask[0]) for sample in samples):
-        raise ValueError("the first token of a sample must not be a target, since no token before it predicts it")
+        raise ValueError("the first token of a sample must not be a target, since no earlier token can predict it")
     lengths = torch.tensor([len(sample) for sample in samples])
     mask = torch.cat([sample.loss_mask for sample in samples])
     ids = torch.cat([sample.ids for sample in samples])
@@ -90,10 +90,10 @@ def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, def
 
 
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
-    """Return the samples in batches of at most ``tokens`` tokens (or of one sample), longest first.
+    """Return the samples in batches of at most ``tokens`` tokens; a longer sample has its own batch.
 
-    Samples are sorted by length, so that the samples of a batch have similar lengths and the largest batch comes first:
-    if memory is too small, the first batch fails. Samples of equal length keep their order.
+    Samples are sorted from long to short, so that the samples of a batch have similar lengths, and too little memory
+    makes the first batch fail. Samples of equal length keep their order.
     """
     batches: list[list[Sample]] = []
     room = 0

@@ -1,4 +1,4 @@
-"""Runs each ``trainer`` command and reports errors in one line, without a traceback for a user's mistake."""
+"""Runs each ``trainer`` command, and reports each error in one line, without a traceback."""
 
 import argparse
 import signal
@@ -29,7 +29,10 @@ ANEW = "the last good step is in {}: `trainer export` turns it into a model, fro
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
-    """Run the parsed command; returns the exit code."""
+    """Run the parsed command, and return the exit code (:mod:`groundtrace.trainer.cli`).
+
+    With ``--verbose``, an unexpected error is raised.
+    """
     if not parsed.verbose:
         datasets.disable_progress_bars()
         transformers.utils.logging.set_verbosity_error()
@@ -65,7 +68,10 @@ def _run(parsed: argparse.Namespace) -> Path:
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
-    """Return an error message: what happened, where the last good checkpoint is, and how to continue from it."""
+    """Return the message of an error, with the last checkpoint and how to continue from it.
+
+    ``how`` is the text about the checkpoint. ``message`` replaces the text of the error.
+    """
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo"):
         found = checkpoints(parsed.output / FOLDER)

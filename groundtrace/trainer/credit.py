@@ -1,4 +1,4 @@
-"""Credit assignment: the scored rollouts of a step as samples, with an advantage for each token."""
+"""Assigns credit: turns the scored rollouts of a step into samples with an advantage for each token."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from groundtrace.trainer.settings import TrainerSettings
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """Return the rollouts as samples, with the advantage of each turn repeated for its tokens.
+    """Return the rollouts as samples, in which each token has the advantage of its turn.
 
-    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out; they
-    count in their group's mean, but not in numerator and denominator. A rollout with advantage 0 stays in the
-    denominator.
+    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out: their
+    rewards are part of their group's mean, but their tokens are in neither the numerator nor the denominator of the
+    loss. The tokens of a rollout with advantage 0 are in the denominator.
     """
     grpo = settings.grpo
     samples, rollouts, sequence = list[Sample](), list[Rollout](), list[float]()
@@ -39,9 +39,10 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
 def turn_advantages(
     rollouts: Sequence[Rollout], sequence: Sequence[float], settings: TrainerSettings, step: int
 ) -> list[tuple[float, ...]]:
-    """Return the advantage of each turn of each rollout, by the recipe; ``sequence`` are those of whole rollouts.
+    """Return the advantage of each turn of each rollout, as the reward recipe computes it.
 
-    With ``shuffle_advantages``, the advantages of all turns are assigned to the turns at random.
+    ``sequence`` are the advantages of the whole rollouts. If ``grpo.shuffle_advantages`` is True, the advantages of all
+    turns are then assigned to the turns at random.
     """
     executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
     found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]
@@ -54,7 +55,7 @@ def turn_advantages(
 
 
 def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
-    """Return the sample with the advantages of its turns. Only those of targets are used."""
+    """Return the sample with the advantage of each turn on its tokens; the loss uses only those of the targets."""
     before = len(sample) - len(rollout.ids)
     filled = torch.full((len(sample),), values[0])
     for (start, _), value in zip(rollout.turns, values, strict=True):
@@ -64,7 +65,10 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """Return the recipe's reward, plus the (negative) length penalty if ``overlong`` is ``soft``."""
+    """Return the recipe's reward; if ``grpo.overlong`` is ``soft``, plus the length penalty, which is at most 0.
+
+    Returns None for an unscored response.
+    """
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward
     longest = settings.rollout.max_new_tokens

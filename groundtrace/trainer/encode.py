@@ -1,11 +1,11 @@
-"""Encodes rows and their messages as samples: chat template, image tokens, the loss mask, the model's coordinate frame.
+"""Encodes rows and their messages as samples, with chat template, image tokens, loss mask and coordinate frame.
 
 The template renders the conversation with a placeholder for each answer; the answers are tokenised separately and
 inserted. An answer is therefore unchanged even if the template drops or rewrites the thinking of earlier turns, and its
-first token begins at the same place as in sampling. Text that spells a special token is broken up first, so that text
-of a user or a model never becomes an image or the end of a turn.
+first token begins at the same place as in sampling. If a text contains the text of a special token, a space is inserted
+into it first, so that the text of a user or a model never becomes an image or the end of a turn.
 
-The images of a row are decoded by the pipeline's own decoder, one row at a time.
+The decoder of the curation pipeline decodes the images, one row at a time.
 """
 
 import hashlib
@@ -25,23 +25,23 @@ MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"
 
 Message = Mapping[str, str]
-"""A turn with its ``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
+"""The type of a turn with its ``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
 
 
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation as a sample in which only the assistant turns, with their end tokens, are targets of the
-    loss.
+    """Return a conversation as a sample.
 
-    The turns of all other roles, such as tool observations, are masked. Raises UnusableRow if marks and images do not
-    match, or if the last turn is not the assistant's.
+    Only the assistant turns, with their end tokens, are targets of the loss. The turns of all other roles, such as tool
+    observations, are masked. Raises UnusableRow if the number of marks is not that of the images, if the last turn is
+    not the assistant's, or if the chat template cannot be used for the turns.
     """
     if not messages or messages[-1]["role"] != "assistant":
-        raise UnusableRow(f"{id}: the last turn is not the assistant's, so it has no target")
+        raise UnusableRow(f"{id}: the last turn is not the assistant's, so it cannot be trained on")
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
-        raise UnusableRow(f"{id}: the chat template puts other text before an answer than at the end of a prompt")
+        raise UnusableRow(f"{id}: the chat template puts other text before an answer in training than in sampling")
     return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
 
@@ -50,7 +50,7 @@ def encode_prompt(
 ) -> Sample:
     """Return a conversation up to the start of the next answer as a sample without targets.
 
-    Raises UnusableRow if marks and images do not match, or if the chat template refuses the turns.
+    Raises UnusableRow if the number of marks is not that of the images, or if the chat template refuses the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -59,10 +59,11 @@ def encode_prompt(
 def encode_observation(
     vlm: VisionLanguageModel, row: TrainingRow, message: Message, images: Sequence[EncodedImage], has_ended: bool
 ) -> Sample:
-    """Return the tokens between a turn of the assistant and its next one: the template's, with an observation.
+    """Return the tokens between one assistant turn and the next: the observation, with the template's text around it.
 
-    They begin with the end token of the turn, unless the policy drew it itself (``has_ended``). Raises UnusableRow if
-    marks and images do not match, or if the chat template refuses the turns.
+    The tokens begin with the end token of the first turn; if ``has_ended`` is True, the policy has drawn this token
+    itself, and it is left out. ``message`` is the observation, and ``images`` are its images. Raises UnusableRow if the
+    number of marks is not that of the images, or if the chat template refuses the turns.
     """
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
     pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)
@@ -73,9 +74,9 @@ def encode_observation(
 def with_response(
     prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False, observed: Sequence[Observed] = ()
 ) -> Sample:
-    """Return the prompt with a response, token for token as it was sampled.
+    """Return the prompt followed by a response, token for token as it was sampled.
 
-    The targets are the tokens of the response that are not ``observed``.
+    ``observed`` are the observations within the response. The targets are all other tokens of the response.
     """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     is_ours = torch.ones(len(ids), dtype=torch.bool)
@@ -104,7 +105,7 @@ def with_response(
 
 
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
-    """Return the text, with a space inserted after the first character of each special token that it spells."""
+    """Return the text with a space inside the text of each special token, so that no part becomes a special token."""
     for token in vlm.special_texts:
         text = text.replace(token, f"{token[0]} {token[1:]}")
     return text
@@ -126,13 +127,14 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Return token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
+    """Return the token ids of a conversation in pieces, each with whether it is an assistant turn.
 
-    Raises UnusableRow if the template leaves out a turn, or puts no end token after an answer.
+    Pieces of the template with the other turns (False) alternate with assistant turns (True). Raises UnusableRow if the
+    template leaves out a turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
-        raise UnusableRow(f"{id}: an assistant turn holds {MARK}")
+        raise UnusableRow(f"{id}: an assistant turn contains {MARK}, which only other turns may contain")
     between = _rendered(vlm, id, messages, with_prompt).split(_PLACEHOLDER)
     if len(between) != len(answers) + 1:
         raise UnusableRow(f"{id}: the chat template leaves out {len(answers) + 1 - len(between)} assistant turns")
@@ -159,9 +161,9 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 
 
 def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
-    """Return the tokens after an answer, split after its end token. Raises UnusableRow if there is no end token."""
+    """Return the tokens after an answer, split after its end token. Raises UnusableRow if they have no end token."""
     if not ids or ids[0] not in vlm.end_ids:
-        raise UnusableRow("the chat template puts no end-of-sequence token behind an answer")
+        raise UnusableRow("the chat template puts no end-of-sequence token after an answer: use another template")
     return ids[:1], ids[1:]
 
 
@@ -179,7 +181,7 @@ def _assembled(
         for token in piece:
             is_image = token == vlm.image_id and not ours
             if is_image and not waiting:
-                raise UnusableRow(f"{id}: more {MARK} marks than the {len(images)} images")
+                raise UnusableRow(f"{id}: the text has more {MARK} marks than the {len(images)} images of the row")
             count = waiting.pop().tokens if is_image else 1
             ids += [token] * count
             image += [is_image] * count
@@ -187,7 +189,9 @@ def _assembled(
         if len(ids) > start:
             turns.append(TurnSpan(start, len(ids), ours))
     if waiting:
-        raise UnusableRow(f"{id}: {len(images)} images, but {len(images) - len(waiting)} {MARK} marks")
+        raise UnusableRow(
+            f"{id}: the row has {len(images)} images, but its text has {len(images) - len(waiting)} {MARK} marks"
+        )
     return Sample(
         id,
         id,
@@ -200,8 +204,9 @@ def _assembled(
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """Return the row's images, decoded, upright and encoded for the vision tower. Raises UnusableRow, naming the
-    image.
+    """Return the row's images, decoded, upright and encoded for the vision tower.
+
+    Raises UnusableRow, which names the image, if an image cannot be decoded or resized.
     """
     found = []
     for number, (data, _) in enumerate(row.images, 1):
@@ -214,16 +219,19 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """Return an SFT row as a sample, with tags in the model's coordinate frame. Raises UnusableRow."""
+    """Return an SFT row as a sample, with its tags in the model's coordinate frame.
+
+    Raises UnusableRow if the row cannot be encoded.
+    """
     images = encoded_images(vlm, row)
     messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
     return encode_messages(vlm, row.id, messages, images)
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """Return a row's turns up to the answer, as a prompt; ``images`` are the row's images, if already encoded.
+    """Return a row's turns up to the answer as a prompt, with tags in the model's coordinate frame.
 
-    Raises UnusableRow.
+    ``images`` are the row's images if they are already encoded. Raises UnusableRow if the row cannot be encoded.
     """
     images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
@@ -233,8 +241,9 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """Return the row's prompts, which share its images: one for each of its streams, or for the streams in ``only``.
-    Raises UnusableRow.
+    """Return the row's prompts: one for each of its streams (forms of response), or for the streams in ``only``.
+
+    The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

@@ -1,7 +1,8 @@
-"""Responses in progress: the turns of the policy, and the observations of the environment between them.
+"""Runs responses in several turns: the turns of the policy, with the observations of the environment between them.
 
-A response of one turn is the special case of an environment that ends after the first turn. The tokens of a turn are
-kept as they were sampled; only observations are tokenised (:func:`groundtrace.trainer.encode.encode_observation`).
+A response of one turn is the special case of an environment that ends the response after its first turn. The tokens of
+a turn are kept as they were sampled; only observations are tokenised
+(:func:`groundtrace.trainer.encode.encode_observation`).
 """
 
 import asyncio
@@ -28,15 +29,15 @@ from groundtrace.vision.overlay import encode_png
 
 T = TypeVar("T")
 LEFT_OUT = "[image left out]"
-"""The text in an observation in place of an image beyond ``environment.max_images``."""
+"""The text that replaces each image beyond ``environment.max_images`` in an observation."""
 
 
 class Episode:
-    """One response in progress.
+    """Runs one response.
 
-    It ends with the environment, after ``max_turns`` turns, or with ``max_new_tokens`` tokens, observations included;
-    it is then truncated. If the environment takes longer than ``max_wait_s``, or cannot go on, the response is lost.
-    :attr:`rollout` names the limits that it reached.
+    The response ends when the environment ends it, or after ``environment.max_turns`` turns. It is truncated at
+    ``rollout.max_new_tokens`` tokens, which include observations. If the environment takes longer than
+    ``environment.max_wait_s`` or fails, the response is lost. :attr:`rollout` names the limits that it reached.
     """
 
     def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
@@ -55,7 +56,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """The response, once :meth:`take` has returned None."""
+        """Return the response; it is complete after :meth:`take` has returned None."""
         return Rollout(
             tuple(self._ids),
             self._is_truncated,
@@ -91,14 +92,15 @@ class Episode:
         return None
 
     async def close(self) -> None:
-        """Free what the environment holds; a second call does nothing."""
+        """Free the resources of the environment; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             await self._environment.close()
 
     async def _answer(self) -> Sample | None:
-        """Return the tokens of the environment's observation; None if the response has ended. Raises
-        EnvironmentLost.
+        """Return the tokens of the environment's observation; None if the response has ended.
+
+        Raises EnvironmentLost and UnusableRow if the response cannot continue.
         """
         if self._turns == 1:
             await self._in_time(self._environment.reset(self._row))
@@ -119,7 +121,10 @@ class Episode:
         return observed
 
     def _encoded(self, step: StepResult) -> tuple[Sample, str]:
-        """Return the observation's tokens and its text, with at most ``max_images`` images in the response."""
+        """Return the observation's tokens and its text.
+
+        The response has at most ``environment.max_images`` images; further images become the text ``LEFT_OUT``.
+        """
         count = min(len(step.images), self._limits.max_images - self._images)
         if count < len(step.images):
             self._reached.add(Limit.IMAGES)
@@ -130,14 +135,17 @@ class Episode:
         return encode_observation(self._vlm, self._row, {"role": step.role, "content": text}, images, has_ended), text
 
     async def _in_time(self, work: Awaitable[T]) -> T:
-        """Return the result of the environment's work. Raises EnvironmentLost if ``max_wait_s`` is used up."""
+        """Return the result of the environment's work.
+
+        Raises EnvironmentLost if all work for this response takes longer than ``environment.max_wait_s``.
+        """
         started = time.monotonic()
         try:
             return await asyncio.wait_for(work, self._left_s)
         except TimeoutError:
             limit_s = self._limits.max_wait_s
             self._reached.add(Limit.TIME)
-            raise EnvironmentLost(f"the environment took longer than max_wait_s = {limit_s:g} s") from None
+            raise EnvironmentLost(f"the environment took longer than environment.max_wait_s = {limit_s:g} s") from None
         finally:
             self._left_s -= time.monotonic() - started
 
@@ -150,17 +158,17 @@ class Episode:
 
 
 def _key_of(pixels: Pixels) -> str:
-    """Return the key that equal images share."""
+    """Return the key of an image, which is the same for equal images."""
     return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
 
 
 def roll_out(
     vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
 ) -> list[list[Rollout]]:
-    """Return ``n`` responses to each prompt, in order. The same weights and seed give the same responses, if the
-    environment's observations depend only on the turns.
+    """Return ``n`` responses to each prompt, in order.
 
-    At most ``environment.steps_at_once`` environments work at the same time. Raises SamplerError.
+    The same weights and seed give the same responses if the environment's observations depend only on the turns. At
+    most ``environment.steps_at_once`` environments work at the same time. Raises SamplerError.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     gate = asyncio.Semaphore(settings.environment.steps_at_once)
@@ -177,14 +185,14 @@ def roll_out(
 
 
 async def _closed(episodes: Sequence[Episode]) -> None:
-    """Close the environments of responses that the sampler did not draw to their ends."""
+    """Close the environments of responses that are not finished."""
     await asyncio.gather(*(episode.close() for episode in episodes))
 
 
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
-    """Return the row with the environment's first state behind its last user turn, and behind that of each stream.
+    """Return the row with the environment's first observation appended to its last user turn and to each stream's.
 
-    Raises UnusableRow if the environment cannot use the row.
+    Raises UnusableRow if the environment cannot use the row, and EnvironmentLost if the environment fails.
     """
     environment = settings.make()
     environment.check_row(row)
@@ -205,9 +213,10 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
 def score_rollouts(
     reward: Reward, vlm: VisionLanguageModel, rows: Sequence[TrainingRow], rollouts: Sequence[Sequence[Rollout]]
 ) -> list[list[Scored]]:
-    """Return the scores of each row's responses, in order; lost responses are unscored, and count in no group.
+    """Return the scores of each row's responses, in order.
 
-    Raises JudgesDown.
+    Lost responses are unscored and are not part of their group. Raises JudgesDown if the reward's endpoints do not
+    answer.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
     kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]

@@ -1,4 +1,4 @@
-"""The group of responses to one question that a step compares with each other, and the metrics of a step's groups."""
+"""Defines the group of responses to one prompt, which a step compares, and computes the metrics of a step's groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from groundtrace.trainer.sample import Limit, Rollout, Sample
 
 @dataclass(frozen=True)
 class Group:
-    """A prompt with its rollouts and their scores."""
+    """Holds a prompt with its rollouts and their scores."""
 
     row: TrainingRow
     prompt: Sample
@@ -20,19 +20,23 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the group holds both right and wrong responses, by raw outcome."""
+        """Whether the group has both right and wrong responses, by their raw outcomes."""
         return is_mixed([scored.outcome for scored in self.scored])
 
     def teaches(self, by_reward: bool) -> bool:
-        """Whether a step can learn from the group: its rewards differ (``by_reward``), or its raw outcomes differ."""
+        """Whether a step can learn from the group.
+
+        If ``by_reward`` is True, its rewards must differ. Otherwise it must have both right and wrong responses.
+        """
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
-    """Return means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
+    """Return the metrics of a step: means over all sampled rollouts, and counts.
 
-    Dropped groups are included, because the policy sampled them, too. If questions are asked in streams, the metrics of
-    each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
+    ``shown`` names the verdicts whose means are included. The groups that dynamic sampling dropped are included,
+    because the policy sampled them, too. If rows have streams, the metrics of each stream follow, such as
+    ``reward_grounded``. Unscored values are left out of the means.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]
@@ -57,12 +61,14 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
 
 
 SHOWN_LIMITS = {Limit.TURNS: "out_of_turns", Limit.IMAGES: "out_of_images", Limit.TIME: "out_of_time"}
-"""The metric of each limit, the share of the responses that reached it; ``truncated`` is that of the tokens."""
+"""Maps each limit to the metric that is the share of responses that reached it; ``truncated`` is that of the tokens."""
 
 
 def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
-    """Return the mean number of calls of a response, the share of them that succeeded, the number of lost responses,
-    and the shares of responses that reached a limit; nothing if no response can have calls.
+    """Return the metrics of tool calls; empty if no response can have calls.
+
+    They are the mean number of calls per response, the share of calls that succeeded, the number of lost responses, and
+    the share of responses that reached each limit.
     """
     executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
     lost = sum(bool(rollout.lost) for rollout in rollouts)
@@ -79,7 +85,7 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return why a step with these metrics had no gradient; call this function only for a step without a gradient."""
+    """Return why a step with these metrics had no gradient. The step must have had no gradient."""
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

@@ -1,7 +1,8 @@
-"""GRPO with the options of DAPO, on a run's RL shards: sample groups of answers, score them, update the policy.
+"""Trains a model by GRPO, with the options of DAPO, on a run's RL shards.
 
-A step draws questions, samples a group of answers to each, scores them, replaces groups that give no gradient by
-others, turns rewards into advantages, and makes one optimiser step (or a few) over all targets of the step.
+A step draws questions, samples a group of answers to each question, and scores the answers. It replaces groups that
+give no gradient by other groups, and turns rewards into advantages. Then it makes one or more optimiser steps over all
+targets of the step.
 """
 
 import contextlib
@@ -48,12 +49,12 @@ from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
 from groundtrace.trainer.training import Training
 
 SEEDS_PER_STEP = 1000
-"""Each ``sample`` call of a run has its own seed; each step reserves this many seeds."""
+"""The number of seeds that are reserved for each step. Each call that samples in a run has its own seed."""
 
 
 @dataclass
 class Trainee:
-    """The objects that a GRPO step uses; ``reference`` is the frozen model of the KL term, or None."""
+    """Holds the objects that a GRPO step uses; ``reference`` is the frozen model of the KL term, or None."""
 
     vlm: VisionLanguageModel
     optimiser: Optimiser
@@ -65,12 +66,12 @@ class Trainee:
 
 
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train a model by GRPO, and return the folder of the trained model. Resumes from the last checkpoint, if any.
+    """Train a model by GRPO, and return the folder of the trained model.
 
-    Before the first step, raises NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and
-    DoesNotFit. During training, raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or
-    gradient is not a number, SamplerError, NothingLearnt, and Stopped on a signal; the last complete step is then
-    saved.
+    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
+    NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit. During training, it
+    raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or gradient is not finite,
+    SamplerError, NothingLearnt, and Stopped on a signal; the last complete step is then saved.
     """
     shards = Shards(data, "rl", output / "rows")
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
@@ -148,9 +149,9 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
     """Sample the groups of a step; return all sampled groups, and the groups to learn from.
 
-    Dynamic sampling replaces groups that give no gradient, in at most ``max_draws`` draws; a step may end up with fewer
-    groups than configured, or with none. The recipe decides which groups are replaced: those whose raw outcomes are all
-    equal, or those whose rewards are all equal (``samples_by_reward``).
+    Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. A step may therefore
+    have fewer groups than configured, or no group. If the recipe's ``samples_by_reward`` is True, groups with equal
+    rewards are replaced; otherwise groups whose raw outcomes are all right or all wrong.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -169,7 +170,11 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """Return groups of scored rollouts to the next ``count`` prompts; a question in two streams has two groups."""
+    """Return a group of scored rollouts for each of the next ``count`` prompts.
+
+    A row with two streams has two prompts, and so two groups. The result may have fewer groups, or be empty, because
+    the prompts of a row stay together. Raises JudgesDown and SamplerError.
+    """
     drawn = trainee.draws.take(count)
     if not drawn:
         return []
@@ -181,9 +186,10 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 
 
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
-    """Make the optimiser steps of a training step; return the means of their metrics.
+    """Make the optimiser steps of a training step; return the means of their metrics. Raises NotFinite.
 
-    If there are several optimiser steps, the old log-probabilities are computed before the first.
+    If a training step has several optimiser steps, the old log-probabilities of all of them are computed before the
+    first.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
@@ -207,7 +213,10 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 def _backward(
     trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
 ) -> dict[str, float]:
-    """Add the gradient of a micro-batch; return the micro-batch's part of the step's metrics. Raises NotFinite."""
+    """Add the gradient of a micro-batch, and return its part of the step's metrics.
+
+    ``denominator`` is the number of targets of the optimiser step. Raises NotFinite if the loss is not finite.
+    """
     grpo = trainee.settings.grpo
     scores = _scores(trainee, trainee.vlm.model, batch)
     old = scores.logprobs.detach() if old is None else old
@@ -226,7 +235,7 @@ def _backward(
         grpo.kl_beta,
     )
     if not found.loss.isfinite():
-        raise NotFinite(f"step {step}: the loss is {found.loss.item()}")
+        raise NotFinite(f"step {step}: the loss is {found.loss.item()}: lower optimiser.lr")
     found.loss.backward()
     shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
     if not batch.sampler_logprobs.isnan().any():
@@ -235,7 +244,7 @@ def _backward(
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
-    """Return the targets' log-probabilities under ``model``, in the distribution that rollouts are drawn from."""
+    """Return the targets' log-probabilities under ``model``, in the distribution from which rollouts are sampled."""
     vlm = replace(trainee.vlm, model=model)
     return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)
 

@@ -1,8 +1,8 @@
-"""Decides whether two commands are the same run: they must have the same data, and the same settings that change the
-result.
+"""Decides whether two commands are the same run, so that the second can resume the first.
 
-A run can resume with more steps, and with other log settings, threads, waits and addresses. Every setting is compared
-unless this module exempts it, so that a new setting is never overlooked.
+The two commands must have the same data, and the same value of each setting that changes the result. A run can resume
+with more steps, and with other log settings, threads, timeouts and addresses. Every setting is compared unless this
+module exempts it, so that a new setting is never overlooked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,10 +32,10 @@ FREE_OF_ENDPOINTS = {
 
 
 def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
-    """Return the command, the data, the batch plan and each setting that is compared, by dotted key, as plain values.
+    """Return a run's identity: the command, the data, the batch plan, and each compared setting by its dotted key.
 
-    A model folder is an absolute path, so that the working directory does not matter; endpoints without a role are left
-    out.
+    The values are plain. A model folder is an absolute path, so that the working directory does not matter. Endpoints
+    without a role are left out.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
@@ -49,7 +49,7 @@ def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str 
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return a message with the first key in which two identities differ, and both values; None if they are equal."""
+    """Return a message with the first key in which two identities differ, and its values; None if they are equal."""
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"

@@ -1,4 +1,4 @@
-"""The training losses on plain tensors: advantages of a group, the clipped policy loss, the SFT loss.
+"""Computes the training losses on plain tensors: advantages of a group, the clipped policy loss, and the SFT loss.
 
 An optimiser step has one denominator, the number of targets in all its micro-batches (DAPO's token-level loss), so that
 the result does not depend on the number of micro-batches.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 FLAT = 1e-9
-"""Rewards that differ by no more than this are equal."""
+"""The largest difference of two rewards that are treated as equal."""
 
 
 def advantages(
@@ -18,11 +18,10 @@ def advantages(
 ) -> list[float | None]:
     """Return A = (R - mean) / s for the responses of one group (Argos Eq. 10).
 
-    ``scale`` is ``std`` (s is the group's sample deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed`` (s =
-    ``unit``). Deviation: Eq. 10 has no ``epsilon``, so that it gives tiny reward differences the same advantages as
-    right and wrong answers. An unscored response (None) has no advantage and does not count in the mean. A flat group,
-    whose largest and smallest reward differ by no more than rounding, gives exactly 0; so does a group with fewer than
-    two scored responses.
+    ``scale`` is ``std`` (s is the group's sample standard deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed``
+    (s = ``unit``). ``epsilon`` deviates from Eq. 10, which gives tiny reward differences the same advantages as right
+    and wrong answers. An unscored response (None) has the advantage None, and is not part of the mean. All advantages
+    are exactly 0 if the rewards are equal up to ``FLAT``, or if fewer than two responses are scored.
     """
     scored = [reward for reward in rewards if reward is not None]
     if is_flat(rewards):
@@ -34,23 +33,24 @@ def advantages(
 
 
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
-    """Whether a group's raw outcomes are neither all right nor all wrong, so that a step can learn from it (DAPO).
+    """Whether a group has both right and wrong outcomes, so that a step can learn from it (DAPO).
 
-    The test uses the outcome instead of the shaped reward, because shaped rewards differ in nearly every group.
+    Unscored outcomes (None) are ignored. The function uses outcomes instead of shaped rewards, because shaped rewards
+    differ in nearly every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
 
 
 def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Whether the scored rewards of a group differ by no more than rounding, so that it gives no gradient."""
+    """Whether the scored rewards of a group are equal up to ``FLAT``, so that the group gives no gradient."""
     scored = [reward for reward in rewards if reward is not None]
     return len(scored) < 2 or max(scored) - min(scored) <= FLAT
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """The bounds of the probability ratio, 1 - low … 1 + high, and the cap of the importance weight."""
+    """Holds the bounds of the probability ratio, from 1 - low to 1 + high, and the cap of the importance weight."""
 
     low: float = 0.2
     high: float = 0.28
@@ -59,7 +59,10 @@ class Clipping:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """A micro-batch's contribution to the step's loss, and sums over its targets for the metrics."""
+    """Holds a micro-batch's contribution to the step's loss, and sums over its targets for the metrics.
+
+    ``clipped`` is the number of clipped targets, and ``kl`` the sum of their KL estimates.
+    """
 
     loss: torch.Tensor
     clipped: torch.Tensor
@@ -76,12 +79,13 @@ def policy_loss(
     reference: torch.Tensor | None = None,
     kl_beta: float = 0.0,
 ) -> PolicyLoss:
-    """Return -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets; all tensors are (M,).
+    """Return the loss -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A) over the M targets.
 
-    r = exp(logprobs - old). ``old`` are the trainer's log-probabilities before the step's first update; ``sampler`` are
-    the log-probabilities of the sampler that drew the tokens (NaN: the same as ``old``). w = min(exp(old - sampler),
-    cap) is the truncated importance weight. N is ``denominator``. With ``reference``, ``kl_beta`` times the KL estimate
-    exp(ref - logp) - (ref - logp) - 1 is added.
+    All tensors are (M,). N is ``denominator``, and A is ``advantage``. r = exp(logprobs - old) is the probability
+    ratio, where ``old`` are the trainer's log-probabilities before the step's first update. w = min(exp(old - sampler),
+    cap) is the truncated importance weight, where ``sampler`` are the log-probabilities of the sampler that drew the
+    tokens (NaN means the same as ``old``). If ``reference`` is given, the loss also has the KL term kl_beta/N · sum of
+    exp(ref - logp) - (ref - logp) - 1.
     """
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clipping.low, 1 + clipping.high)
@@ -99,17 +103,24 @@ def policy_loss(
 
 
 def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
-    """Return -1/N · sum of the targets' log-probabilities; N is ``denominator``, the step's number of targets."""
+    """Return the loss -1/N · sum of the targets' log-probabilities.
+
+    N is ``denominator``, the number of targets of the optimiser step.
+    """
     return -logprobs.sum() / denominator
 
 
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
-    """Return DAPO's soft punishment: 0 up to ``longest - buffer`` tokens, then a value that falls linearly to -1 at
-    ``longest``.
+    """Return DAPO's soft penalty for a response of ``length`` tokens.
+
+    It is 0 up to ``longest - buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """Return the upper clip bound at a step (from 0), linear from ``start`` to ``end`` (None: constant)."""
+    """Return the upper clip bound at a step, counted from 0.
+
+    It changes linearly from ``start`` to ``end`` over ``steps`` steps; if ``end`` is None, it is constant.
+    """
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

@@ -1,17 +1,17 @@
-"""Estimates a training step's memory before training starts, and refuses a step that does not fit.
+"""Estimates the memory of a training step before training starts, and refuses a step that does not fit.
 
 The estimate is the sum of the weights in their own precision, float32 master weights and gradients, the optimiser's two
-moments (one with Muon), and the larger of two phases:
+moments (one moment with Muon), and the larger of two phases:
 
-- the update: a chunk of logits, and the activations that the backward pass keeps of each token and image patch. With
-  checkpointing this is one hidden state per layer; without, 34 bytes per layer and hidden dimension at 16 bits
-  (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, which the kernels used here do not
-  keep). For a vision tower that is not trained, one layer is counted.
-- the rollouts, if transformers samples them: the keys and values of all tokens if every answer has the maximum length,
-  and the pixels of one call's images with the activations of one layer of the vision tower.
+- The update needs a chunk of logits, and the activations that the backward pass keeps of each token and image patch.
+  With gradient checkpointing, these are one hidden state per layer. Without it, they are 34 bytes per layer and hidden
+  dimension at 16 bits (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, because the kernels
+  used here do not keep it). For a vision tower that is not trained, one layer is included.
+- The rollouts, if transformers samples them, need the keys and values of all tokens, and the images of one call with
+  the activations of one layer of the vision tower. The estimate assumes that every answer has the maximum length.
 
-The tokens and patches per row are measured on the first rows. Images of observations are counted as if every response
-were shown as many as its limits allow (:func:`observed_patches`). Memory fragmentation is not counted.
+The tokens and patches per row are measured on the first rows. The estimate assumes that each response gets as many
+images in observations as its limits allow (:func:`observed_patches`). It does not include memory fragmentation.
 """
 
 import math
@@ -32,41 +32,41 @@ GIB = 2**30
 
 
 class DoesNotFit(UserError):
-    """The step needs more memory than is available; the message lists the parts of the estimate."""
+    """Raised if a step needs more memory than is available; the message lists the parts of the estimate."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated memory in bytes, by purpose."""
+    """Holds the estimated memory in bytes; each part has a name and a size."""
 
     parts: tuple[tuple[str, int], ...]
 
     @property
     def total(self) -> int:
-        """The sum of the parts, in bytes."""
+        """Return the sum of the parts, in bytes."""
         return sum(size for _, size in self.parts)
 
 
 @dataclass(frozen=True)
 class AverageRow:
-    """The average row of the data: its tokens, without the answer that GRPO samples, and its image patches."""
+    """Holds the average numbers of tokens and image patches of a row, without the answer that GRPO samples."""
 
     tokens: float = 0.0
     patches: float = 0.0
 
 
 def rows_like(samples: Sequence[Sample]) -> AverageRow:
-    """Return the averages over the samples; zeros without samples."""
+    """Return the average numbers of tokens and image patches of the samples; 0 if the list is empty."""
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
     return AverageRow(sum(map(len, samples)) / count, patches / count)
 
 
 def observed_patches(model: Any, settings: TrainerSettings) -> int:
-    """Return the most patches that the images in the observations of one response can have.
+    """Return the maximum number of patches of all images in the observations of one response.
 
-    Each image is as large as environment and model allow, and there are ``environment.max_images`` of them, as far as
-    their tokens fit into ``rollout.max_new_tokens``.
+    The function assumes ``environment.max_images`` images, each as large as environment and model allow. Their tokens
+    must fit into ``rollout.max_new_tokens``.
     """
     environment, tower = settings.environment, model.config.vision_config
     in_pixels = environment.make().max_image_pixels()
@@ -80,10 +80,10 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
 
 
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False) -> Estimate:
-    """Return the memory that one training step of a loaded model needs on such rows.
+    """Return the memory that one training step of a loaded model needs on average rows.
 
-    With ``is_grpo``, the estimate includes sampled answers and rollouts. The images of a question are counted once for
-    its group, and those of observations for each response.
+    If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The images of a question are included
+    once for its group, and the images of observations once for each response.
     """
     weights = list(model.parameters())
     trained = [weight for weight in weights if weight.requires_grad]
@@ -147,7 +147,8 @@ def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
 def _seen(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
     """Return the bytes of the images of one ``generate`` call: their pixels, and one layer of the vision tower.
 
-    The first turns of a group are one prompt; later turns are prompts of their own, with the images of observations.
+    The first turns of a group have one common prompt. Each later turn has its own prompt, with the images of
+    observations.
     """
     grpo, at_once, tower = settings.grpo, settings.rollout.prompts_at_once, model.config.vision_config
     patches = min(at_once, grpo.prompts_per_step) * rows.patches
@@ -164,7 +165,7 @@ def available_bytes() -> int:
     for line in Path("/proc/meminfo").read_text("ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
-    raise OSError("/proc/meminfo does not list the available memory")
+    raise OSError("/proc/meminfo has no line MemAvailable, so the available memory is unknown")
 
 
 def refuse_if_too_large(found: Estimate, available: int) -> None:
@@ -173,7 +174,7 @@ def refuse_if_too_large(found: Estimate, available: int) -> None:
         return
     sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
     raise DoesNotFit(
-        f"{sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are free: lower batch.tokens, "
-        "model.max_pixels, rollout.prompts_at_once or environment.max_images, set model.gradient_checkpointing, "
-        "model.freeze_vision or model.lora_rank, or take a smaller model"
+        f"a step needs {sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are available: lower "
+        "batch.tokens, model.max_pixels, rollout.prompts_at_once or environment.max_images, set "
+        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank, or take a smaller model"
     )

@@ -1,4 +1,4 @@
-"""A vision-language model with its processor: loading, encoding its inputs, and saving."""
+"""Loads and saves a vision-language model with its processor, and encodes its inputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,15 +26,16 @@ LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_pr
 
 
 class ModelError(UserError):
-    """The model cannot be loaded or trained; the message says why and what to do."""
+    """Raised if the model cannot be loaded or trained; the message says why and what to do."""
 
 
 @dataclass
 class VisionLanguageModel:
-    """A loaded model, with the processor and token ids that turn text and images into its inputs.
+    """Holds a loaded model, and the processor and token ids that turn text and images into its inputs.
 
-    ``end_ids`` are all token ids that end a response (from the generation config and the tokenizer); ``banned_ids`` are
-    the ids that a response must never contain: image and video tokens and their start and end marks.
+    ``speech`` describes how the model writes coordinates. ``image_id`` is the id of the image token. ``end_ids`` are
+    all token ids that end a response (from the generation config and the tokenizer). ``banned_ids`` are the ids that a
+    response must never contain: image and video tokens and their start and end marks.
     """
 
     model: Any
@@ -47,32 +48,35 @@ class VisionLanguageModel:
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
-        """The text of each special token, such as an end of a turn or an image token."""
+        """Return the texts of all special tokens, such as the end of a turn or an image token."""
         media = (getattr(self.processor, name, None) for name in ("image_token", "video_token"))
         return tuple(dict.fromkeys([*self.tokenizer.all_special_tokens, *filter(None, media)]))
 
     @property
     def tokenizer(self) -> Any:
-        """The processor's tokenizer."""
+        """Return the processor's tokenizer."""
         return self.processor.tokenizer
 
     @property
     def never_ids(self) -> tuple[int, ...]:
-        """The token ids that a sampler must not draw: the banned ids that do not end a response."""
+        """Return the token ids that a sampler must not draw: the banned ids that do not end a response."""
         return tuple(token for token in self.banned_ids if token not in self.end_ids)
 
     @property
     def device(self) -> torch.device:
-        """The model's device."""
+        """Return the model's device."""
         return self.model.device
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """Return the text of a response, without its end token."""
+        """Return the text of a response's token ids, without its end token."""
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """Return an upright RGB image, encoded for the vision tower. Raises UnusableRow if it cannot be resized."""
+        """Encode an upright RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
+
+        ``key`` must be the same for equal images.
+        """
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
@@ -82,7 +86,7 @@ class VisionLanguageModel:
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
 
     def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
-        """Return the rotary positions (3, L) of one sequence: time, height and width."""
+        """Return the rotary positions of one sequence of L tokens, (3, L): time, height and width."""
         if not images:
             return torch.arange(len(ids)).expand(3, -1)
         grids = torch.tensor([image.grid for image in images])
@@ -90,19 +94,21 @@ class VisionLanguageModel:
         return found[:, 0]
 
     def save(self, folder: Path) -> None:
-        """Write weights (with adapters merged), config, processor and generation settings, so that the folder can be
-        served.
+        """Write the weights (with adapters merged), config, processor and generation settings to a folder.
+
+        transformers and vLLM can load the folder.
         """
         self.model.save_pretrained(folder, state_dict=_plain_state(self.model))
         self.processor.save_pretrained(folder)
 
 
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
-    """Return the model and processor that the settings name, in training mode, on the GPU if there is one.
+    """Return the model and processor that the settings name, in training mode.
 
-    Only safetensors are read, and no code of a checkpoint is run. Raises ModelError if the model is missing, if its
-    family cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or if it lacks weights or
-    a chat template.
+    The model is on ``device``; by default on the GPU, or on the CPU without a GPU. Only safetensors files are read, and
+    no code from the model's repository is run. Raises ModelError if the model is missing, if its family cannot be
+    trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), if it lacks weights or a chat template, or
+    if a setting does not fit it.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
@@ -140,16 +146,17 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
 def _family(config: Any, settings: ModelSettings) -> Family:
     families = trainable_families()
     if config.model_type not in families:
-        raise ModelError(f"{settings.path} is a {config.model_type!r}; the trainer supports {', '.join(families)}")
+        raise ModelError(
+            f"{settings.path} has the model type {config.model_type!r}, but the trainer supports {', '.join(families)}"
+        )
     return families[config.model_type]
 
 
 def set_attention(model: Any, implementation: str) -> None:
-    """Switch between the attention for packed training (:data:`groundtrace.trainer.attention.NAME`) and for
-    ``generate`` (``sdpa``).
+    """Set the model's attention: :data:`groundtrace.trainer.attention.NAME` for packed training, ``sdpa`` to generate.
 
-    Only the sub-configs are switched; the top level stays at sdpa, since transformers fails there if the name contains
-    "flash".
+    Only the configs of the language model and the vision tower are changed. The config of the whole model keeps sdpa,
+    since transformers fails there if the name contains "flash".
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
@@ -192,7 +199,7 @@ def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
         return
     size = image_processor.size
     if settings.max_pixels < size["shortest_edge"]:
-        raise ModelError(f"model.max_pixels must be at least this model's {size['shortest_edge']}")
+        raise ModelError(f"model.max_pixels must be at least this model's minimum of {size['shortest_edge']} pixels")
     bound = min(settings.max_pixels, size["longest_edge"])
     image_processor.size = type(size)(**{**dict(size), "longest_edge": bound})
 
@@ -200,7 +207,7 @@ def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
 def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Speech:
     frame = CoordinateFrame(settings.frame) if settings.frame else family.frame
     if frame is CoordinateFrame.UNIT:
-        raise ModelError("model.frame unit cannot be written with one decimal; choose norm1000 or molmo100")
+        raise ModelError("model.frame = unit cannot be written with one decimal: set it to norm1000 or molmo100")
     decimals = settings.decimals
     if decimals is None:
         other = int(frame in (CoordinateFrame.MOLMO100, CoordinateFrame.PX))
@@ -217,7 +224,9 @@ def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     if not ids:
-        raise ModelError("neither the generation config nor the tokenizer names an end-of-sequence token")
+        raise ModelError(
+            "neither the model's generation config nor its tokenizer has an end-of-sequence token: use a complete model"
+        )
     return tuple(sorted(ids))
 
 

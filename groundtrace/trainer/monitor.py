@@ -1,6 +1,7 @@
-"""The records and displays of a training run: run.json, metrics.jsonl, rows left out, progress bar, TensorBoard.
+"""Writes the records of a training run, and shows its progress.
 
-A sample of the rollouts is saved for inspection: response, reward, and the points and boxes on the image.
+The records are run.json, metrics.jsonl, left_out.jsonl and, if configured, TensorBoard's files. The module also saves
+some rollouts for inspection: response, reward, and the image with the response's points and boxes.
 """
 
 import contextlib
@@ -31,11 +32,11 @@ from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, enco
 
 SHOWN_GROUPS, SHOWN_ROLLOUTS = 2, 2
 LINE_EVERY = 10
-"""The number of steps after which a line is printed, if the output is not a terminal."""
+"""The number of steps from one printed line to the next, if stderr is not a terminal."""
 
 
 class Monitor:
-    """Writes the records of one run to its output folder; used as a context manager."""
+    """Writes the records of one run to its output folder, and shows its progress; it is a context manager."""
 
     def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
         self.output, self.steps, self._settings = output, steps, settings
@@ -80,9 +81,9 @@ class Monitor:
         self._write_run()
 
     def resume_at(self, step: int) -> None:
-        """Delete the metrics of ``step`` and later, since these steps will be repeated.
+        """Delete the metrics of ``step`` and of later steps, since these steps will be repeated.
 
-        Also reload the list of rows left out; at step 0, clear it.
+        The list of left-out rows is loaded from its file; at step 0, the file is deleted.
         """
         metrics = [line for line in _lines(self.output / "metrics.jsonl") if line["step"] < step]
         left_out = _lines(self.output / "left_out.jsonl") if step else []
@@ -92,10 +93,11 @@ class Monitor:
         self._bar.update(self._task, completed=step)
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record a step's metrics: None becomes null, infinite and NaN values are omitted. The progress bar displays
-        ``shown``.
+        """Record the metrics of a step.
 
-        A step with a ``note`` is always printed.
+        None becomes null in metrics.jsonl, and values that are not finite are omitted. The progress bar shows the
+        metrics named in ``shown`` and the ``note``. Without a terminal, every tenth step, the last step and each step
+        with a note are printed as a line.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         line = {"step": step} | values
@@ -112,7 +114,7 @@ class Monitor:
                     self._board.add_scalar(name, value, step)
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Record a row that is not trained on, and the reason; a row is recorded once, even if the run is resumed."""
+        """Record a row that is left out, and the reason. A row is recorded once, even if the run is resumed."""
         if row in self._left_out:
             return
         self._left_out.add(row)
@@ -124,7 +126,7 @@ class Monitor:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """Return the complete lines of a JSON Lines file; a kill or a full disk may have truncated the last line."""
+    """Return the parsed lines of a JSON Lines file, without a last line that a kill or a full disk truncated."""
     found = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):
@@ -140,7 +142,7 @@ def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
 
 
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
-    """Write ``rollouts.jsonl`` and an overlay for each rollout of the first groups."""
+    """Write some rollouts of the first groups to ``rollouts.jsonl``, with an overlay image for each."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for place, group in enumerate(groups[:SHOWN_GROUPS]):
@@ -155,15 +157,16 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """Return a scored response as plain fields, with its stream if it has one."""
+    """Return a scored response as plain fields for a JSON line; the field ``stream`` is missing if it is None."""
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
     return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """Return the row's first image with the text's points and boxes drawn on it, as PNG; None without an image or
-    marks.
+    """Return the row's first image as PNG, with the points and boxes of the text drawn on it.
+
+    Returns None if the row has no image, or the text has no points and boxes.
     """
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):

@@ -1,4 +1,4 @@
-"""The optimiser step: float32 master weights, AdamW with or without Muon, learning rates, gradient clipping.
+"""Makes optimiser steps with float32 master weights, AdamW with or without Muon, a schedule and gradient clipping.
 
 Weights in 16 bits have a float32 copy that is updated and copied back. Without this copy, an update smaller than the
 last bit of a weight would be lost. Gradients are accumulated in float32 on the copy as soon as they are computed.
@@ -15,7 +15,7 @@ from groundtrace.trainer.settings import OptimiserSettings
 
 
 class NotFinite(RuntimeError):
-    """A loss, a gradient or a weight is not a finite number."""
+    """Raised if a loss, a gradient or a weight is not a finite number."""
 
 
 class Optimiser:
@@ -24,8 +24,8 @@ class Optimiser:
     Attributes:
         steps: the number of optimiser steps that the learning rate schedule covers.
         masters: the float32 weights by name.
-        updates: the number of changes of the weights that have been started.
-        before_change: a function that is called before each change of the weights.
+        updates: the number of updates of the weights that have been started.
+        before_change: a function that is called before each update of the weights.
     """
 
     def __init__(self, model: nn.Module, settings: OptimiserSettings, steps: int) -> None:
@@ -68,7 +68,7 @@ class Optimiser:
             yield torch.optim.AdamW(rest, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
 
     def rate(self, step: int) -> float:
-        """Return the factor on the configured learning rates at a step, counted from 0."""
+        """Return the factor by which the configured learning rates are multiplied at a step, counted from 0."""
         s = self.settings
         if step < s.warmup_steps:
             return (step + 1) / s.warmup_steps
@@ -79,23 +79,24 @@ class Optimiser:
         return s.final_share + (1 - s.final_share) * left
 
     def rates(self, step: int) -> dict[str, float]:
-        """Return the learning rates at a step, by their names in the metrics."""
+        """Return the learning rates at a step, counted from 0, by their names in the metrics."""
         full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Return whether all weights are finite."""
+        """Whether all weights are finite."""
         return all(bool(master.isfinite().all()) for master in self.masters.values())
 
     def step(self, step: int) -> float:
-        """Make one step and clear the gradients; return the gradients' norm before clipping.
+        """Make one optimiser step and clear the gradients; return the norm of the gradient before clipping.
 
-        Raises NotFinite if the norm is not finite; the weights are then unchanged and the gradients cleared.
+        ``step`` is the number of the step, counted from 0. Raises NotFinite if the norm is not finite; then the weights
+        are unchanged, and the gradients are cleared.
         """
         norm = float(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm))
         if not math.isfinite(norm):
             self._clear()
-            raise NotFinite(f"the gradient's norm is {norm}")
+            raise NotFinite(f"the norm of the gradient is {norm}: lower optimiser.lr")
         self.before_change()
         self.updates += 1
         for optimiser in self._optimisers:
@@ -129,7 +130,9 @@ class Optimiser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of :meth:`state_dict`. Raises ValueError if the state has other weight names."""
         if set(state["masters"]) != set(self.masters):
-            raise ValueError("the checkpoint holds other weights than those that this config trains")
+            raise ValueError(
+                "the checkpoint holds other weights than those that this config trains: restore the checkpoint's config"
+            )
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])
         for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):

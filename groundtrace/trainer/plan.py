@@ -1,13 +1,14 @@
-"""The batch plan of a run: the share of a batch's prompts that each kind of row gets (iVGR App. B).
+"""Reads the batch plan of a run: the share of a batch's prompts for each kind of row (iVGR App. B).
 
 ``batch_plan.json`` is in the run folder, or in a folder of shards that is not a run's ``rl``::
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
-``share`` is the share of a batch's prompts. A row takes one prompt for each of its streams, so with these numbers 90 %
-of the prompts ask questions in both streams (45 % distinct questions), and 10 % ask questions in words alone. A batch
-has the same number of prompts with a plan as without one (App. C: compute stays equal).
+``share`` is the share of a batch's prompts. A row has one prompt for each of its streams (forms of response). With
+these numbers, 90 % of the prompts are of rows with both streams, so that the number of these rows is 45 % of the number
+of prompts, and 10 % are of rows with the textual stream only. A batch has the same number of prompts with a plan and
+without a plan (App. C: compute stays equal).
 """
 
 import json
@@ -27,7 +28,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """One entry of a plan: rows with exactly these ``streams`` fill this ``share`` of a batch's prompts."""
+    """Holds one entry of a plan: rows with exactly these ``streams`` fill this ``share`` of a batch's prompts."""
 
     streams: tuple[str, ...]
     share: float
@@ -35,7 +36,7 @@ class PlannedPart:
 
 @dataclass(frozen=True)
 class Part:
-    """A set of rows with a common share of each batch.
+    """Describes a set of rows that has a share of each batch.
 
     Attributes:
         rows: the rows' indices in the shards.
@@ -51,20 +52,20 @@ class Part:
 
 
 def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Read the batch plan in the folder of the data, and returns its parts and notes (:func:`parts_of`).
+    """Read the batch plan in the folder of the data, and return its parts and notes (:func:`parts_of`).
 
-    Without a plan, both are empty. Raises ShardError for an invalid plan, and ConfigError if ``prompts_per_step`` is
-    lower than the number of streams of a row: a row takes one prompt for each stream.
+    Without a plan, both are empty. Raises ShardError for an invalid plan. Raises ConfigError if ``prompts_per_step`` is
+    lower than the number of streams of a row, because a row has one prompt for each stream.
     """
     found = parts_of(read_plan(data), shards)
     most = max(map(len, shards.streams), default=1)
     if most > prompts_per_step:
-        raise ConfigError(f"grpo.prompts_per_step must be at least {most}: a row is asked in {most} streams")
+        raise ConfigError(f"grpo.prompts_per_step must be at least {most}, because a row has {most} streams")
     return found
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
-    """Return the plan of a run folder, or of the folder of its shards; empty if there is no plan.
+    """Return the plan of a run folder, or of the folder of its shards; empty if the folder has no plan.
 
     Raises ShardError if the file is not a valid plan; the message says why.
     """
@@ -88,7 +89,7 @@ def _parts(plan: Any) -> tuple[PlannedPart, ...]:
         raise ValueError('"parts" must be a list that is not empty')
     parts = tuple(_part(each, f"parts[{number}]") for number, each in enumerate(listed))
     if len({frozenset(part.streams) for part in parts}) < len(parts):
-        raise ValueError("two parts have the same streams")
+        raise ValueError("two parts have the same streams: merge the parts")
     total = math.fsum(part.share for part in parts)
     if abs(total - 1) > _TOLERANCE:
         raise ValueError(f"the shares must add up to 1, not {total:g}")
@@ -108,10 +109,11 @@ def _part(value: Any, where: str) -> PlannedPart:
 
 
 def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the parts that have rows, with shares rescaled so that their sum is 1, and notes for the user.
+    """Return the parts of the plan that have rows, and notes for the user.
 
-    The notes name the parts without rows, and count the rows whose streams match no part; such rows are not drawn. Both
-    are empty without a plan. Raises ShardError if no part has a row.
+    The shares of these parts are rescaled so that their sum is 1. The notes name the parts without rows, and the number
+    of rows whose streams match no part; such rows are not drawn. Without a plan, parts and notes are empty. Raises
+    ShardError if no part has a row.
     """
     if not plan:
         return (), ()
@@ -124,7 +126,9 @@ def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, .
             others += 1
     held = [part for part in plan if rows[frozenset(part.streams)]]
     if not held:
-        raise ShardError(f"no row has the streams of any part of {FILE}: {'; '.join(map(_named, plan))}")
+        raise ShardError(
+            f"no row has the streams of any part of {FILE}: {'; '.join(map(_named, plan))}; correct or remove the plan"
+        )
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if part not in held]
     notes = [f"{FILE}: no row has the streams {_named(part)}, so this part is left out" for part in empty]
@@ -139,17 +143,18 @@ def _named(part: PlannedPart) -> str:
 
 
 def plan_text(parts: Sequence[Part]) -> str:
-    """Return the plan as one line, by which two runs are compared; "" without a plan."""
+    """Return the plan as one line, which is part of the run's identity; "" without a plan."""
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """Return the index of the part from which the next row of a batch is drawn; None if no part that is due fits.
+    """Return the index of the part from which the next row of a batch is drawn; None if the batch ends here.
 
     ``drawn`` is the number of rows drawn so far from each part, including this batch. ``target`` is the number of
     prompts in all batches when this batch is full, and ``room`` is the number of prompts that this batch still lacks.
-    The part with the most missing prompts is chosen. So if rows have one or two prompts, each part stays within one row
-    of its share after every batch. A batch of odd size may be one prompt short.
+    Of the parts that have not exceeded their share and whose rows fit into ``room``, the part with the most missing
+    prompts is chosen. So if rows have one or two prompts, each part is within one row of its share after every batch.
+    If no part qualifies, the batch ends; a batch of odd size may therefore lack one prompt.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

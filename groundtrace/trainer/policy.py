@@ -1,7 +1,7 @@
-"""The forward pass of SFT and GRPO: the log-probabilities of a batch's targets.
+"""Computes the forward pass of SFT and GRPO: the log-probabilities of a batch's targets.
 
-Logits are computed for targets only, a chunk at a time, in float32, and not kept for the backward pass: the logits of a
-whole row would be the largest tensor of all. Each distinct image goes through the vision tower once.
+Logits are computed in float32, for targets only, one chunk after the other. They are not kept for the backward pass,
+because the logits of a whole row would be the largest tensor. Each distinct image goes through the vision tower once.
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,26 @@ from groundtrace.trainer.collate import Batch
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
 
 CHUNK = 2048
-"""The number of targets whose logits are in memory at once: 1.2 GB at a vocabulary of 152,000."""
+"""The number of targets whose logits are in memory at once; they need 1.2 GB for a vocabulary of 152,000."""
 _IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
 
 
 @dataclass(frozen=True)
 class Scores:
-    """For each target, (M,) float32: its log-probability, and the entropy of the distribution at its position."""
+    """Holds, for each of M targets, its log-probability and the entropy of the distribution at its position.
+
+    Both tensors are (M,) float32.
+    """
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
 
 
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
-    """Return the targets' log-probabilities under the model at a sampling temperature; ``entropy`` has no gradient.
+    """Return the log-probabilities of the batch's targets under the model at a sampling temperature, and the entropies.
 
-    ``batch`` must be on the model's device. ``never`` are the ids of the tokens that the sampler must not draw; their
-    probability is 0, as during sampling.
+    The entropies have no gradient. ``batch`` must be on the model's device. ``never`` are the ids of the tokens that
+    the sampler must not draw; their probability is 0, as during sampling.
     """
     set_attention(vlm.model, attention.NAME)
     hidden = vlm.model.model(

@@ -1,4 +1,4 @@
-"""The default sampler, transformers' ``generate``, which needs no server; and the choice of a sampler."""
+"""Samples rollouts with transformers' ``generate``, which needs no server, and makes the configured sampler."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -34,15 +34,16 @@ NEUTRAL = {
     "remove_invalid_values": False,
     "use_cache": True,
 }
-"""Generation settings that leave the model's distribution unchanged. Fields without a default in ``generate``, such as
-min_p, are turned off by None; see :func:`_bare_config`."""
+"""Generation settings that leave the model's distribution unchanged. The value None turns off the fields that have no
+default in ``generate``, such as min_p (:func:`_bare_config`)."""
 
 
 @contextlib.contextmanager
 def _bare_config(model: Any) -> Iterator[None]:
-    """Hides the checkpoint's generation settings from ``generate`` within this context.
+    """Hide the checkpoint's generation settings from ``generate`` within this context.
 
-    Otherwise ``generate`` would fill missing fields from them, such as a repetition penalty that the loss ignores.
+    Otherwise ``generate`` would take missing fields from these settings, such as a repetition penalty, which the loss
+    does not include.
     """
     own, model.generation_config = model.generation_config, GenerationConfig()
     try:
@@ -52,8 +53,9 @@ def _bare_config(model: Any) -> Iterator[None]:
 
 
 class _Drawn(LogitsProcessor):
-    """Records each drawn token's log-probability in the distribution from which it was drawn; leaves the scores
-    unchanged.
+    """Records each drawn token's log-probability in the distribution from which it was drawn.
+
+    It does not change the scores.
     """
 
     def __init__(self, temperature: float) -> None:
@@ -67,7 +69,7 @@ class _Drawn(LogitsProcessor):
         return scores
 
     def of(self, ids: torch.Tensor) -> list[list[float]]:
-        """Return the log-probabilities of each generated row; call this once, after generation."""
+        """Return the log-probabilities of each generated row. Call this once, after generation."""
         self._note(ids)
         return torch.cat(self._found, dim=1).tolist()
 
@@ -78,7 +80,7 @@ class _Drawn(LogitsProcessor):
 
 
 class _Stopped(StoppingCriteria):
-    """Ends each row as soon as the text that was drawn for it contains one of the ``stops``."""
+    """Ends each row as soon as its drawn text contains one of the ``stops``."""
 
     def __init__(self, vlm: VisionLanguageModel, stops: Sequence[str], prompt_tokens: int) -> None:
         self._decode, self._stops, self._start = vlm.tokenizer.batch_decode, stops, prompt_tokens
@@ -91,10 +93,10 @@ class _Stopped(StoppingCriteria):
 
 
 class TransformersSampler(Sampler):
-    """Samples with ``generate`` in this process, from the weights that are trained.
+    """Samples with ``generate`` in this process, from the weights in training.
 
     Only the temperature and the banned tokens change the model's distribution; the checkpoint's generation settings are
-    ignored. A turn ends with the model's end token or with one of the ``stops``.
+    ignored. A turn ends with the model's end token or with one of the texts in ``stops``.
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, stops: Sequence[str] = ()) -> None:
@@ -111,15 +113,15 @@ class TransformersSampler(Sampler):
         )
 
     def sync(self) -> None:
-        """Do nothing: the sampler uses the trained weights themselves."""
+        """Do nothing, because the sampler uses the same weights as the training."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Sample ``n`` turns that answer each prompt, in the order of the prompts."""
+        """Return ``n`` sampled turns for each prompt, in the order of the prompts."""
         found = dict(self.stream(prompts, n, seed))
         return [found[index] for index in range(len(prompts))]
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield the index and the turns of each prompt; prompts of similar length are sampled together."""
+        """Yield the index and the ``n`` turns of each prompt; prompts of similar length are sampled together."""
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         size = self._settings.prompts_at_once
@@ -129,7 +131,7 @@ class TransformersSampler(Sampler):
 
     @torch.inference_mode()
     def _generate(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
-        """Return ``n`` turns that answer each prompt, from one call of ``generate``."""
+        """Return ``n`` turns for each prompt, from one call of ``generate``."""
         longest = max(map(len, prompts))
         room = [self._settings.max_new_tokens - prompt.response_tokens for prompt in prompts]
         drawn = _Drawn(self._settings.temperature)
@@ -171,7 +173,7 @@ class TransformersSampler(Sampler):
         return {name: value.to(self._vlm.device) for name, value in inputs.items()}
 
     def _turn(self, ids: list[int], logprobs: list[float], room: int) -> Rollout:
-        """Return the turn, of at most ``room`` tokens, without the padding that ``generate`` adds after its end."""
+        """Return the turn, of at most ``room`` tokens, without the padding that ``generate`` adds after it."""
         length, has_ended = turn_length(self._vlm, ids[:room], self._stops)
         return Rollout(tuple(ids[:length]), not has_ended, tuple(logprobs[:length]))
 
@@ -183,10 +185,10 @@ def make_sampler(
     stops: Sequence[str] = (),
     max_tokens: int = 0,
 ) -> Sampler:
-    """Return the sampler of ``rollout.kind``, whose turns also end with one of the ``stops``.
+    """Return the sampler of the configured ``rollout.kind``.
 
-    A sampler outside this process reads its weights from ``weights_folder``, and has to take sequences of
-    ``max_tokens`` tokens.
+    A turn ends with the model's end token or with one of the texts in ``stops``. A sampling server reads its weights
+    from ``weights_folder``, and must accept sequences of ``max_tokens`` tokens.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")

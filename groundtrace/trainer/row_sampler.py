@@ -13,21 +13,23 @@ from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
 
 KEPT_BYTES = 2**31
-"""The size of the cache of encoded samples, in bytes of patches; further samples are encoded again in each epoch."""
+"""The maximum size of the cache of encoded samples, in bytes of patches. Other samples are encoded in each epoch."""
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
 """A function that encodes a row as one sample, or as one sample for each of its streams. Raises UnusableRow."""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
-"""The position in the data: the number of rows consumed, including the rows left out. With several parts, it holds the
-number of rows consumed from each part, then the number of rows drawn from each part.
+"""The type of a position in the data.
+
+It is the number of rows consumed, including left-out rows. With several parts, it holds the number of rows consumed
+from each part, then the number of rows drawn from each part.
 """
 
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """The length limit of a row: ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
+    """Holds the length limit of a row: ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
 
     max_tokens: int
     answer_tokens: int = 0
@@ -41,7 +43,7 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """Return the samples of the first usable rows: at least ``count`` samples if the shards have as many."""
+    """Return the samples of the first usable rows: at least ``count`` samples if the shards have so many."""
     found: list[Sample] = []
     for index in range(len(shards)):
         with contextlib.suppress(UnusableRow):
@@ -55,9 +57,9 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 class RowSampler:
     """Draws rows in an order that depends only on seed and position, so that a resumed run continues with the next row.
 
-    A row that cannot be used is reported to ``left_out`` (its number and the reason) once, and the next row replaces
-    it. With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and each part has its
-    own epochs.
+    If a row cannot be used, the next row replaces it, and ``left_out`` is called once with its number and the reason.
+    With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and each part has its own
+    epochs.
     """
 
     def __init__(
@@ -83,8 +85,9 @@ class RowSampler:
     def take(self, count: int) -> list[Drawn]:
         """Return the next ``count`` samples of usable rows; the samples of one row are adjacent.
 
-        A row is never split: if the next row has more samples than are still missing, fewer samples are returned.
-        Raises ShardError if a whole epoch has no usable row.
+        A row is never split: if the next row has more samples than ``count`` allows, fewer samples are returned. With
+        several parts, fewer samples may also be returned to keep the shares. Raises ShardError if a whole epoch has no
+        usable row.
         """
         if self._ahead is not None and self._ahead[:2] == (self.position, count):
             drawn, self.position = self._ahead[2].result()
@@ -113,13 +116,16 @@ class RowSampler:
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
     def _next(self, at: int, taken: int) -> tuple[Sequence[Drawn], int]:
-        """Return the samples of a part's next usable row, and the number of the part's rows consumed so far."""
+        """Return the samples of the next usable row of part ``at``, and the number of its rows consumed after that.
+
+        ``taken`` is the number of its rows consumed before. Raises ShardError if the part has no usable row.
+        """
         part = self._parts[at]
         for passed in range(len(part.rows)):
             if found := self._read(self._index(at, taken + passed)):
                 return found, taken + passed + 1
         named = f" with the streams {part.name}" if part.name else ""
-        raise ShardError(f"no row{named} can be used, out of {len(part.rows)}: see the list of left-out rows")
+        raise ShardError(f"no row{named} can be used, out of {len(part.rows)}: see the reasons in left_out.jsonl")
 
     def _index(self, at: int, place: int) -> int:
         rows = self._parts[at].rows

@@ -1,6 +1,6 @@
-"""The trainer's data: tokenised sequences with their images, and sampled responses.
+"""Defines the trainer's data: tokenised sequences with their images, and sampled responses.
 
-A rollout holds the drawn tokens, never text that would have to be tokenised again.
+A rollout holds the drawn tokens, so that no text must be tokenised again.
 """
 
 import itertools
@@ -14,10 +14,10 @@ from groundtrace.rewards.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image, encoded for the vision tower.
+    """Holds an image, encoded for the vision tower.
 
     Attributes:
-        key: a key that equal images share, so that a batch encodes each image once.
+        key: a key that is the same for equal images, so that the vision tower encodes each image of a batch once.
         patches: (patches, values per patch) float32, the image's patches.
         grid: the numbers of temporal, vertical and horizontal patches, whose product is the number of patches.
         tokens: the number of its image tokens.
@@ -35,8 +35,9 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class TurnSpan:
-    """The tokens of one turn, from ``start`` to ``end`` (exclusive); ``is_ours`` is whether the assistant wrote the
-    turn.
+    """Holds the token range of one turn, from ``start`` to ``end`` (exclusive).
+
+    ``is_ours`` is whether the assistant wrote the turn.
     """
 
     start: int
@@ -46,18 +47,18 @@ class TurnSpan:
 
 @dataclass(frozen=True)
 class Sample:
-    """One sequence of L tokens.
+    """Holds one sequence of L tokens.
 
     Attributes:
         id: the id of the question.
-        group: the id of the group of responses that this sample belongs to; a group may have two prompts of one
-            question, so this is never the prompt's text.
+        group: the id of the group of responses to which this sample belongs. It is never the prompt's text, because a
+            group may have two prompts of one question.
         ids: (L,) int64, the token ids, including image tokens.
         loss_mask: (L,) bool, whether the token is a target: predicted from the tokens before it and part of the loss.
         is_image: (L,) bool, whether the token is an image token.
         images: the images, in the order of their tokens.
         turns: the turns, in order and without gaps.
-        stream: the recipe's name for this kind of response; "" if there is only one kind.
+        stream: the recipe's name for this form of response, such as ``textual``; "" if the recipe has only one form.
         sampler_logprobs: (L,) float32, the sampler's log-probabilities, 0 in the prompt; None if not recorded.
         advantages: (L,) float32; None before they are computed, and in SFT.
         is_truncated: whether the response was cut off at the maximum length.
@@ -80,19 +81,20 @@ class Sample:
 
     @property
     def targets(self) -> int:
-        """The number of targets."""
+        """Return the number of targets."""
         return int(self.loss_mask.sum())
 
     @property
     def response_tokens(self) -> int:
-        """The number of tokens from the first target on: in a rollout, those of the response so far."""
+        """Return the number of tokens from the first target to the end, which is the length of a response so far."""
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
 
 class Limit(StrEnum):
-    """A limit that a response reached; the values are the names of the settings.
+    """Lists the limits that a response can reach; the values are the names of the settings.
 
-    ``TURNS`` and ``TOKENS`` end the response, ``TIME`` loses it; with ``IMAGES`` it goes on without further images.
+    A response that reaches ``TURNS`` or ``TOKENS`` ends, and a response that reaches ``TIME`` is lost. A response that
+    reaches ``IMAGES`` continues without further images.
     """
 
     TURNS = "max_turns"
@@ -103,31 +105,31 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """An observation in a rollout: its ``tokens``, which begin at the index ``start`` of the response."""
+    """Holds an observation in a rollout: its ``tokens``, which begin at the index ``start`` of the response."""
 
     start: int
     tokens: Sample
 
     @property
     def end(self) -> int:
-        """The index after its last token."""
+        """Return the index after the observation's last token."""
         return self.start + len(self.tokens)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A sampled response: one turn of the policy, or several with an observation behind each but the last.
+    """Holds a sampled response: one turn of the policy, or several turns with observations between them.
 
     Attributes:
-        ids: the tokens of the response, including the end token if there is one, and those of observations.
-        is_truncated: whether the response was cut off at ``max_new_tokens``.
+        ids: the token ids of the response, including its end token if any, and the tokens of observations.
+        is_truncated: whether the response was cut off at ``rollout.max_new_tokens``.
         logprobs: each token's log-probability in the distribution from which it was drawn, 0 in observations; None if
             this is the trainer's distribution.
         observed: the observations, in order.
-        text: the text of the response with its observations; None: that of ``ids``.
-        trajectory: how the calls of the response ended; None if the environment does not say.
-        lost: the reason why the environment could not go on, "" if it could. A lost response is unscored.
-        limits: the limits that the response reached, in the order of :class:`Limit`; () for a turn of a
+        text: the text of the response with its observations; None if it is the text of ``ids``.
+        trajectory: the results of the response's tool calls; None if the environment does not return them.
+        lost: the reason why the environment could not continue; "" if it could. A lost response is unscored.
+        limits: the limits that the response reached, in the order of :class:`Limit`; () if this is a single turn from a
             sampler.
     """
 
@@ -142,11 +144,11 @@ class Rollout:
 
     @property
     def turns(self) -> tuple[tuple[int, int], ...]:
-        """The start and end (exclusive) of each turn of the policy in ``ids``."""
+        """Return the start and end (exclusive) of each turn of the policy in ``ids``."""
         bounds = [0, *itertools.chain.from_iterable((each.start, each.end) for each in self.observed), len(self.ids)]
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     @property
     def own_tokens(self) -> int:
-        """The number of tokens that the policy wrote."""
+        """Return the number of tokens that the policy wrote, without those of observations."""
         return len(self.ids) - sum(len(each.tokens) for each in self.observed)

@@ -1,6 +1,6 @@
-"""The interface of samplers, and the order in which they draw the turns of many responses.
+"""Defines the interface of samplers, and the order in which they draw the turns of many responses.
 
-While the environment answers some responses, the sampler draws turns of others.
+While the environment computes the observations of some responses, the sampler draws turns of other responses.
 """
 
 import bisect
@@ -14,47 +14,50 @@ from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
 
 LEAST_PART = 16
-"""Turns are drawn in two parts, so that one part is executed while the other is drawn, if each has so many turns."""
+"""The minimum number of turns in a part. Turns are drawn in two parts of at least this size, so that the environment
+answers one part while the other is drawn."""
 Place = tuple[int, int]
-"""The index of a prompt, and that of a response to it."""
+"""The index of a prompt, and the index of a response to this prompt."""
 Take = Callable[[Place, Rollout], Awaitable[Sample | None]]
-"""Takes a turn of a response, and returns the prompt of its next turn; None if the response has ended."""
+"""A function of a place and its turn that returns the prompt of the next turn, or None if the response has ended."""
 
 
 class SamplerError(RuntimeError):
-    """Answers cannot be sampled; the message says why and what to do."""
+    """Raised if answers cannot be sampled; the message says why and what to do."""
 
 
 class Sampler(Protocol):
     """Draws responses from the current policy, turn by turn.
 
     Attributes:
-        prompts_at_once: the number of prompts that are drawn from at once.
+        prompts_at_once: the maximum number of prompts whose turns are drawn at the same time.
     """
 
     prompts_at_once: int = 64
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` turns that answer each prompt, in order. The same weights and seed give the same turns.
+        """Return ``n`` sampled turns for each prompt, in order. The same weights and seed give the same turns.
 
-        A prompt that ends within a response leaves the rest of ``max_new_tokens`` for the turn.
+        A response has ``rollout.max_new_tokens`` tokens in total. If a prompt already has tokens of the response, the
+        turn may have only the rest.
         """
         ...
 
     def sync(self) -> None:
-        """Load the policy's current weights. Must be called before :meth:`sample` whenever they have changed."""
+        """Load the policy's current weights. Call this before :meth:`sample` if the weights have changed."""
         ...
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield the index and the turns of each prompt of :meth:`sample`, as soon as they are drawn."""
+        """Yield the index of each prompt and its ``n`` turns, as soon as they are drawn."""
         yield from enumerate(self.sample(prompts, n, seed))
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` responses to each prompt to their ends: each turn goes to ``take``, which runs on another thread.
+        """Draw ``n`` complete responses to each prompt.
 
-        All responses draw their first turns, then all that go on their second ones, and so on, in parts whose order
-        depends on the responses alone. The same weights and seed therefore give the same responses, however long each
-        observation takes.
+        Each turn is passed to ``take``, which runs on another thread and returns the prompt of the next turn. The first
+        turns of all responses are drawn first, then the second turns of all responses that continue, and so on. The
+        order of the parts depends only on the responses. The same weights and seed therefore give the same responses,
+        however long each observation takes.
         """
         going: dict[Place, Future[Sample | None]] = {}
         try:
@@ -85,20 +88,23 @@ def _taken(take: Take, place: Place, turn: Rollout) -> Future[Sample | None]:
 
 
 def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
-    """Return the places in parts of at most ``most``: two of them, if each has at least ``LEAST_PART`` places."""
+    """Return the places in parts of half of them, but of at least ``LEAST_PART`` and at most ``most`` places.
+
+    The last part may have fewer places.
+    """
     size = min(most, max(LEAST_PART, (len(places) + 1) // 2))
     return [places[start : start + size] for start in range(0, len(places), size)]
 
 
 def seed_of(*parts: int) -> int:
-    """Return the seed of these numbers, such as a call's seed and the index of a prompt."""
+    """Return a seed that depends on all these numbers, such as a call's seed and the index of a prompt."""
     return int.from_bytes(hashlib.sha256(" ".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
 def turn_length(vlm: VisionLanguageModel, ids: Sequence[int], stops: Sequence[str]) -> tuple[int, bool]:
-    """Return the number of tokens of the turn at the beginning of ``ids``, and whether it has an end.
+    """Return the number of tokens of the turn at the beginning of ``ids``, and whether the turn is complete.
 
-    A turn ends with the first end token, or with the token that completes the first of the ``stops``.
+    A turn ends with the first end token, or with the token that completes the first text of ``stops``.
     """
     end = next((place for place, token in enumerate(ids, 1) if token in vlm.end_ids), None)
     length = len(ids) if end is None else end

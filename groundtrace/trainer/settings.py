@@ -1,4 +1,4 @@
-"""The trainer's config. ``sft``, ``grpo`` and ``eval`` share one file; each command reads the sections it needs."""
+"""Defines the trainer's config. ``sft``, ``grpo`` and ``eval`` share one file; each command reads only its sections."""
 
 import math
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 TRAJECTORY = "trajectory"
-"""The need of a reward that scores how calls ended: :attr:`groundtrace.rewards.case.Case.trajectory`."""
+"""The name of what a reward needs if it scores tool calls: :attr:`groundtrace.rewards.case.Case.trajectory`."""
 
 
 @settings
 class ModelSettings:
-    """The model to train. Its master weights are float32 for each ``dtype``."""
+    """Holds the settings of the model to train. Its master weights are float32 for each ``dtype``."""
 
     path: Annotated[str, "a local folder or a Hub id"]
     revision: Annotated[str, "the revision of the Hub repository"] = "main"
@@ -49,7 +49,7 @@ class ModelSettings:
 
 @settings
 class ForwardBatchSettings:
-    """The size of one forward pass. A row that is too long is left out and counted, never cut."""
+    """Holds the size of one forward pass. A row that is too long is left out and reported, never truncated."""
 
     max_tokens: Annotated[int, Field(ge=2), "the maximum tokens of one row, image tokens included"] = 8192
     tokens: Annotated[
@@ -63,7 +63,10 @@ class ForwardBatchSettings:
 
 @settings
 class OptimiserSettings:
-    """AdamW on all trained weights, or Muon on the matrices of the hidden layers and AdamW on the others."""
+    """Holds the settings of the optimiser.
+
+    It is AdamW for all trained weights, or Muon for the matrices of the hidden layers and AdamW for the other weights.
+    """
 
     lr: Annotated[PositiveFloat, "the learning rate of AdamW"] = 1e-5
     muon_lr: Annotated[NonNegativeFloat, "the learning rate of Muon (0: AdamW alone)"] = 0.0
@@ -81,7 +84,7 @@ class OptimiserSettings:
 
 @settings
 class SftSettings:
-    """Supervised fine-tuning; the rows are shuffled again for each epoch.
+    """Holds the settings of supervised fine-tuning; the rows are shuffled again for each epoch.
 
     Set ``steps`` or ``epochs``; if both are set, the training ends at the first of the two.
     """
@@ -100,7 +103,7 @@ class SftSettings:
 
 @settings
 class GrpoSettings:
-    """GRPO with the options of DAPO.
+    """Holds the settings of GRPO, with the options of DAPO.
 
     Set ``steps`` or ``epochs``; if both are set, the training ends at the first of the two.
     """
@@ -166,7 +169,10 @@ def _steps(section: SftSettings | GrpoSettings, name: str, rows: int, rows_per_s
 
 @settings
 class RolloutSettings:
-    """How answers are sampled; :mod:`groundtrace.trainer.vllm_rollouts` has the command that starts a vLLM server."""
+    """Holds the settings with which answers are sampled.
+
+    The docstring of :mod:`groundtrace.trainer.vllm_rollouts` has the command that starts a vLLM server.
+    """
 
     kind: Annotated[Literal["transformers", "vllm"], "the engine that samples"] = "transformers"
     temperature: Annotated[PositiveFloat, "the sampling temperature"] = 1.0
@@ -183,9 +189,9 @@ class RolloutSettings:
 
 @settings
 class EnvironmentSettings:
-    """What answers the policy's turns in a rollout, and the limits of a response in several turns.
+    """Holds the settings of the environment, which answers the policy's turns in a rollout, and its limits.
 
-    ``sandbox`` executes the code of each turn; its options are those of
+    The environment ``sandbox`` executes the code of each turn; its options are those of
     :class:`groundtrace.trainer.environments.sandbox.SandboxEnvironmentSettings`.
     """
 
@@ -202,13 +208,13 @@ class EnvironmentSettings:
         self.make()
 
     def make(self) -> "Environment":
-        """Return a new environment. Raises ConfigError if it cannot be used, or an option is invalid."""
+        """Return a new environment. Raises ConfigError if it cannot be used, or if an option is invalid."""
         return make_environment(self.kind, self.options, "environment.options")
 
 
 @settings
 class EvalSettings:
-    """The evaluation: answers are sampled with the settings of ``rollout`` and scored."""
+    """Holds the settings of the evaluation, which samples answers with the settings of ``rollout`` and scores them."""
 
     samples: Annotated[PositiveInt, "the number of answers to each question"] = 4
     questions: Annotated[NonNegativeInt, "use only this number of first questions (0: all)"] = 0
@@ -237,7 +243,7 @@ class EvalSettings:
 
 @settings
 class LogSettings:
-    """What a training run writes, and how often."""
+    """Defines what a training run writes, and how often."""
 
     save_every_s: Annotated[
         NonNegativeFloat,
@@ -253,7 +259,7 @@ class LogSettings:
 
 @settings
 class TrainerSettings:
-    """The whole config of the trainer."""
+    """Holds the whole config of the trainer."""
 
     model: ModelSettings
     seed: Annotated[int, "the seed of sampling and shuffling"] = 0
@@ -274,10 +280,10 @@ class TrainerSettings:
 
     def __post_init__(self) -> None:
         if self.eval.crops and self.environment.kind != "single_turn":
-            raise ConfigError('eval.crops needs environment.kind = "single_turn"')
+            raise ConfigError('eval.crops needs environment.kind = "single_turn": set it, or turn eval.crops off')
 
     def check_environment(self) -> None:
-        """Raise UserError if the environment cannot run here, or does not give what the reward needs."""
+        """Raise UserError if the environment cannot run on this machine, or if the reward needs another environment."""
         environment, recipe = self.environment.make(), self.reward.make_recipe()
         if TRAJECTORY in recipe.needs and not environment.gives_trajectory:
             raise ConfigError(

@@ -1,4 +1,7 @@
-"""Supervised fine-tuning on a run's SFT shards, which maximises the log-likelihood of the assistant turns."""
+"""Trains a model by supervised fine-tuning on a run's SFT shards.
+
+The training maximises the log-likelihood of the assistant turns.
+"""
 
 import time
 from pathlib import Path
@@ -21,11 +24,11 @@ SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
 
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train a model by SFT, and return the folder of the trained model. Resumes from the last checkpoint, if any.
+    """Train a model by SFT, and return the folder of the trained model.
 
-    Before the first step, raises ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit. During training,
-    raises NotFinite if the loss or a gradient is not a number, NothingLearnt, and Stopped on a signal; the last
-    complete step is then saved.
+    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
+    ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit. During training, it raises NotFinite if the
+    loss or a gradient is not finite, NothingLearnt, and Stopped on a signal; the last complete step is then saved.
     """
     vlm = load_model(settings.model)
     shards, room = Shards(data, "sft", output / "rows"), LengthLimit(settings.batch.max_tokens)
@@ -53,7 +56,7 @@ def sft_step(
 ) -> dict[str, float | None]:
     """Make one optimiser step over the samples, in forward passes of at most ``tokens`` tokens; return its metrics.
 
-    Raises NotFinite, with the names of the samples, before any weight is changed.
+    Raises NotFinite before any weight is changed; if the loss is not finite, the message names the samples.
     """
     started = time.perf_counter()
     denominator = sum(sample.targets for sample in samples)
@@ -62,7 +65,10 @@ def sft_step(
         batch = collate(vlm, part).to(vlm.device)
         loss = sft_loss(score(vlm, batch).logprobs, denominator)
         if not loss.isfinite():
-            raise NotFinite(f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in part[:8])}")
+            raise NotFinite(
+                f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in part[:8])}: check these "
+                "rows, or lower optimiser.lr"
+            )
         loss.backward()
         total += loss.item()
     norm = optimiser.step(step)

@@ -1,4 +1,4 @@
-"""The part of a training that SFT and GRPO share: resuming, logging, checkpoints, and saving on errors and signals.
+"""Runs the part of a training that SFT and GRPO share: resuming, logging, and checkpoints, also on errors and signals.
 
 A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update or a checkpoint.
 """
@@ -26,7 +26,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """The process received one of :data:`SIGNALS`; ``number`` is the signal's number."""
+    """Raised if the process received one of :data:`SIGNALS`; ``number`` is the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -34,9 +34,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Raises :class:`Stopped` in the main thread when a signal arrives; between hold and release, defers it.
+    """Raises :class:`Stopped` in the main thread when a signal arrives.
 
-    Used as a context manager; on exit the previous signal handlers are restored.
+    Between :meth:`hold` and :meth:`release`, the signal is deferred. The class is a context manager, which restores the
+    previous signal handlers on exit.
     """
 
     def __init__(self) -> None:
@@ -77,14 +78,14 @@ def _is_nohup(number: int) -> bool:
 
 
 class NothingLearnt(RuntimeError):
-    """Too many consecutive steps had no gradient; the message says why."""
+    """Raised if too many consecutive steps had no gradient; the message says why."""
 
 
 class Training:
-    """A training run in its output folder; used as a context manager around the training loop.
+    """Manages a training run in its output folder; it is the context manager of the training loop.
 
-    If the loop ends with an error or a signal, the last complete step is saved. It is not saved if the weights have
-    changed since that step or are not finite; the previous checkpoint then remains the latest.
+    If the loop ends with an error or a signal, the last complete step is saved. But if the weights have changed since
+    that step, or are not finite, nothing is saved, and the previous checkpoint is the latest.
 
     Attributes:
         progress: the progress after the last complete step.
@@ -115,7 +116,7 @@ class Training:
         self.progress = load_checkpoint(found[-1], optimiser, self._identity) if found else Progress()
         if self.progress.step > steps:
             raise CheckpointError(
-                f"{found[-1]} is beyond the {steps} steps of this run: raise the steps, or choose another --output"
+                f"{found[-1]} is beyond the {steps} steps of this run: raise steps or epochs, or change --output"
             )
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates
@@ -156,18 +157,18 @@ class Training:
         memory: Mapping[str, Any] | None = None,
         idle: str = "the gradient is 0",
     ) -> None:
-        """Record a completed step, and save a checkpoint if one is due.
+        """Record a completed step, and save a checkpoint if one is due by the settings in ``log``.
 
-        ``position`` and ``memory`` are as in :class:`groundtrace.trainer.checkpoint.Progress`; ``idle`` is the reason
-        to report if the step had no gradient.
+        ``position`` and ``memory`` are those of :class:`groundtrace.trainer.checkpoint.Progress`. ``idle`` is the
+        reason that is reported if the step had no gradient.
 
-        Raises NothingLearnt, Stopped for a signal that arrived during the update, and NotFinite instead of saving
-        weights that are not finite.
+        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient, Stopped for a signal that arrived
+        during the update, and NotFinite instead of saving weights that are not finite.
         """
         self._stops.hold()
         step = self.progress.step
         self._idle_steps = 0 if metrics.get("grad_norm") else self._idle_steps + 1
-        note = f"nothing learnt, {self._idle_steps} in a row: {idle}" if self._idle_steps else ""
+        note = f"no gradient in {self._idle_steps} consecutive steps: {idle}" if self._idle_steps else ""
         self.monitor.log(step, {**metrics, "idle_steps": self._idle_steps}, shown, note)
         self.progress = Progress(step + 1, position, dict(memory or {}))
         self._updates = self._optimiser.updates
@@ -175,7 +176,10 @@ class Training:
             self._save()
         self._stops.release()
         if self._max_idle_steps and self._idle_steps >= self._max_idle_steps:
-            raise NothingLearnt(f"nothing learnt in {self._idle_steps} steps in a row: {idle}")
+            raise NothingLearnt(
+                f"{self._idle_steps} consecutive steps had no gradient, because {idle}: change the config or the data, "
+                "or raise max_idle_steps"
+            )
 
     def _is_due(self) -> bool:
         every, every_s = self._log.save_every, self._log.save_every_s
@@ -184,12 +188,17 @@ class Training:
 
     def _save(self) -> None:
         if not self._optimiser.is_finite():
-            raise NotFinite(f"step {self.progress.step - 1}: after its update, some weights are not finite")
+            raise NotFinite(
+                f"step {self.progress.step - 1}: some weights are not finite after the update: lower optimiser.lr"
+            )
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 
     def _rescue(self, error: BaseException) -> None:
-        """Save the last complete step if the weights have not changed since; a failure becomes a note of ``error``."""
+        """Save the last complete step if the weights have not changed since then.
+
+        If it cannot be saved, the reason is added to ``error`` as a note.
+        """
         if self.progress.step == self._saved_step or self._optimiser.updates != self._updates:
             return
         try:

@@ -1,28 +1,30 @@
-"""Sampling from a vLLM server: token ids and patches in, token ids and their log-probabilities out.
+"""Samples from a vLLM server: it sends token ids and image patches, and gets token ids with their log-probabilities.
 
-``/inference/v1/generate`` takes the same ids and patches that the trainer trains on, so the server's own template,
-tokenizer and image processor are not used. That holds for every turn of a response: the next turn's prompt is the ids
-that the server returned, with the ids of the observation behind them, and the patches of all images so far. No other
-HTTP call of vLLM takes ids together with images: ``/v1/completions`` takes ids alone, and its chat API takes texts.
+``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on, so the server's own template,
+tokenizer and image processor are not used. That is so for every turn of a response: the prompt of the next turn is the
+ids that the server returned, then the ids of the observation, and the patches of all images so far. No other HTTP call
+of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids, and its chat API only texts.
 
-The server is started with
+Start the server with
 
     VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --logprobs-mode processed_logprobs \\
         --no-mm-device-do-normalize --generation-config vllm …
 
-The first two enable the API calls used here. With the third, log-probabilities are those of the distribution that
-tokens are drawn from; without the fourth, patches would be normalised a second time. With the last, the server ignores
-the checkpoint's sampling defaults, such as a repetition penalty; requests also set the neutral values. Tested with
-vLLM 0.32.
+``VLLM_SERVER_DEV_MODE=1`` and ``--enable-scale-out`` enable the API calls used here. With ``--logprobs-mode
+processed_logprobs``, log-probabilities are those of the distribution from which tokens are drawn. Without
+``--no-mm-device-do-normalize``, patches would be normalised a second time. With ``--generation-config vllm``, the
+server ignores the checkpoint's sampling defaults, such as a repetition penalty; requests also set the neutral values.
+This module was tested with vLLM 0.32.
 
-Deviations from sampling in this process:
+Sampling from the server differs from sampling in this process:
 
-- The server stops a turn at a text such as ``</code>``, but returns whole tokens, and may have drawn more of them. The
-  turn is cut behind the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`); characters of
-  this token behind the text stay, and tokens that are cut off were neither executed nor trained on.
-- Each turn sends all images of its prompt again, as float32 patches. The server encodes each image once, and keeps the
-  keys and values of the earlier turns, if its caches have room.
-- Its numerical results depend on its batches, so that a seed repeats responses only as far as these repeat.
+- The server stops a turn at a text such as ``</code>``, but returns whole tokens, and may have drawn further tokens.
+  The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`). The
+  characters of this token after the text stay. The tokens that are cut off are neither executed nor trained on.
+- The request for each turn sends all images of its prompt again, as float32 patches. The server encodes each image
+  once, and keeps the keys and values of the earlier turns, if its caches are large enough.
+- The server's numerical results depend on how it batches requests, so that the same seed gives the same responses only
+  if its batches are the same.
 """
 
 import asyncio
@@ -53,9 +55,9 @@ RAW_VIEW = 3
 MAX_RETRIES = 9
 BUSY = (429, 503)
 NEVER = -1e9
-"""The bias on a banned token's logit: its probability becomes 0 in float32."""
+"""The bias on the logit of a banned token, which makes its probability 0 in float32."""
 NOT_A_NUMBER = -9999.0
-"""The value that the server returns for a log-probability that is not a number."""
+"""The value that the server returns for a log-probability that is NaN."""
 
 
 class VllmSampler(Sampler):
@@ -73,8 +75,11 @@ class VllmSampler(Sampler):
         stops: Sequence[str] = (),
         max_tokens: int = 0,
     ) -> None:
-        """``weights_folder`` is the folder for the policy's weights; the server must find it under the same path. A
-        turn also ends with one of the ``stops``. The server must take sequences of ``max_tokens`` tokens.
+        """Prepare the sampler, without a request to the server.
+
+        ``weights_folder`` is the folder for the policy's weights; the server must be able to read it under the same
+        path. A turn also ends with one of the texts in ``stops``. The server must accept sequences of ``max_tokens``
+        tokens.
         """
         self._vlm, self._settings, self._stops, self._max_tokens = vlm, settings, stops, max_tokens
         self.prompts_at_once = settings.prompts_at_once
@@ -83,7 +88,7 @@ class VllmSampler(Sampler):
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Sample ``n`` turns that answer each prompt, in order, with their log-probabilities. Raises SamplerError."""
+        """Return ``n`` sampled turns for each prompt, in order, with their log-probabilities. Raises SamplerError."""
         found: dict[Place, Rollout] = {}
 
         async def note(place: Place, turn: Rollout) -> None:
@@ -93,14 +98,14 @@ class VllmSampler(Sampler):
         return [[found[index, number] for number in range(n)] for index in range(len(prompts))]
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` responses to each prompt to their ends; each goes on as soon as ``take`` returns its next prompt.
+        """Draw ``n`` complete responses to each prompt.
 
-        Raises SamplerError.
+        The next turn of a response is requested as soon as ``take`` returns its prompt. Raises SamplerError.
         """
         asyncio.run(self._play(prompts, n, seed, take))
 
     def sync(self) -> None:
-        """Save the weights and make the server load them. Raises SamplerError.
+        """Save the policy's weights, and make the server load them. Raises SamplerError.
 
         The server first finishes its in-flight requests. It then clears its caches of prompts and images, which were
         computed with the old weights.
@@ -109,7 +114,10 @@ class VllmSampler(Sampler):
         asyncio.run(self._reload())
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """Return the request body for ``n`` answers to a prompt. The server adds 0 … n-1 to ``seed`` for these."""
+        """Return the request body for ``n`` turns that answer a prompt.
+
+        The server uses the seeds ``seed`` to ``seed + n - 1`` for these turns.
+        """
         body: dict[str, Any] = {
             "token_ids": prompt.ids.tolist(),
             "return_token_ids": True,
@@ -170,7 +178,7 @@ class VllmSampler(Sampler):
                 await self._ask(session, "/collective_rpc", load)
             except SamplerError as error:
                 hint = (
-                    f"make {self._folder} readable for it, and restart it, since it may hold only part of the weights"
+                    f"make {self._folder} readable for the server, and restart it, since it may lack some new weights"
                 )
                 raise SamplerError(f"{error}; {hint}") from error
             finally:
@@ -189,25 +197,25 @@ class VllmSampler(Sampler):
             yield session
 
     async def _check(self, session: aiohttp.ClientSession) -> None:
-        """Raise SamplerError if the server's options would silently change log-probabilities or images."""
+        """Raise SamplerError if the server's options would change log-probabilities or images, or cut off sequences."""
         path = "/server_info?config_format=json"
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
             mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
             longest = model["max_model_len"]
         except (KeyError, TypeError) as error:
-            raise self._error(path, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
+            raise self._error(path, f"its reply has no {error}: use vLLM 0.32 or later") from error
         if mode != "processed_logprobs":
-            raise self._error(path, "start it with --logprobs-mode processed_logprobs")
+            raise self._error(path, "start the server with --logprobs-mode processed_logprobs")
         if media.get("mm_device_do_normalize"):
-            raise self._error(path, "start it with --no-mm-device-do-normalize")
+            raise self._error(path, "start the server with --no-mm-device-do-normalize")
         if longest < self._max_tokens:
             limit = f"a prompt with its response may have batch.max_tokens = {self._max_tokens} tokens"
-            raise self._error(path, f"start it with --max-model-len {self._max_tokens}, not {longest}: {limit}")
+            raise self._error(path, f"start the server with --max-model-len {self._max_tokens}, not {longest}: {limit}")
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
-        """Return the reply's JSON; retries if the server is unreachable or too busy. Raises SamplerError."""
+        """Return the reply's JSON. Retry if the server is unreachable or too busy. Raises SamplerError."""
         try:
             return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
         except CallError as error:
@@ -224,10 +232,12 @@ class VllmSampler(Sampler):
                     after_s = retry_after_s(reply.headers.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
                     raise CallError(failure_of(reply.status), cause, retry_after_s=after_s)
                 if reply.status == 404 and path != GENERATE:
-                    cause += "; start it with VLLM_SERVER_DEV_MODE=1"
+                    cause += "; start the server with VLLM_SERVER_DEV_MODE=1"
                 raise self._error(path, cause)
         except TimeoutError as error:
-            raise self._error(path, f"no answer within {self._settings.timeout_s:g} s") from error
+            raise self._error(
+                path, f"it did not answer within rollout.timeout_s = {self._settings.timeout_s:g} s"
+            ) from error
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
         except (aiohttp.ClientError, ValueError) as error:
@@ -236,11 +246,11 @@ class VllmSampler(Sampler):
     def _turns(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
             if reply["prompt_token_ids"] != body["token_ids"]:
-                raise self._error(GENERATE, "its reply belongs to another prompt")
+                raise self._error(GENERATE, "its reply belongs to another prompt: use vLLM 0.32 or later")
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
             found = [self._turn(choice) for choice in choices]
         except (KeyError, TypeError) as error:
-            raise self._error(GENERATE, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
+            raise self._error(GENERATE, f"its reply has no {error}: use vLLM 0.32 or later") from error
         if len(found) != n:
             raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}")
         return found
@@ -250,16 +260,16 @@ class VllmSampler(Sampler):
         drawn = choice["logprobs"]["content"]
         logprobs = tuple(token["logprob"] for token in drawn)
         if reason not in ("stop", "length"):
-            raise self._error(GENERATE, f"an answer ended with {reason!r}")
+            raise self._error(GENERATE, f"an answer ended with the finish reason {reason!r} instead of stop or length")
         if not ids or ids != tuple(token["token_id"] for token in drawn):
             raise self._error(GENERATE, "its log-probabilities do not belong to the tokens of the answer")
         length, has_ended = turn_length(self._vlm, ids, self._stops)
         if reason == "stop" and not has_ended:
             raise self._error(
-                GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token of this model"
+                GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token: serve the trained model"
             )
         if min(logprobs) <= NOT_A_NUMBER:
-            raise self._error(GENERATE, "it sent a log-probability that is not a number: are the weights finite?")
+            raise self._error(GENERATE, "it sent a log-probability that is NaN: check that all weights are finite")
         return Rollout(ids[:length], not has_ended, logprobs[:length])
 
     def _error(self, path: str, cause: str) -> SamplerError:
@@ -284,8 +294,7 @@ def _line(text: str) -> str:
 
 
 def packed_image(image: EncodedImage) -> str:
-    """Return the image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate``
-    needs.
+    """Return the image's exact patches and its grid in msgpack and base64, for ``/inference/v1/generate``.
 
     The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are
     those of the Qwen-VL families.

@@ -281,7 +281,7 @@ RECORDS = {
     "images on the web": ({"media": "https://x.org/a.png"}, "(download the file, and give the path from the folder"),
     "a number as question": ({"question": 7}, "question: expected a non-empty string, got 7"),
     "a letter as answer": ({"answer": "B", "choices": ["2", "3"]}, "give the choice's text, not its letter"),
-    "choices in one text": ({"choices": "2, 3"}, "choices: expected a list of at least two, got '2, 3'"),
+    "choices in one text": ({"choices": "2, 3"}, "a list of at least two choices, got '2, 3'"),
 }
 
 

@@ -100,7 +100,7 @@ def without_template(folder: Path) -> None:
 
 MODELS: list[tuple[str, Callable[[Path], None], str]] = [
     ("text model", bert, ""),
-    ("another family", llava, "is a 'llava'; the trainer supports qwen2_5_vl, qwen3_vl"),
+    ("another family", llava, "has the model type 'llava', but the trainer supports qwen2_5_vl, qwen3_vl"),
     ("no weights", without("model.safetensors"), "cannot load"),
     ("no config", without("config.json"), "cannot load"),
     ("no tokenizer", without("tokenizer.json"), "cannot load"),

@@ -153,7 +153,7 @@ def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pyte
     monkeypatch.setattr(grpo, "available_bytes", lambda: GIB // 1000)
     ran = run("grpo", rl_data, "grpo.kl_beta=0.1")
     ran.check_refused(
-        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are free", "lower batch"
+        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are available", "lower batch"
     )
     assert {path.name for path in ran.output.iterdir()} == {".lock", "cache"}
 

@@ -146,7 +146,7 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'][0][
         ("{% for m in messages %}{{ m['role'] }}<|im_end|>{% endfor %}", "q: the chat template leaves out 1 assistant"),
         (
             TURNS + "\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
-            "no end-of-sequence token behind an answer",
+            "no end-of-sequence token after an answer",
         ),
         (
             TURNS + "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}",
@@ -185,12 +185,12 @@ def _turns(user: str, assistant: str = "There are 3.") -> list[dict[str, str]]:
     [
         ({"images": [{"bytes": b"no picture", "path": None}]}, "q0: image 1 does not decode"),
         ({"images": [{"bytes": None, "path": "elsewhere.png"}]}, "q0: image 1 does not decode"),
-        ({"images": []}, "q0: more <image> marks than the 0 images"),
-        ({"images": None}, "q0: more <image> marks than the 0 images"),
-        ({"messages": _turns("<image><image>?")}, "q0: more <image> marks than the 1 images"),
-        ({"messages": _turns("?")}, "q0: 1 images, but 0 <image> marks"),
+        ({"images": []}, "q0: the text has more <image> marks than the 0 images"),
+        ({"images": None}, "q0: the text has more <image> marks than the 0 images"),
+        ({"messages": _turns("<image><image>?")}, "q0: the text has more <image> marks than the 1 images"),
+        ({"messages": _turns("?")}, "q0: the row has 1 images, but its text has 0 <image> marks"),
         ({"messages": _turns("<image>?")[:1]}, "q0: the last turn is not the assistant's"),
-        ({"messages": _turns("<image>?", "see <image>")}, "q0: an assistant turn holds <image>"),
+        ({"messages": _turns("<image>?", "see <image>")}, "q0: an assistant turn contains <image>"),
         ({"messages": _turns("<image>?", format_points_tag("x", [(70, 10)]))}, "q0: x = 70 px lies outside"),
     ],
 )

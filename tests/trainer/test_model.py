@@ -118,7 +118,7 @@ def test_large_images_are_shrunk_and_coordinates_follow(
 
 
 def test_a_bound_that_no_image_can_meet(load: Load) -> None:
-    with pytest.raises(ModelError, match=r"model\.max_pixels must be at least this model's \d+"):
+    with pytest.raises(ModelError, match=r"model\.max_pixels must be at least this model's minimum of \d+ pixels"):
         load(max_pixels=16)
 
 

@@ -90,7 +90,7 @@ def test_bad_rows_are_left_out_and_told_once(drawer: Drawer, row: Row) -> None:
     assert sorted(name for name, _ in told) == ["row 7", "row 8", "row 9"]
     reasons = dict(told)
     assert "q-undecodable: image 1 does not decode" in reasons["row 7"]
-    assert "q-no-mark: 1 images, but 0 <image> marks" in reasons["row 8"]
+    assert "q-no-mark: the row has 1 images, but its text has 0 <image> marks" in reasons["row 8"]
     assert "no id" in reasons["row 9"]
 
 

@@ -170,7 +170,7 @@ def test_another_plan_is_another_run(run: Command, data: Path, sampler: list[See
 
 def test_a_step_too_small_for_a_row_is_refused(folders: Any, data: Path, run: Command) -> None:
     ran = run("grpo", data, "grpo.prompts_per_step=1")
-    ran.check_refused(2, "grpo.prompts_per_step must be at least 2: a row is asked in 2 streams")
+    ran.check_refused(2, "grpo.prompts_per_step must be at least 2, because a row has 2 streams")
 
 
 def test_boxes_of_a_detector_are_counted(

@@ -230,10 +230,12 @@ def test_steps_without_a_gradient_are_shown_and_end_the_run(
     flat = lambda logprobs, n: real(logprobs, n) * (0 if (seen.append(n), len(seen) > 2)[1] else 1)  # noqa: E731
     monkeypatch.setattr(sft, "sft_loss", flat)
     ran = run("sft", sft_data, "sft.steps=99", "optimiser.lr=1e-4")
-    ran.check_refused(1, "nothing learnt in 10 steps in a row: the gradient is 0", "step-000012: `trainer export`")
+    ran.check_refused(
+        1, "10 consecutive steps had no gradient, because the gradient is 0", "step-000012: `trainer export`"
+    )
     assert [line["idle_steps"] for line in metrics_of(ran.output)] == [0, 0, *range(1, 11)]
-    shown = [line for line in ran.err.splitlines() if "nothing learnt, " in line]
-    assert len(shown) == 10 and "nothing learnt, 4 in a row: the gradient is 0" in shown[3]
+    shown = [line for line in ran.err.splitlines() if "no gradient in " in line]
+    assert len(shown) == 10 and "no gradient in 4 consecutive steps: the gradient is 0" in shown[3]
 
 
 @pytest.mark.parametrize(("limit", "code", "steps"), [(2, 1, 2), (0, 0, 4)])

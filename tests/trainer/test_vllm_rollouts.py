@@ -271,7 +271,7 @@ def test_a_lasting_fault_is_one_line_that_names_server_and_cause(
 def test_a_server_that_does_not_answer(qwen3: VisionLanguageModel, server: Scripted, prompt: Sample) -> None:
     server.replies[GENERATE] = [HANG]
     settings = RolloutSettings(kind="vllm", base_url=server.url, timeout_s=0.2)
-    with pytest.raises(SamplerError, match=r"no answer within 0\.2 s"):
+    with pytest.raises(SamplerError, match=r"did not answer within rollout\.timeout_s = 0\.2 s"):
         VllmSampler(qwen3, settings, "w").sample([prompt], 1, 0)
 
 
@@ -292,13 +292,13 @@ def test_a_server_that_is_not_there(
         ({"prompt_token_ids": [1, 2]}, "another prompt"),
         ({"prompt_token_ids": None}, "another prompt"),
         ({"choices": []}, "0 answers instead of 1"),
-        ({"choices": None}, "is it vLLM 0.32"),
-        ({"choices": [choice((OTHER,), "abort")]}, "ended with 'abort'"),
+        ({"choices": None}, "use vLLM 0.32"),
+        ({"choices": [choice((OTHER,), "abort")]}, "finish reason 'abort'"),
         ({"choices": [choice(())]}, "do not belong to the tokens"),
         ({"choices": [choice((OTHER, END)) | {"token_ids": [END]}]}, "do not belong to the tokens"),
         ({"choices": [choice((OTHER,))]}, "stopped at token 40"),
-        ({"choices": [choice((END,), logprob=-9999.0)]}, "not a number"),
-        ({"choices": [choice((END,)) | {"logprobs": None}]}, "is it vLLM 0.32"),
+        ({"choices": [choice((END,), logprob=-9999.0)]}, "is NaN"),
+        ({"choices": [choice((END,)) | {"logprobs": None}]}, "use vLLM 0.32"),
     ],
 )
 def test_replies_that_must_not_be_trained_on(
@@ -315,9 +315,9 @@ def test_replies_that_must_not_be_trained_on(
     [
         ((200, info("raw_logprobs")), "--logprobs-mode processed_logprobs"),
         ((200, info(mm_device_do_normalize=True)), "--no-mm-device-do-normalize"),
-        ((200, info(tokens=4095)), "start it with --max-model-len 4096, not 4095"),
+        ((200, info(tokens=4095)), "start the server with --max-model-len 4096, not 4095"),
         ((404, b"Not Found"), "VLLM_SERVER_DEV_MODE=1"),
-        ((200, {}), "is it vLLM 0.32"),
+        ((200, {}), "use vLLM 0.32"),
     ],
 )
 def test_a_server_started_otherwise_is_refused_before_anything_is_sampled(

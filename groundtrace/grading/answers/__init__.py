@@ -1,1 +1,1 @@
-"""Answers: their types, and how each is written and graded."""
+"""Defines the types of answers: how an answer of each type is written and graded."""

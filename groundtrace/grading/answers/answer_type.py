@@ -1,6 +1,6 @@
-"""The interface of an answer type: how its answer is asked for, checked in the input, and graded.
+"""Defines the interface of an answer type: its request in prompts, its check of gold answers, and its grading.
 
-Each type has a file of its own beside this one; :mod:`groundtrace.grading.answers.registry` names them all.
+Each type has its own file in this package; :mod:`groundtrace.grading.answers.registry` lists all types.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grade:
-    """The grade of one answer, with the rule that gave it.
+    """Holds the grade of one answer, and the rule that decided it.
 
     Attributes:
         value: 1.0 if the answer is right, 0.0 if it is wrong, None if it is unscored.
         method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day too),
-            ``list``, ``maths``, ``text``; or, if no rule decided, the reason: ``judge`` (semantic equivalence has to be
-            judged), ``boxes`` (scored by overlap), ``gold`` (unusable gold).
+            ``list``, ``maths``, ``text``. If no rule decided, the reason: ``judge`` (only a judge model can decide
+            whether the meaning is the same), ``boxes`` (boxes are scored by overlap), ``gold`` (the gold is unusable),
+            ``unknown`` (the answer type is unknown).
         reason: one line that explains the grade to a reader.
     """
 
@@ -36,12 +37,12 @@ class Grade:
 
 @dataclass(frozen=True)
 class Gold:
-    """The gold answer of an input record, to be checked by its type.
+    """Holds the gold answer of an input record, before its answer type checks it.
 
     Attributes:
         answer: the answer as the record gives it.
         chosen: the text of the choice that the answer matches; None if the record has no choices.
-        boxes: the record's gold boxes; None if it has none.
+        boxes: the record's gold boxes; None if the record has no boxes.
     """
 
     answer: str
@@ -50,14 +51,14 @@ class Gold:
 
 
 class InvalidGold(ValueError):
-    """The gold answer does not fit its answer type. The message names the field and says what is wrong with it."""
+    """Raised if a gold answer does not fit its answer type. The message names the field and its fault."""
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
-"""Grades (predicted, gold, choices). Never raises.
+"""Returns the grade of (predicted, gold, choices). Never raises.
 
-The caller makes every text legible and passes a usable gold (:mod:`groundtrace.grading.answers.grading`); ``predicted``
-is None if there is no answer.
+``predicted`` is None if the response has no answer. The caller removes invisible characters from the texts and passes
+a usable gold (:mod:`groundtrace.grading.answers.grading`).
 """
 
 
@@ -73,21 +74,21 @@ def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
 
 @dataclass(frozen=True)
 class AnswerType:
-    """One type of answer.
+    """Describes one type of answer.
 
     Attributes:
         name: the name in the field ``answer_type`` of records and shards.
-        form: the sentence with which a prompt asks for the answer; a model reads it.
+        form: the sentence of a prompt that requests an answer in the right form, such as "Answer yes or no."
         grade: grades a predicted answer by rules.
         check_gold: returns a record's gold answer in the type's normal form; raises InvalidGold.
-        is_evident: whether the answer and choices of a record that names no type show this type. The first type of the
-            registry for which it is true wins.
-        keeps_choices: whether its questions are asked with their choices; questions of other types are asked without
-            them.
-        is_number: whether its answer is a number; a count can be checked against it if the gold is one plain number.
-        needs_judge: whether only a judge can grade paraphrases of a gold answer (with its choices).
-        is_boxes: whether the answer is the question's gold boxes. The answer's text is neither checked nor read, and
-            two questions with different boxes are different questions.
+        is_evident: whether a record without ``answer_type`` has this type, by its answer and choices. The first type of
+            the registry for which this is True is used.
+        keeps_choices: whether a question is asked with its choices. If False, it is asked without them.
+        is_number: whether the answer is a number. A count in a response can be checked against the gold if the gold is
+            one plain number.
+        needs_judge: whether only a judge can grade paraphrases of a gold answer (given with its choices).
+        is_boxes: whether the answer is the question's gold boxes. The answer's text is then neither checked nor read,
+            and two questions with different boxes are different questions.
     """
 
     name: str

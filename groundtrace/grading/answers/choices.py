@@ -1,10 +1,10 @@
 """Finds the options of a multiple-choice question that an answer names, by letter or by text.
 
-A letter counts only as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog"). The text after a label is
-an explanation and is ignored ("B, since the cat is smaller"), unless it consists only of further labels and options:
-"A. cat B. dog", "A.B.C" and "B. dog and cat" name all of them. If the options are letters themselves (``['A)', 'B)',
-'C)']``, or shuffled), a letter means the option with this letter as its text; the letter of a position counts only if
-no option contradicts it.
+A letter is read only as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog"). The text after a label
+is an explanation and is ignored ("B, since the cat is smaller"). But if this text consists only of further labels and
+options, all of them are named ("A. cat B. dog", "A.B.C", "B. dog and cat"). If the options are letters themselves
+(``['A)', 'B)', 'C)']``, or shuffled), a letter means the option with this letter as its text. If no option contradicts
+it, a letter means the option at its position (A is the first).
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 @dataclass(frozen=True)
 class NamedOptions:
-    """The options that an answer names.
+    """Holds the options that an answer names.
 
     Attributes:
         indices: positions of the named options; empty if no option is named, several if the answer does not decide.
-        is_mention: whether the one option was only mentioned within a sentence, which may also deny it.
-        denied: positions of the options that the answer calls wrong, if it names no option.
+        is_mention: whether the answer only mentions its one option within a sentence. The sentence may deny the option.
+        denied: positions of the options that the answer calls wrong; empty if the answer names an option.
     """
 
     indices: frozenset[int]
@@ -87,8 +87,9 @@ class NamedOptions:
 def normalise_text(text: str) -> str:
     """Return a text normalised for comparison as a whole.
 
-    NFKC and casefold are applied; articles, punctuation and invisible marks are removed, and blanks are single. Signs,
-    points and slashes stay if they are part of a number or date (-2, 1.5, 18/06), and symbols such as < or ° stay.
+    NFKC and casefold are applied. Articles, punctuation and invisible marks are removed, and words are separated by
+    one space. Signs, points and slashes stay if they are part of a number or date (-2, 1.5, 18/06). Symbols such as <
+    or ° stay.
     """
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     kept: list[str] = []
@@ -107,10 +108,11 @@ def normalise_text(text: str) -> str:
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
-    """Return the options that an answer of bounded length names; never raises.
+    """Return the options that an answer names; never raises. The caller must bound the answer's length.
 
-    The function looks first for the exact text of an option, then for a label, then for a loosely equal text, and last
-    for a mention. "A and B" names two options, unless it is the text of one option.
+    The function searches first for the exact text of an option, then for a label, then for a text that is equal after
+    normalisation or in value, and last for an option's words within a sentence. "A and B" names two options, unless
+    it is the text of one option.
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
@@ -144,8 +146,9 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 
 
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
-    """Return the options that are named after a clause that denies an option ("A is wrong, so B"), else the denied
-    options.
+    """Return the options named after a clause that denies an option ("A is wrong, so B").
+
+    If no option is named, return ``denied``, the options that the clause denies.
     """
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
@@ -153,13 +156,16 @@ def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options whose letters are separate words in the text; the article "a" and "I" do not count."""
+    """Return the options whose letters are separate words in the text; the words "a" and "I" are not letters."""
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """Return the option letters that a gold of one letter implies: A to H, or further to that letter; else None."""
+    """Return the option letters that a gold of one letter implies; None for any other gold.
+
+    The letters are A to H, or A to the gold's letter if that is after H.
+    """
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":
         return None
@@ -167,7 +173,11 @@ def implied_letters(gold: str) -> tuple[str, ...] | None:
 
 
 def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the positions of the gold answer among the choices."""
+    """Return the positions of the choices that equal the gold answer.
+
+    Texts are compared exactly, then normalised. If no text is equal, a gold of one letter gives the choice at its
+    position. The result is empty if nothing matches.
+    """
     for form in (str.strip, normalise_text):
         right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
         if right:
@@ -178,19 +188,19 @@ def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _tight(text: str) -> str:
-    """Return text without blanks, case, outer quotes, dollars and the final full stop."""
+    """Return the text in lower case, without spaces, outer quotes, dollar signs and a final full stop."""
     text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
     return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """Return the options whose form, given by ``form``, equals the text's form; an empty form matches nothing."""
+    """Return the options that equal the text after ``form`` is applied to both; an empty result matches nothing."""
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """Return the position of the option that each label letter means; see the module."""
+    """Map each label letter to the position of its option; the module's docstring explains the rule."""
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())
@@ -247,7 +257,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """Return the options in a text of nothing but labels, options and joining words; empty for any other text."""
+    """Return the options in a text that has only labels, options and joining words; empty for any other text."""
     found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
     words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
@@ -261,8 +271,8 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
     """Return the options with the same meaning as the text.
 
-    If two options are yes and no, that is the option on the same side; else the options that are equal as single
-    numbers (without tolerance), or as mathematical expressions.
+    If one option is yes and one is no, return the option with the answer's meaning. Otherwise return the options that
+    are equal as single numbers (without tolerance) or as mathematical expressions.
     """
     side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
     if side is not None and sides.count(True) == sides.count(False) == 1:
@@ -278,7 +288,11 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
+    """Return the only option that has the number of a short answer; empty if no or several options have it.
+
+    If both have a unit, they are compared after conversion. ``chain`` is the text after its last equals sign. The
+    result is empty for a bound such as "more than 5".
+    """
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:
         return frozenset()
@@ -298,7 +312,7 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options whose words occur in the text, except those that are part of a longer one that occurs."""
+    """Return the options whose words occur in the text, except any that is part of a longer option in the text."""
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}

@@ -1,7 +1,8 @@
-"""Chinese and Japanese numerals in answers, as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
+"""Rewrites Chinese and Japanese numerals as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
 
-A numeral is converted only if it ends the text, or if a counted thing follows it (三只猫). Inside any other word
-(三角形, 一样) it stays as it is, and so does a numeral that may be one of two numbers (三四个: three or four).
+A numeral is converted only at the end of the text, before a space or punctuation, or before a word for a counted thing
+(三只猫). Inside any other word (三角形, 一样) it stays as it is. A numeral that may be one of two numbers also stays
+(三四个: three or four).
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 
 
 def with_arabic_digits(text: str) -> str:
-    """Return the text with digits in place of its CJK numerals. Never raises; linear in ``len(text)``."""
+    """Return the text with digits in place of its CJK numerals. Never raises; takes time linear in ``len(text)``."""
     if text.isascii():
         return text
     return _NUMERAL.sub(_as_digits, _SHARE.sub(_as_share, text))
 
 
 def value_of_numeral(numeral: str) -> int | None:
-    """Return the value of a numeral: 一百二十, 两万五千, 二〇二一; None for a text that is not one number (三四)."""
+    """Return the value of a numeral such as 一百二十, 两万五千 or 二〇二一; None if it is not one number (三四)."""
     if all(char in _DIGITS for char in numeral):
         is_one = len(numeral) == 1 or len(numeral) == 4 or any(char in "〇零" for char in numeral)
         return int("".join(str(_worth(char)) for char in numeral)) if is_one else None

@@ -1,9 +1,10 @@
-"""Dates and times of day in answers, compared without guessing.
+"""Reads dates and times of day in answers, and compares them without guessing.
 
 Written numbers often have several readings: 03/04/2021 is the third of April or the fourth of March, "21" may be 1921
 or 2021, and 3:05 may be in the morning or the afternoon. All readings are kept. Two answers are the same if each has
-one reading and they agree, or if both write the same fields in the same order (05/08/2017, 5/8/2017). They differ if no
-readings agree. All other cases (a missing year, an ambiguous form against a clear one) are not decided here.
+one reading and the readings are equal, or if both write the same fields in the same order (05/08/2017, 5/8/2017). They
+differ if every reading of one contradicts every reading of the other. All other cases (a missing year, an ambiguous
+form against a clear one) are undecided.
 
 A library that parses dates leniently (python-dateutil) is not used: it fills in what is missing and picks one reading.
 """
@@ -54,7 +55,7 @@ _BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
 
 @dataclass(frozen=True)
 class DateFields:
-    """A date, a time of day or both; a field that is not given is None."""
+    """Holds a date, a time of day or both; a field that is not given is None."""
 
     year: int | None = None
     month: int | None = None
@@ -64,21 +65,25 @@ class DateFields:
     second: int | None = None
 
     def conflicts(self, other: DateFields) -> bool:
-        """Whether the dates have different values in a field that both of them have."""
+        """Whether the two dates have different values in a field that both have."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 @dataclass(frozen=True)
 class WrittenDate:
-    """A date or time as written: its fields in order (with the separator), and all readings of these fields."""
+    """Holds a date or time as it is written.
+
+    ``spelling`` is its separator or kind, then its fields in their written order. ``readings`` are all dates or times
+    that the written text may mean.
+    """
 
     spelling: tuple[str | int, ...]
     readings: frozenset[DateFields]
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Return the date, the time or both that a short text consists of; None for any other text. Never raises."""
+    """Return the date, the time or both, if a short text is nothing else; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
@@ -90,7 +95,10 @@ def read_date(text: str) -> WrittenDate | None:
 
 
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
-    """Whether two dates or times are the same; None if that cannot be decided. See the module."""
+    """Return whether two dates or times are the same, or None if that is undecided.
+
+    The module's docstring explains the rules. Two different times whose numbers are equal as ratios are undecided.
+    """
     if predicted.spelling == gold.spelling:
         return True
     if len(predicted.readings) == len(gold.readings) == 1 and predicted.readings == gold.readings:
@@ -171,7 +179,7 @@ def _falls_on(moment: DateFields, weekday: int) -> bool:
 
 
 def _numeric_date(text: str) -> WrittenDate | None:
-    """Return the readings of three numbers with one separator: every order in which they are a date."""
+    """Return the readings of three numbers with the same separator, in every order that gives a date; else None."""
     match = _ISO.fullmatch(text)
     if match is not None:
         a, separator, b, c = match.groups()
@@ -216,7 +224,7 @@ def _named_date(text: str) -> WrittenDate | None:
 
 
 def _days(year: str | None, month: int, day: int | None) -> list[DateFields]:
-    """Return the possible days, without those that do not exist.
+    """Return the possible days, without days that do not exist (30 February).
 
     A year of two digits may be of the last century or of this one.
     """

@@ -1,6 +1,6 @@
-"""Free text: graded by the kind of the gold (a date, a quantity, a formula, yes or no, a number, a list, words).
+"""Grades free text by the kind of its gold: a date, a quantity, a formula, yes or no, a number, a list, or words.
 
-The rules are those of :mod:`groundtrace.grading.answers.rules`; if no rule can decide, the judge is asked.
+It uses the rules of :mod:`groundtrace.grading.answers.rules`; if no rule can decide, a judge decides.
 """
 
 import re
@@ -29,7 +29,7 @@ _PLAIN_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d+)?|\d+(?:\s\d+)?\s?/\s?\
 
 
 def _is_plain_number(gold: str) -> bool:
-    """Whether a text is one number in digits and no more, perhaps with a power of ten or a scale ("2.1k")."""
+    """Whether a text is only one number in digits, perhaps with a power of ten or a scale ("2.1k")."""
     return _PLAIN_NUMBER.fullmatch(gold.strip()) is not None or is_whole_number(gold)
 
 
@@ -47,7 +47,7 @@ def _grade_plain(predicted: str, gold: str) -> Grade | None:
 
 
 LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_assignments, grade_maths, _grade_plain, grade_tuple, grade_list)
-"""The rules after those for dates and quantities, for free text as for numbers."""
+"""The rules that free text and numbers share; they follow the rules for dates and quantities."""
 
 _RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LATER_RULES)
 

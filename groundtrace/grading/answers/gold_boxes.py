@@ -1,4 +1,4 @@
-"""Answers that are boxes around objects: scored by their overlap with the gold boxes, never by their text."""
+"""Defines the answer type of boxes around objects; answers are scored by overlap with the gold boxes, never by text."""
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 
@@ -7,7 +7,7 @@ NAME = "boxes"
 
 def _check(gold: Gold) -> str:
     if not gold.boxes:
-        raise InvalidGold(f"boxes: a record of answer_type {NAME} needs them")
+        raise InvalidGold(f"boxes: the record has answer_type {NAME} but no boxes: add them, or change answer_type")
     return gold.answer
 
 

@@ -1,18 +1,18 @@
-"""Grading a final answer against the gold answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
+"""Grades a final answer against the gold answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
 
-A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, or that only a judge can decide; a
-missing or unreadable prediction against a gold that rules can grade is wrong, never unscored. Functions here never
-raise on any text, and never call a model: Argos' case (iii), semantic equivalence, is the method "judge".
+A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, or that only a judge can decide. If
+rules can grade the gold, a missing or unreadable prediction is wrong, never unscored. Functions here never raise on
+any text, and never call a model. Argos' case (iii), semantic equivalence, is an unscored grade with the method "judge".
 
-Each type defines right answers in its own file (:mod:`groundtrace.grading.answers.registry`); numbers and text share
-:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge may be asked,
-rules grade 0 only when that is certain.
+Each type defines right answers in its own file (:mod:`groundtrace.grading.answers.registry`). Numbers and text share
+:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge could decide,
+rules grade 0 only if the answer is certainly wrong.
 
-Before grading, the prediction, the gold and the choices are made legible: invisible (zero-width) characters are
-removed, fullwidth forms become plain ones ("５" is 5, "Ｂ" is B), and CJK numerals become digits (三个 is 3个).
-Look-alikes from other scripts (a Cyrillic А) stay other letters, which do not name an option. Markup that encloses
-the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): neither ``$…$`` nor ``\\text{…}``
-nor a full stop changes a grade.
+Before grading, the prediction, the gold and the choices are made legible. Invisible (zero-width) characters are
+removed, fullwidth characters become plain ones ("５" is 5, "Ｂ" is B), and CJK numerals become digits (三个 is 3个).
+Similar letters of other scripts (a Cyrillic А) are not converted, and do not name an option. Markup that encloses the
+whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): ``$…$``, ``\\text{…}`` and a final full
+stop do not change a grade.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from groundtrace.grading.answers.wrapping import legible, without_wrapping
 from groundtrace.schemas.control_text import DAMAGE
 
 MAX_ANSWER_CHARS = 20_000
-"""A longer answer is not read, unless the gold is as long."""
+"""A longer answer is wrong without being read, unless the gold has at least half of its length."""
 _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
 
 
@@ -36,12 +36,13 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     """Grade a final answer; never raises.
 
     Args:
-        predicted: the final answer (:attr:`groundtrace.grading.responses.response.Response.answer`), None if there is
-            none.
+        predicted: the final answer (:attr:`groundtrace.grading.responses.response.Response.answer`); None if the
+            response has no answer.
         gold: the gold answer; for ``mcq`` the text of one choice, or its letter if no choice has this text.
-        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`; any other is unscored.
-        choices: the options of a multiple-choice question. Without them (the options may be in the question's text
-            only) a gold letter is matched by that letter, and any other gold is graded as text.
+        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`; for any other name the answer
+            is unscored.
+        choices: the options of a multiple-choice question. They may be None if only the question's text has them; then
+            a gold letter is matched by the same letter, and any other gold is graded as text.
     """
     kind = answer_type_named(answer_type)
     if kind.is_boxes or answer_type not in ANSWER_TYPES:
@@ -63,7 +64,7 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
 
 
 def _fault(gold: str) -> str | None:
-    """Return why a gold answer cannot be used, or None.
+    """Return why a gold answer cannot be used, or None if it can be used.
 
     A control character such as a form feed comes from a "\\frac" whose backslash was not escaped.
     """

@@ -1,10 +1,10 @@
-"""Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
+"""Compares answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
 
-The order matters in a sequence but not in an enumeration, where each item counts as often as it is named. Items are
-equal as texts (:func:`groundtrace.grading.answers.choices.normalise_text`) or as exact numbers, without tolerance.
-Items certainly differ only if they are short and plain and neither contains the other. In all other cases a judge
-decides, such as on "dark red" for "red", or on an item inside a sentence. An answer that joins its items by "or" lists
-alternatives, not items.
+In a sequence, the order matters. In an enumeration, only the items and the number of times that each occurs matter.
+Two items are equal if their normalised texts (:func:`groundtrace.grading.answers.choices.normalise_text`) or their
+exact numbers are equal; numbers have no tolerance. Items certainly differ only if they are short and plain and neither
+contains the other. In all other cases a judge decides, such as on "dark red" for "red", or on an item inside a
+sentence. An answer that joins its items by "or" lists alternatives, not items.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ _MAX_ITEMS = 50
 
 @dataclass(frozen=True)
 class AnswerTuple:
-    """Numbers in brackets: a point, a vector or, with two numbers, perhaps an interval. ``brackets`` may be empty."""
+    """Holds the numbers of a point, a vector or, if there are two, perhaps an interval.
+
+    ``brackets`` are the opening and the closing bracket, or "" if the numbers have no brackets.
+    """
 
     values: tuple[Fraction, ...]
     brackets: str
 
     @property
     def is_half_open(self) -> bool:
-        """Whether one bracket is round and the other square, so that the numbers are surely an interval."""
+        """Whether one bracket is round and the other square; then the numbers are surely an interval."""
         return self.brackets in {"[)", "(]"}
 
 
@@ -53,25 +56,28 @@ Item = str | Fraction | AnswerTuple
 
 @dataclass(frozen=True)
 class AnswerList:
-    """The items of an answer, in order; ``is_sequence`` says whether arrows join them, so that the order counts."""
+    """Holds the items of an answer in order; ``is_sequence`` is True if arrows join them, so that the order matters."""
 
     items: tuple[Item, ...]
     is_sequence: bool
 
     @property
     def is_plain(self) -> bool:
-        """Whether every item is a number, a point or at most three words of a script with case."""
+        """Whether every item is a number, a point, or at most three words of digits and of letters that have a case."""
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
 
 def read_list(text: str) -> AnswerList | None:
-    """Return the items (at least two) of a gold answer that is only a list; None for any other text. Never raises."""
+    """Return the items (at least two) of a gold answer that is only a list; None for any other text. Never raises.
+
+    Each item must be plain: a number, a point or at most three words.
+    """
     found = _read(text, False)
     return found if found is not None and len(found.items) > 1 and found.is_plain else None
 
 
 def same_list(predicted: str, gold: AnswerList) -> bool | None:
-    """Whether an answer lists the same items; None if that cannot be decided."""
+    """Return whether an answer lists the same items as the gold, or None if that cannot be decided."""
     given = _read(predicted, True)
     if given is None:
         return None
@@ -98,10 +104,10 @@ def read_tuple(text: str) -> AnswerTuple | None:
 
 
 def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
-    """Whether an answer equals the gold tuple or interval; None if that cannot be decided.
+    """Return whether an answer equals the gold tuple or interval, or None if that cannot be decided.
 
-    In a pair, round and square brackets may mean an open and a closed interval, or the same point; without brackets a
-    pair may be a list, whose order does not matter.
+    Two numbers in round and in square brackets may be an open and a closed interval, or the same point. Numbers without
+    brackets may be a list, whose order does not matter. ``predicted`` is None if the answer is not a tuple.
     """
     if predicted is None:
         return None if not gold.brackets else False
@@ -115,7 +121,7 @@ def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
 
 
 def _read(text: str, is_answer: bool) -> AnswerList | None:
-    """Return the items of a text. In an answer, each item may also be on its own line, with or without a marker."""
+    """Return the items of a text; None if it is not a list. In an answer, each item may also be on its own line."""
     text = text.strip().strip("$").rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
         return None
@@ -146,7 +152,7 @@ def _split(separator: re.Pattern[str], text: str) -> list[str]:
 
 
 def _item(text: str) -> Item:
-    """Return an item in the form in which it is compared: its exact number, else its normalised words."""
+    """Return an item in the form in which items are compared: a point, an exact number or normalised words."""
     point = read_tuple(text) if text[:1] in "([" else None
     if point is not None:
         return point
@@ -158,12 +164,12 @@ def _item(text: str) -> Item:
 
 
 def _may_be_a_name(gold: AnswerList) -> bool:
-    """Whether "Salt and Pepper House" may be one name: this is so for two items if one of them has several words."""
+    """Whether a list of two items may be one name ("Salt and Pepper House"): one item has several words."""
     return len(gold.items) == 2 and any(isinstance(item, str) and " " in item for item in gold.items)
 
 
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
-    """Whether an item of one list contains a different item of the other list, or is another form of that item."""
+    """Whether an item of one list contains a different item of the other list, or begins with it."""
     words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
     return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))
 
@@ -191,7 +197,10 @@ def may_be_interval(text: str, gold: str) -> bool:
 
 
 def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
-    """Return the values of at least two names ("a = 2, b = 5"); None for any other text. Never raises."""
+    """Return the value of each name in a text such as "a = 2, b = 5"; None for any other text. Never raises.
+
+    The text must assign at least ``least`` names.
+    """
     if len(text) > MAX_CHARS or text.count("=") < least:
         return None
     found = [_ASSIGNMENT.fullmatch(part.strip(" $.")) for part in re.split(r"[,;\n]|\band\b", text)]

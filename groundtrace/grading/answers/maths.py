@@ -1,9 +1,9 @@
-"""Comparing mathematical answers with math-verify, within bounds.
+"""Compares mathematical answers with math-verify, in bounded time.
 
-math-verify (0.9) stops a computation that takes too long with a signal, which works on the main thread only. It is
-called without timeouts here. Therefore, expressions that could take too long are refused beforehand: long text, deep
-nesting, towers of powers, large exponents and factorials, sums, integrals, products that multiply out to very many
-terms, and many functions of symbols. ``verify`` is asymmetric and is always given (gold, answer).
+math-verify (0.9) stops a slow computation with a signal, which works on the main thread only. Therefore, this module
+calls math-verify without timeouts and refuses expressions that could take too long: long text, deep nesting, powers of
+powers, large exponents and factorials, sums, integrals, products that multiply out to very many terms, and many
+functions of symbols. math-verify's function ``verify`` is asymmetric; its arguments here are always (gold, answer).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_SYMBOLIC_POWER = 20
 _MAX_TERMS = 300
 """The maximum number of terms of a product after it is multiplied out.
 
-``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` has 1,771, which takes minutes.
+``(a + b + c)^{20}`` has 231 terms. ``(a + b + c + d)^{20}`` has 1,771 terms, and its comparison takes minutes.
 """
 _MAX_FUNCTIONS = 4
 """The maximum number of functions of symbols.
@@ -104,7 +104,7 @@ _STEP = re.compile(
 
 
 class MathsMatch(Enum):
-    """The result of comparing a prediction with a gold answer."""
+    """Lists the results of comparing a predicted expression with a gold expression."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -114,16 +114,16 @@ class MathsMatch(Enum):
 
 
 def is_maths(text: str) -> bool:
-    """Whether a short text uses mathematical notation: a command, a power, an equation, a root, ``$…$``."""
+    """Whether a short text has mathematical notation: a LaTeX command, a power, an equation, a root, ``$…$``."""
     return len(text) <= MAX_CHARS and _IS_MATHS.search(text) is not None
 
 
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
     """Compare two answers mathematically. Never raises.
 
-    Two texts that are equal apart from spaces and dollar signs match, so that answers with several parts can be right.
-    Otherwise both texts must be one expression, perhaps with a unit; the prediction may have prose around ``$…$``. A
-    ratio a:b is read as a/b. There is no tolerance beyond six decimals.
+    If the two texts differ only in spaces, dollar signs and notation, they are equal, so that an answer of several
+    parts can be right. Otherwise both texts must be one expression, perhaps with a unit; the prediction may have prose
+    around ``$…$``. A ratio a:b is read as a/b. Numbers are compared to six decimals, without other tolerance.
     """
     if len(gold) > MAX_CHARS:
         return MathsMatch.GOLD_UNREADABLE
@@ -142,7 +142,7 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
 
 
 def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
-    """Whether a decimal answer is the rounded value of a gold with roots or other irrational parts: 4.24 for 3√2."""
+    """Whether a decimal answer is the rounded value of an irrational gold, such as 4.24 for 3√2."""
     from sympy import Expr
 
     decimals = _DECIMALS.fullmatch(predicted_latex.strip())
@@ -153,7 +153,7 @@ def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
 
 
 def _spelling(text: str) -> str:
-    """Return the text without characters that never change a formula's meaning; spaces between digits stay."""
+    """Return the text without the characters that do not change a formula's meaning; spaces between digits stay."""
     text = re.sub(r"\$+", " ", _rewrite(text)).strip(" .。\n\t")
     text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
     return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
@@ -168,7 +168,10 @@ def _rewrite(text: str) -> str:
 
 
 def _one_expression(text: str) -> str | None:
-    """Return the single expression of an answer as LaTeX without dollar signs, or None."""
+    """Return the single expression of an answer as LaTeX without dollar signs.
+
+    Returns None if the answer is not one expression, or if its evaluation could take too long.
+    """
     text = _rewrite(_LEAD.sub("", text.strip())).strip().rstrip(".。").strip()
     if "$" in text:
         groups = _GROUP.findall(text)
@@ -213,7 +216,7 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _terms(latex: str) -> int:
-    """Return the maximum number of terms of an expression after multiplying out over a common denominator."""
+    """Return an upper bound on the terms of an expression after it is multiplied out over a common denominator."""
     sums, products, denominator, done = [0], [1], 1, 0
     is_below = False
     for step in _STEP.finditer(latex):
@@ -266,7 +269,7 @@ def _group_end(latex: str, at: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
-    """Return the sympy readings of one expression, without the strings that math-verify adds as a fallback."""
+    """Return the sympy objects of one expression, without the strings that math-verify adds as a fallback."""
     # Loading sympy takes half a second: only runs with mathematical answers need it.
     from math_verify import LatexExtractionConfig, parse
 
@@ -276,7 +279,7 @@ def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
 
 
 def _parsable(latex: str) -> bool:
-    """Whether math-verify reads the expression."""
+    """Whether math-verify can parse the expression."""
     return bool(_parse(latex))
 
 
@@ -292,5 +295,5 @@ def _verify(gold_latex: str, predicted_latex: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _silence() -> None:
-    """Suppress math-verify's warning that its timeouts are off, in every worker; they are off on purpose."""
+    """Suppress math-verify's warning that its timeouts are off; this module turns them off on purpose."""
     logging.getLogger("math_verify").setLevel(logging.ERROR)

@@ -1,8 +1,8 @@
-"""Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text.
+"""Grades multiple-choice answers (Argos Eq. 6): an answer must name one option, by letter or by text.
 
 :mod:`groundtrace.grading.answers.choices` finds the options that an answer names. An answer that names several options
-is wrong, even if the right one is among them. An answer that names no option ("the correct one") is wrong, unless it
-may mean an option in other words (:mod:`groundtrace.grading.answers.option_hints`): then a judge decides. A judge also
+is wrong, even if the right option is among them. An answer that names no option ("the correct one") is wrong. But if it
+may mean an option in other words (:mod:`groundtrace.grading.answers.option_hints`), a judge decides. A judge also
 decides on an answer that only mentions one option within a sentence.
 """
 
@@ -27,7 +27,8 @@ _NEGATION = re.compile(
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
     """Grade a multiple-choice answer, with or without choices.
 
-    Without choices, a gold letter implies options (they may be in the question), and any other gold is graded as text.
+    Without choices, a gold of one letter implies the options A to H, whose texts may be in the question. Any other gold
+    without choices is graded as text.
     """
     choices = choices or implied_letters(gold)
     if choices:
@@ -36,7 +37,7 @@ def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) ->
 
 
 def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) -> Grade:
-    """Grade an answer against the given options; all options with the gold's text are right."""
+    """Grade an answer against the given options; every option with the gold's text is right."""
     right = gold_options(gold, choices)
     if not right:
         return Grade(None, "gold", f"gold {gold[:40]!r} is not one of the choices")
@@ -76,13 +77,13 @@ def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[in
 
 
 def _is_also_by_letter(predicted: str, choices: tuple[str, ...], mentioned: frozenset[int]) -> bool:
-    """Whether the sentence that mentions an option also gives its letter and denies nothing ("Paris, France is B")."""
+    """Whether the answer also names the mentioned option by its letter and denies nothing ("Paris, France is B")."""
     return _NEGATION.search(predicted) is None and inner_letters(predicted, choices) == mentioned
 
 
 def _check(gold: Gold) -> str:
     if gold.chosen is None:
-        raise InvalidGold(f"choices: a {NAME} record needs them")
+        raise InvalidGold(f"choices: the record has answer_type {NAME} but no choices: add them, or change answer_type")
     return gold.chosen
 
 

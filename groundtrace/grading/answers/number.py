@@ -1,7 +1,7 @@
-"""Numbers (Argos Eq. 7-8), fractions, ranges, ratios and quantities; also a date or formula, if the gold is one.
+"""Grades numbers (Argos Eq. 7-8), fractions, ranges, ratios and quantities, and also golds that are dates or formulas.
 
-The rules are those of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
-gold is accepted in every form that these rules can grade; if it is a plain number, its separators are removed.
+It uses the rules of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
+gold is valid in every form that these rules can grade. The separators of a plain number are removed.
 """
 
 import decimal
@@ -28,12 +28,12 @@ _CONSTANT = re.compile(r"[π√∞½⅓⅔¼¾]|\\(?:pi|sqrt|infty)")
 
 
 def plain_number(text: str) -> str | None:
-    """Return the number without separators and with an ASCII minus; None for a text that is not one plain number."""
+    """Return a plain number without thousands separators and with an ASCII minus; None for any other text."""
     return text.strip().replace(",", "").replace("\u2212", "-") if _GOLD.fullmatch(text.strip()) else None
 
 
 def value_of(text: str) -> decimal.Decimal | None:
-    """Return the value of a plain number; None for other text and for an exponent that is out of range."""
+    """Return the value of a plain number; None for any other text and for an exponent that is out of range."""
     number = plain_number(text)
     try:
         return None if number is None else decimal.Decimal(number)
@@ -57,7 +57,10 @@ def is_gradable(gold: str) -> bool:
 
 
 def _check(gold: Gold) -> str:
-    """Return a plain number without separators, and any other gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
+    """Return a plain number without separators, and any other gradable gold (3/4, 10-15, 5 km, $2\\pi$) as it is.
+
+    Raises InvalidGold if rules cannot grade answers against the gold.
+    """
     number = plain_number(gold.answer)
     if number is not None:
         return number

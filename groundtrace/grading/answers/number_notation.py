@@ -1,6 +1,6 @@
-"""The notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators and short scales.
+"""Rewrites the notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators, short scales.
 
-:func:`plain_notation` rewrites these in a plain form before numbers and quantities are read.
+Numbers and quantities are read from the plain notation that :func:`plain_notation` returns.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SHORT_SCALES = (
 )
 """Short scale words after an amount of money."""
 _ATTACHED_SCALES = (("[kK]", "thousand"), ("(?:M|mn|mln)", "million"), ("(?:B|bn)", "billion"), ("tn", "trillion"))
-"""Short scale words after any number, directly behind it and outside formulas; "5m" is 5 metres, "5 K" is 5 kelvins."""
+"""Short scale words directly after any number, outside formulas. "5m" is 5 metres, and "5 K" is 5 kelvins."""
 
 
 def _european(found: re.Match[str]) -> str:
-    """Rewrite a number that has points between its thousands and a decimal comma: it gets a decimal point."""
+    """Rewrite a number with points between its thousands and perhaps a decimal comma: 1.234,5 becomes 1234.5."""
     return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
 
 
@@ -64,8 +64,8 @@ _NOTATIONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
 def plain_notation(text: str) -> str:
     """Return the text with its numbers in a plain notation.
 
-    Signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits are rewritten; units and currencies
-    stay. Linear in the length of texts of at most ``MAX_CHARS`` characters.
+    Signs, superscripts (as ``^n``), Unicode compatibility forms and LaTeX around digits are rewritten; units and
+    currencies stay. It takes time linear in the length of the text, which is at most ``numerals.MAX_CHARS`` characters.
     """
     text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
     text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)

@@ -1,20 +1,21 @@
-"""The rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
+"""Defines the rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
 
-- numbers (Argos Eq. 7-8): the tolerance is 5 % of the gold if both sides are decimal; else the numbers must be equal,
-  also as fractions (:func:`groundtrace.grading.answers.numerals.same_number`). Several different numbers ("3-5",
-  "5 or 6") are wrong, but if the other numbers only explain the right one ("7 (3 on the left and 4 on the right)"), the
-  judge is asked. "About 5" is 5; the judge decides on a bound or a denial of the right number ("more than 5", "not 5",
-  "5+"). The last side of a chain of equations ("2 + 3 = 5") counts, and "2 + 3" alone is 5; "third" is 3, and "none" is
-  0. The judge decides on words without a number ("several", "VII"), except refusals to answer.
-- numbers with a unit: compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), in any spelling; another
-  dimension or currency is wrong. A bare number is taken in the gold's unit. If the gold has no unit, the prediction's
-  unit is ignored: "5 %" and "5 cm" match the gold "5", but a quantity never matches an ordinal ("2 seconds" is not
-  "2nd"). A percentage is matched by its value ("80 %" and "0.8" are the same, in both directions), and by its number
-  without the sign, but "2 %" is not "200 %". If the gold has a sign, the judge decides on words for a direction ("down
-  4 %"). If the gold names what is counted, the judge decides on answers that name other things ("3 oranges" for
+- Numbers (Argos Eq. 7-8) have a tolerance of 5 % of the gold if the gold and the answer are both decimals. Otherwise
+  they must be equal, also as fractions (:func:`groundtrace.grading.answers.numerals.same_number`). Several different
+  numbers ("3-5", "5 or 6") are wrong, but if the other numbers only explain the right number ("7 (3 on the left and 4
+  on the right)"), a judge decides. "About 5" is 5. A judge decides on a bound or a denial of the right number ("more
+  than 5", "not 5", "5+"). In a chain of equations ("2 + 3 = 5"), the last side is the answer, and "2 + 3" alone is 5.
+  "Third" is 3, and "none" is 0. A judge decides on words without a number ("several", "VII"); a refusal to answer is
+  wrong.
+- Numbers with a unit are compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), in any spelling.
+  Another dimension or currency is wrong. A number without a unit is read in the gold's unit. If the gold has no unit,
+  the prediction's unit is ignored: "5 %" and "5 cm" match the gold "5". A quantity never matches an ordinal ("2
+  seconds" is not "2nd"). A percentage matches its value ("80 %" and "0.8" are the same, in both directions) and its
+  number without the sign, but "2 %" is not "200 %". If the gold has a sign, a judge decides on words for a direction
+  ("down 4 %"). If the gold names the counted things, a judge decides on answers that name other things ("3 oranges" for
   "3 apples").
-- ranges and bounds: compared as a whole (:mod:`groundtrace.grading.answers.spans`).
-- two numbers that are one answer (3:2, 4 out of 10): :mod:`groundtrace.grading.answers.pairs`.
+- Ranges and bounds are compared as a whole (:mod:`groundtrace.grading.answers.spans`).
+- Two numbers that are one answer (3:2, 4 out of 10) are graded by :mod:`groundtrace.grading.answers.pairs`.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ from groundtrace.grading.answers.spans import may_be_within, read_span, same_spa
 from groundtrace.grading.answers.wrapping import bare_answer
 
 GOLDS_KEPT = 256
-"""The cache size for parsed golds: the responses of a group are all graded against the same gold."""
+"""The cache size for parsed golds; a cache helps because all responses of a group are graded against the same gold."""
 NO_NUMBER = "no number"
-"""The reason of a grade for an answer without a number."""
+"""The reason of a grade if the answer has no number."""
 
 _VAGUE = re.compile(r"\b(?:some|many|much|few|several|lots?|plenty|not\s+(?:none|zero|nothing)|last)\b", re.IGNORECASE)
 """Words that mean neither 0 nor 1."""
@@ -99,7 +100,10 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Grade a number by Argos Eq. 7-8; returns None if the gold is neither a single number nor an ordinal."""
+    """Grade a number by Argos Eq. 7-8.
+
+    Returns None if the gold is not one number. Ordinals, "twice" and words for none (0) are numbers here.
+    """
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
         return None
@@ -122,7 +126,7 @@ def grade_number(predicted: str, gold: str) -> Grade | None:
 
 
 def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Grade:
-    """Grade one number against another."""
+    """Grade the number of an answer against the gold's number."""
     if _is_other_direction(predicted, gold) and abs(given.value) == abs(wanted.value):
         return Grade(None, "judge", "the number, perhaps in another direction")
     if same_number(given, wanted):
@@ -136,7 +140,7 @@ def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Gra
 
 
 def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
-    """Grade an expression by its value against a number."""
+    """Grade an answer that is a calculation by its value; ``wanted`` is the gold's number."""
     match = compare_maths(gold, predicted)
     if match is MathsMatch.GOLD_UNREADABLE:
         match = compare_maths(str(wanted.value), predicted)
@@ -167,7 +171,10 @@ def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade
 
 
 def _is_surely_another(words: str, wanted: Numeral) -> bool:
-    """Whether words without a number cannot mean the number: a code, a refusal, "many" for 0, "nobody" for 3."""
+    """Whether an answer without a number certainly does not mean the gold's number.
+
+    Such answers are a code, a refusal, "many" for 0, or "nobody" for 3.
+    """
     pair = read_pair(words)
     if pair is not None and pair.value == wanted.value:
         return False
@@ -180,7 +187,10 @@ def _is_surely_another(words: str, wanted: Numeral) -> bool:
 
 
 def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
-    """Whether one of the four operations on two numbers gives a third number."""
+    """Whether the sum of the values is the wanted number.
+
+    For exactly two values, also whether their difference, product or quotient is.
+    """
     one, *others = values
     if len(others) != 1:
         return sum(values) == wanted
@@ -198,7 +208,7 @@ def _unscaled(numeral: Numeral) -> Numeral:
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """Return the grade "right", unless the words deny the number or make it a bound."""
+    """Return the grade "right"; unscored if the answer's words deny the number or make it a bound."""
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
     return Grade(1.0, "numeric", reason)
@@ -210,7 +220,7 @@ def _is_other_direction(predicted: str, gold: str) -> bool:
 
 
 def _names_others(predicted: str, gold: str) -> bool:
-    """Whether the gold names what is counted, and the answer names something else."""
+    """Whether the gold and the answer both name counted things, and name different ones."""
     wanted, given = _nouns(gold), _nouns(predicted)
     return bool(wanted and given) and not any(
         one.startswith(other[:4]) or other.startswith(one[:4]) for one in wanted for other in given
@@ -225,7 +235,7 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """Grade a number with a unit by Eq. 7-8, in the gold's unit; returns None if the gold is not a quantity."""
+    """Grade a number with a unit by Argos Eq. 7-8, in the gold's unit; returns None if the gold is not a quantity."""
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None

@@ -1,4 +1,4 @@
-"""Numbers in English words: cardinals, fractions, and words that count only as a whole answer (ordinals, "none").
+"""Reads numbers in English words: cardinals and fractions anywhere, ordinals and "none" only as a whole answer.
 
 "One" after a determiner is a pronoun ("the correct one"), so it is not a number. Words are read in lower case.
 """
@@ -51,9 +51,9 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Return the number if the whole text is an ordinal, a number of times or a word for "none"; else None.
+    """Return the number if the whole text is an ordinal, a number of times or words for none; else None.
 
-    Examples: "third", "the 3rd row", "twice", "there are none".
+    Such texts are "third", "the 3rd row", "twice" and "there are none" (0).
     """
     words = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
     if len(words) > 100:
@@ -62,7 +62,7 @@ def read_count_words(text: str) -> int | None:
 
 
 def read_ordinal(text: str) -> int | None:
-    """Return the number of an ordinal, whose noun may follow ("the 3rd row"); None for any other text."""
+    """Return the number of an ordinal; None for any other text. A noun may follow the ordinal ("the 3rd row")."""
     words = text.casefold().replace("-", " ").rstrip(".!。 ").split()[:12]
     words = words[1:] if words[:1] == ["the"] else words
     if words[1:] and words[-1].isascii() and words[-1].isalpha() and words[-1] not in {"half", "quarter", *_ORDINALS}:
@@ -80,20 +80,20 @@ def read_ordinal(text: str) -> int | None:
 
 
 def is_number_in_words(text: str) -> bool:
-    """Whether a text is one number in words and no more: "seven", "two thirds", "third", "the 21st"."""
+    """Whether a text is only one number in words: "seven", "two thirds", "third", "the 21st"."""
     return bool(read_count_words(text)) or _is_cardinal(text)
 
 
 def _is_cardinal(text: str) -> bool:
-    """Whether a text is one number or fraction in words and no more."""
+    """Whether a text is only one number or fraction in words."""
     found = locate_words(text)
     return len(found) == 1 and not (text[: found[0][1]] + text[found[0][2] :]).strip(" .-")
 
 
 def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
-    """Return the numbers of a text in words, in order, each with its start and end offset.
+    """Return the numbers that a text has in words, in order, each with its start and end offset.
 
-    Examples: "minus two hundred and five", "two thirds". The end offset is after the last character.
+    Such numbers are "minus two hundred and five" and "two thirds". The end offset is after the last character.
     """
     text = _ONE.sub(lambda found: " " * len(found.group()), text.lower())
     spans = list(_LETTERS.finditer(text))
@@ -132,13 +132,16 @@ def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Return the number times the scale word at the index, if any: "two and a half million", "half a dozen"."""
+    """Return the number, multiplied by the scale word at the index if it is one, and the index after the number.
+
+    Examples are "two and a half million" and "half a dozen".
+    """
     scale = SCALES.get(words[at]) if at < len(words) else None
     return (value, at if words[at - 1] != "a" else at - 1) if scale is None else (value * scale, at + 1)
 
 
 def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Return the number with the decimals that follow the word "point" at the index, digit by digit."""
+    """Return the number with the decimal digits that follow the word "point" at the index, and the index after them."""
     end = at + 1
     while end < len(words) and WORDS.get(words[end], 10) < 10:
         end += 1

@@ -1,11 +1,11 @@
-"""Numbers in answers: digits, thousands separators, fractions, number words, with units around them.
+"""Reads numbers in answers: digits, thousands separators, fractions and number words, also with units around them.
 
 A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos (Eq. 7-8)
 depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
 
-Decimal digits of any script count; letters that look like digits do not. A scale word multiplies ("5 million" is
-5,000,000, "two dozen" is 24). Number words count if the text has no digits; beside digits they count only as an
-alternative ("five or 6" names two numbers). "The correct one" does not name a number.
+Decimal digits of any script are read; letters that look like digits are not. A scale word multiplies its number ("5
+million" is 5,000,000, "two dozen" is 24). Number words are read if the text has no digits. Beside digits, they are read
+only as an alternative ("five or 6" names two numbers). "The correct one" does not name a number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_CHARS = 2000
 """Longer text is not read as numbers."""
 
 TOLERANCE = Fraction(5, 100)
-"""Argos Eq. 8."""
+"""The tolerance of Argos Eq. 8, relative to the gold."""
 
 _AROUND: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[$€£¥~`\"]"), " "),
@@ -79,14 +79,15 @@ _QUALIFIED = re.compile(
 
 @dataclass(frozen=True)
 class Numeral:
-    """One number as written.
+    """Holds one number, and how it is written.
 
     Attributes:
-        value: its exact value, without any percent sign.
+        value: its exact value; a percent sign is ignored (80 for "80 %").
         is_decimal: whether it is written with a decimal point; Argos calls such a number a float.
         is_percent: whether a percent sign or word follows.
-        scale: the factor of the scale word that is part of the value; 1 if there is no scale word.
-        last_place: the value of one unit in a decimal's last written place; 0 for other numbers.
+        scale: the factor of the number's scale word (million), which the value already includes; 1 if it has no such
+            word.
+        last_place: the value of one unit in a decimal's last written place (0.01 for 1.25); 0 for other numbers.
         is_fraction: whether it is written as a fraction, in digits or words, and is not a whole number.
     """
 
@@ -100,27 +101,31 @@ class Numeral:
 
 @dataclass(frozen=True)
 class ParsedNumbers:
-    """The numbers of a text, in order, and whether the text calculates with them (powers, roots, variables)."""
+    """Holds the numbers of a text in order, and whether the text is a calculation (powers, roots, variables)."""
 
     numerals: tuple[Numeral, ...]
     is_expression: bool
 
     @property
     def single(self) -> Numeral | None:
-        """The number if the text names one value (once or repeatedly) and does not calculate; else None."""
+        """Return the number if the text is not a calculation and all its numbers have the same value; else None."""
         if self.is_expression or len({numeral.value for numeral in self.numerals}) != 1:
             return None
         return self.numerals[0]
 
 
 def read_numerals(text: str) -> ParsedNumbers:
-    """Return the numbers of a short text; for number words see the module. Never raises."""
+    """Return the numbers of a text, in digits and in words. Never raises.
+
+    The result has no numbers if the text has more than ``MAX_CHARS`` characters. The module's docstring explains which
+    number words are read.
+    """
     return _read_numerals(text) if len(text) <= MAX_CHARS else ParsedNumbers((), False)
 
 
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> ParsedNumbers:
-    """Return the numbers of a text; cached, since the answers of a group are often the same."""
+    """Return the numbers of a text. The result is cached, since the answers of a group are often the same."""
     text = plain_notation(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
@@ -139,13 +144,14 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5", but not "about 5")."""
+    """Whether a short text makes its number a bound or denies it: "more than 5", "5+", "not 5"; but not "about 5"."""
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Return the numbers in digits of a text in plain notation, each with its start and its end (after its scale
-    word).
+    """Return the numbers that a text in plain notation has in digits, each with its start and end offset.
+
+    The end offset is after the number's scale word.
     """
     placed: list[tuple[Numeral, int, int]] = []
     for match in _NUMERAL.finditer(plain):
@@ -158,7 +164,7 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
 
 
 def is_whole_number(text: str) -> bool:
-    """Whether a short text is one number in digits and nothing else."""
+    """Whether a short text is only one number in digits."""
     if len(text) > MAX_CHARS:
         return False
     plain = plain_notation(text).strip(" $").rstrip(".")
@@ -169,12 +175,14 @@ def is_whole_number(text: str) -> bool:
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Whether two numbers are the same: by Argos Eq. 7-8 if both are decimal, else by equality.
 
-    |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Deviation:
-    Argos divides by max(|g|, 1), so that any two numbers below 0.05 would be the same (1.6e-19 and 6e-23). Only 0
-    matches 0. Fractions are exact (1/8 is not 1/6); against a decimal of two digits or more, they may be rounded to its
-    last place (2/3 is 0.67). If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %). There are
-    two exceptions: a number below 1 is compared with the value of the percentage (0.02 is 2 %, not 0.02 %), and a
-    number that is not whole may also equal that value exactly (1.25 is 125 %).
+    The tolerance |p - g| / |g| <= 0.05 is for decimals only; a gold without a decimal point needs the exact number.
+    This deviates from Argos, which divides by max(|g|, 1): then any two numbers below 0.05 would be the same (1.6e-19
+    and 6e-23). Only 0 matches 0. Fractions are exact (1/8 is not 1/6). If one number is a fraction and the other is a
+    decimal of two digits or more, the fraction is rounded to the decimal's last place (2/3 is 0.67).
+
+    If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %), with two exceptions. A number below 1
+    is compared with the percentage's value (0.02 is 2 %); if the gold is the percentage, its number is also right. A
+    number that is not whole may also be exactly the percentage's value (1.25 is 125 %).
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
@@ -188,7 +196,7 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def same_value(predicted: Numeral, gold: Numeral) -> bool:
-    """Whether two numbers are exactly the same, with percent signs as in :func:`same_number`."""
+    """Whether two numbers are exactly the same. Percent signs are compared as in :func:`same_number`."""
     one, other = (
         replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)
     )
@@ -196,7 +204,7 @@ def same_value(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _is_near(predicted: Numeral, gold: Numeral) -> bool:
-    """Whether two numbers are the same; percent signs are ignored."""
+    """Whether two numbers are the same, within the tolerance for decimals; percent signs are ignored."""
     if predicted.value == gold.value:
         return True
     if predicted.is_decimal and gold.is_decimal:
@@ -236,7 +244,7 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Return the number of an answer that is an ordinal or means "none" (0); None for any other text."""
+    """Return the number of an answer that is an ordinal, a number of times ("twice") or means none (0); else None."""
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
 
@@ -249,7 +257,7 @@ def names_alternatives(text: str) -> bool:
 def with_digits(text: str) -> str:
     """Return the text with digits in place of number words: "twelve cm" becomes "12 cm".
 
-    A text that already has digits, or more than ``MAX_CHARS`` characters, is returned unchanged.
+    If the text already has digits or more than ``MAX_CHARS`` characters, it is returned unchanged.
     """
     if any(char.isdigit() for char in text) or len(text) > MAX_CHARS:
         return text
@@ -270,7 +278,7 @@ def last_side(text: str) -> str:
 
 
 def with_decimal_point(text: str, gold: Numeral) -> str:
-    """Return the text with a point in place of the only comma in its number ("3,5"), if the gold is a decimal."""
+    """Return the text with a point in place of its only comma ("3,5"), if the gold is a decimal; else unchanged."""
     if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
         return text
     return _DECIMAL_COMMA.sub(r"\1.\2", text)

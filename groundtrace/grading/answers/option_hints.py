@@ -1,8 +1,8 @@
 """Decides whether an answer that names no option by letter or text may still mean one, so that a judge is needed.
 
-Hints are a distinctive word ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six
-o'clock" for "6:00"), a place ("the second option"), and a word for all or none of the options. A word in every option
-("vitamin") is not a hint.
+Such an answer has a distinctive word of an option ("the truck" for "a blue truck"), another unit or form ("1500 m" for
+"1.5 km", "six o'clock" for "6:00"), the number of an option ("the second option"), or a word for all or none of the
+options. A word in every option ("vitamin") is not distinctive.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MIN_STEM = 4
 
 
 def may_name(answer: str, choices: tuple[str, ...]) -> bool:
-    """Whether an answer may mean one of the options in other words. Never raises; linear in the texts."""
+    """Whether an answer may mean one of the options in other words. Never raises; takes time linear in the texts."""
     return not is_refusal(answer) and (
         _names_a_place(answer, len(choices))
         or _shares_a_telling_word(answer, choices)
@@ -43,7 +43,7 @@ def may_name(answer: str, choices: tuple[str, ...]) -> bool:
 
 
 def has_collective(choices: tuple[str, ...]) -> bool:
-    """Whether an option means all or none of the others ("All of the above")."""
+    """Whether one of the options means all or none of the others ("All of the above")."""
     return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
 
 

@@ -1,4 +1,4 @@
-"""Two numbers that are one answer: ratios (3:2), shares (4 out of 10) and sizes (1920×1080)."""
+"""Reads and grades two numbers that are one answer: ratios (3:2), shares (4 out of 10) and sizes (1920×1080)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True)
 class Pair:
-    """Two numbers that are one answer; ``kind`` is ``ratio``, ``share`` or ``size``."""
+    """Holds two numbers that are one answer; ``kind`` is ``ratio``, ``share`` or ``size``."""
 
     kind: str
     one: Fraction
@@ -34,12 +34,12 @@ class Pair:
 
     @property
     def value(self) -> Fraction:
-        """The value of the pair: an area for a size, a quotient otherwise. ``other`` must not be 0."""
+        """Return the product of the two numbers for a size, otherwise their quotient. ``other`` must not be 0."""
         return self.one * self.other if self.kind == "size" else self.one / self.other
 
 
 def read_pair(text: str) -> Pair | None:
-    """Return the ratio, share or size if a short text is exactly one; None for any other text. Never raises."""
+    """Return the ratio, share or size if a short text is nothing else; None for any other text. Never raises."""
     text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
@@ -51,9 +51,9 @@ def read_pair(text: str) -> Pair | None:
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
     """Grade ratios, shares and sizes; returns None for any other gold.
 
-    A ratio of the same value in other numbers (6:4 for 3:2) is right if ``is_number`` is True or the gold is a formula.
-    Otherwise the judge decides, since the pair may be a score or a time. The judge also decides on the value of a pair
-    ("20 %" for "1 in 5").
+    A ratio of the same value in other numbers (6:4 for 3:2) is right if ``is_number`` is True (the question needs a
+    number) or the gold is a formula. Otherwise a judge decides, since the pair may be a score or a time. A judge also
+    decides if the answer is the value of the pair ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):
@@ -70,7 +70,10 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
 
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
-    """Grade an answer that is not such a pair; a number is wrong unless it is the pair's value or its first part."""
+    """Grade an answer that is not a pair of the gold's kind.
+
+    One number is wrong, except that a judge decides if it may be the pair's value or is the first number of a share.
+    """
     single = read_numerals(predicted).single
     if single is None or single.value == (wanted.one if wanted.kind == "share" else None):
         return Grade(None, "judge", f"not a {wanted.kind}, but may mean it")

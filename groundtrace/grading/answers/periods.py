@@ -1,4 +1,4 @@
-"""Decades and centuries in answers ("the 1990s", "the '90s", "19th century"): neither numbers nor years."""
+"""Reads decades and centuries in answers ("the 1990s", "the '90s", "19th century"); they are not single years."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _IN_WORDS = re.compile(rf"(?:roaring\s+|swinging\s+)?({'|'.join(_TENS[2:])})")
 _CENTURY = re.compile(r"(.{3,20}?)[\s-]+(?:century|c)\.?")
 
 Years = tuple[int, int]
-"""The first year of a period, and the year after its last one."""
+"""The first year of a period, and the year after its last year."""
 
 
 def read_period(text: str) -> frozenset[Years]:
-    """Return the periods that a text as a whole may mean; no periods for any other text. Never raises.
+    """Return the periods that a text as a whole may mean; empty for any other text. Never raises.
 
     "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three centuries. "90s" alone may also
     mean 90 seconds; the caller has to decide that.
@@ -45,7 +45,10 @@ def is_bare_tens(text: str) -> bool:
 
 
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
-    """Whether two periods are the same; None if that is possible but not certain."""
+    """Return whether two periods are the same, or None if that is possible but not certain.
+
+    Each argument holds all periods that the text may mean.
+    """
     if len(gold) == 1 and predicted == gold:
         return True
     return None if predicted & gold else False
@@ -54,7 +57,7 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 def holds_year(gold: frozenset[Years], year: int) -> bool:
     """Whether a year is within a period, except its first year.
 
-    The first year has the digits of the period (1990 for the 1990s), so an answer with these digits is not a year
-    within it.
+    The first year has the digits of the period (1990 for the 1990s). An answer with these digits may mean the whole
+    period, so it is not a year within the period.
     """
     return any(start < year < end for start, end in gold)

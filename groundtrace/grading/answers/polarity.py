@@ -7,7 +7,7 @@ import re
 from groundtrace.grading.answers.wrapping import without_answer_phrase
 
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
-"""The words for yes and no, in lower case. The one at the start or end of an answer decides; a gold is one of them."""
+"""The words for yes and no, in lower case. Such a word at the start or end of an answer decides. A gold is one word."""
 
 _LEADING = POLARITY | dict.fromkeys(("yeah", "yep", "yup"), True) | dict.fromkeys(("nope", "nah"), False)
 _YES = re.findall(
@@ -54,7 +54,7 @@ _DENIAL = re.compile(
     r"|(?:it|that|this|there|they|he|she)\s+(?:is|are|was|were|does|do|did|has|have)(?:\s+not|n['’]t))\W*",
     re.IGNORECASE,
 )
-"""Whole answers that mean no in other words."""
+"""Matches whole answers that mean no in other words."""
 _STATEMENT = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|shows?|contains?|refuted|supported|rejected|confirmed|definitely|absolutely|certainly|indeed|sure"
     r"|surely|of\s+course|undoubtedly|undeniably|obviously|clearly|exactly|doubt|question|think\s+so|not|both\s+are)\b|['’]s\s"
@@ -73,8 +73,8 @@ def is_taken_back(answer: str) -> bool:
 def may_take_side(text: str, side: bool) -> bool:
     """Whether an answer may mean yes (``side`` is True) or no (False) in other words: "It does", "Not at all".
 
-    An answer with both words counts only if it takes one back ("No, wait, yes"). The result is False for a hedge, a
-    refusal and a mere noun ("Norway", "on the right").
+    For an answer with both yes and no, the result is True only if the answer corrects itself ("No, wait, yes"). It is
+    False for uncertain answers ("maybe"), refusals and mere nouns ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))
@@ -93,10 +93,10 @@ def is_refusal(text: str) -> bool:
 def polarity(text: str) -> bool | None:
     """Return True for an answer that means yes, False for no, and None for neither or both.
 
-    A leading "The answer is" is skipped. The leading or the final word or clause decides. A later "no" within a clause
-    does not count ("Yes, there is no dog"), but it counts if it is a clause of its own, ends the answer, or is next to
-    a "yes" ("yes no"). "True" and "false" count anywhere. "Not true" and "not yes" mean no. Never raises;
-    linear in ``len(text)``.
+    A leading "The answer is" is skipped. The first or the last word or clause decides. A later "no" within a clause is
+    ignored ("Yes, there is no dog"). It is read if it is a whole clause, is the last word, or is next to a "yes" ("yes
+    no"). "True" and "false" are read anywhere. "Not true" and "not yes" mean no. Never raises; takes time linear in
+    ``len(text)``.
     """
     if _BOTH_SIDES.search(text.casefold()):
         return None

@@ -1,9 +1,10 @@
-"""Numbers with units in answers: reading them, and comparing an answer with a gold quantity in the gold's unit.
+"""Reads numbers with units in answers, and compares an answer with a gold quantity in the gold's unit.
 
 The quantities are converted exactly and then compared by Argos Eq. 7-8
-(:func:`groundtrace.grading.answers.numerals.same_number`). A bare number is taken in the gold's unit; another dimension
-or currency is another quantity. The comparison is undecided if a unit is unknown, if two dimensions may mean the same
-("20 degrees", months and days), or if people round the conversion and the numbers differ by less than the tolerance.
+(:func:`groundtrace.grading.answers.numerals.same_number`). A number without a unit is read in the gold's unit. A
+quantity of another dimension or currency is different. The comparison is undecided in three cases: a unit is unknown;
+two dimensions may mean the same ("20 degrees", months and days); or people usually round the conversion, and the
+numbers differ by less than the tolerance.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _FEET: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\d\s?(?:h|hrs?|m|min|ft|kg|lb))(?=\d)"), r"\1 "),
     (re.compile(r"(\d\s?(?:ft|feet|foot)\.?,?\s\d{1,2}(?:\.\d+)?)\s*\Z"), r"\1 in"),
 )
-"""6'2" is 6 ft 2 in, and so is "6 ft 2"; after degrees the signs ' and " mean minutes and seconds."""
+"""Rewrites 6'2" and "6 ft 2" as 6 ft 2 in. After degrees, the signs ' and " mean minutes and seconds."""
 _POWER = re.compile(r"\^\s?\{\s?(-?\d)\s?\}")
 _PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
 _MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")
@@ -71,7 +72,7 @@ _NO_UNITS = frozenset(
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number with its unit; without a known unit, ``word`` is the unknown word that follows the number."""
+    """Holds a number with its unit; if the unit is None, ``word`` is the unknown word after the number, or ""."""
 
     numeral: Numeral
     unit: Unit | None
@@ -80,21 +81,24 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether an answer equals the gold quantity (None if that cannot be decided), and the reason in one line."""
+    """Holds whether an answer equals the gold quantity (None if that cannot be decided), and the reason in one line."""
 
     same: bool | None
     reason: str
 
 
 def read_quantities(text: str) -> tuple[Quantity, ...]:
-    """Return the quantities of a short text, in order; "1 h 30 min" is one. Longer text has none. Never raises."""
+    """Return the quantities of a text in order; "1 h 30 min" is one quantity. Never raises.
+
+    The result is empty if the text has more than ``MAX_CHARS`` characters.
+    """
     if len(text) > MAX_CHARS:
         return ()
     return tuple(quantity for quantity, _, _ in _located(_plain(text)))
 
 
 def whole_quantity(text: str) -> Quantity | None:
-    """Return the quantity with a known unit if a short text is exactly one; else None.
+    """Return the quantity if a short text is only one quantity with a known unit; else None.
 
     The letter in ``$3m$`` is a symbol, not a unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
     """
@@ -109,14 +113,17 @@ def whole_quantity(text: str) -> Quantity | None:
 
 
 def same_exactly(one: Quantity, other: Quantity) -> bool | None:
-    """Whether two quantities with units are exactly the same; None if one has no unit."""
+    """Return whether two quantities are exactly the same after conversion, or None if one of them has no unit."""
     if one.unit is None or other.unit is None:
         return None
     return convert(one.numeral.value, one.unit, other.unit) == other.numeral.value
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Return the quantity or number if a short text is exactly one; a word for what is counted may follow."""
+    """Return the quantity or number if a short text is nothing else, except up to two words after it; else None.
+
+    Such words name the counted things, as in "5 red apples".
+    """
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:
         return quantity
@@ -133,11 +140,11 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compare an answer, without its leading phrase, with a gold quantity; returns None if the gold is not a quantity.
+    """Compare an answer with a gold quantity; returns None if the gold is not a quantity. Never raises.
 
-    All quantities of the answer must equal the gold ("12 cm (0.12 m)"). An answer with several different quantities is
-    wrong, but it is undecided if all its quantities of the gold's dimension are right ("the 3 sides are 12 cm long").
-    Never raises.
+    The caller removes a leading phrase such as "The answer is". All quantities of the answer must equal the gold ("12
+    cm (0.12 m)"). An answer with several different quantities is wrong. But if all its quantities of the gold's
+    dimension are right, it is undecided ("the 3 sides are 12 cm long").
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -165,7 +172,7 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
 
 
 def with_ones(text: str) -> str:
-    """Return the text with "a second" as 1 second, and "an hour and a half" as 1.5 hours."""
+    """Return the text with "one second" for "a second", and "1.5 hour" for "an hour and a half"."""
     return _ONE_UNIT.sub(_as_one, _HALF_OF.sub("half ", text))
 
 
@@ -179,8 +186,9 @@ def _as_one(found: re.Match[str]) -> str:
 
 
 def _compare_expression(predicted: str, gold: str) -> Comparison:
-    """Compare a calculation with a quantity. Math-verify ignores units, so the result is undecided if the units
-    differ.
+    """Compare a calculation with a gold quantity.
+
+    The result is undecided if the units differ, because math-verify ignores units.
     """
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
@@ -193,7 +201,11 @@ def _compare_expression(predicted: str, gold: str) -> Comparison:
 
 
 def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
-    """Whether two quantities are the same, or None if a unit is unknown or a conversion may have been rounded."""
+    """Return whether two quantities are the same, or None if that is undecided.
+
+    It is undecided if a unit is unknown, the dimensions may mean the same, or a conversion may have been rounded.
+    ``unit`` is the unit of ``wanted``.
+    """
     if given.unit is None:
         same = same_number(given.numeral, wanted.numeral)
         if not same and given.numeral.scale != wanted.numeral.scale == 1:
@@ -232,8 +244,9 @@ def _plain(text: str) -> str:
 
 
 def _located(plain: str) -> list[tuple[Quantity, int, int]]:
-    """Return each quantity with two offsets: the offset of its number's first character, and the offset after its
-    unit.
+    """Return each quantity with its start and end offset.
+
+    The start is the first character of the number; the end is after the unit.
     """
     found: list[tuple[Quantity, int, int]] = []
     for numeral, start, number_end in locate_numerals(plain):
@@ -249,7 +262,7 @@ def _located(plain: str) -> list[tuple[Quantity, int, int]]:
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:
-    """Return the sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
+    """Return the sum of two adjacent quantities if the second has a smaller unit (5 ft 3 in); else None."""
     if first.unit is None or second.unit is None or first.unit.offset:
         return None
     value = convert(second.numeral.value, second.unit, first.unit)

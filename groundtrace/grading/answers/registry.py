@@ -1,4 +1,4 @@
-"""The answer types by name. A new type needs a file in this package and a line here."""
+"""Lists the answer types by name. A new type needs a file in this package and a line here."""
 
 import functools
 
@@ -20,21 +20,24 @@ ANSWER_TYPES: Registry[AnswerType] = Registry(
 
 
 def answer_type_named(name: str) -> AnswerType:
-    """Return the type with this name; for an unknown name, returns a type that leaves every answer unscored.
+    """Return the type with this name; for an unknown name, return a type that leaves every answer unscored.
 
-    Records of an unknown type are refused where they are read (:mod:`groundtrace.grading.input_record`). Rows of a run
-    that knew the type may be read where it is unknown, such as in a trainer.
+    Input records of an unknown type are refused (:mod:`groundtrace.grading.input_record`). But a trainer may read rows
+    of a run that had a plug-in for the type, and may lack this plug-in itself.
     """
     return ANSWER_TYPES[name] if name in ANSWER_TYPES else _unknown(name)
 
 
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
-    """Return the type of a record that names no type: the first that its answer and choices show, or free text."""
+    """Return the type of a record without ``answer_type``, by its answer and choices.
+
+    It is the first type of the registry that is evident from them, or else free text.
+    """
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 
 
 @functools.lru_cache(256)
 def _unknown(name: str) -> AnswerType:
-    """Return a type for a name that is not known; it leaves every answer unscored."""
+    """Return a type for an unknown name; this type leaves every answer unscored."""
     reason = f"the answer type {name!r:.80} is not known here: name it in the config, as [plugins] answer_types"
     return AnswerType(name, "", lambda predicted, gold, choices: Grade(None, "unknown", reason))

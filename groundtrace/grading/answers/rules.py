@@ -1,19 +1,20 @@
-"""The rules that grade answers that are numbers or text, one function for each kind of gold.
+"""Grades answers that are numbers or text by rules, with one function for each kind of gold.
 
-Each takes the predicted answer and the gold, and returns None if the gold is not of its kind, so that the next rule is
-tried. If a rule cannot decide, its grade is unscored with the method "judge".
+Each function takes the predicted answer and the gold. It returns None if the gold is not of its kind; the next rule is
+then tried. If a rule cannot decide, its grade is unscored with the method "judge".
 
-- numbers, quantities, ranges and ratios: :mod:`groundtrace.grading.answers.number_rules`.
-- decades and centuries: :mod:`groundtrace.grading.answers.periods`; the judge decides on a year within one.
-- dates and times of day: by their fields; the judge decides on ambiguous ones (03/04/2021)
-  (:mod:`groundtrace.grading.answers.dates`).
-- mathematics: by math-verify (:mod:`groundtrace.grading.answers.maths`).
-- tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. The judge decides on numbers without
+- Numbers, quantities, ranges and ratios are graded by :mod:`groundtrace.grading.answers.number_rules`.
+- Decades and centuries are compared as periods (:mod:`groundtrace.grading.answers.periods`); a judge decides on a year
+  within a period.
+- Dates and times of day are compared by their fields (:mod:`groundtrace.grading.answers.dates`); a judge decides on an
+  ambiguous date (03/04/2021).
+- Formulas are compared by math-verify (:mod:`groundtrace.grading.answers.maths`).
+- Tuples "(5, 6)" and intervals "[1, 3)" must be equal, with order and brackets. A judge decides on numbers without
   brackets in another order.
-- lists: the items may be in any order, but each as often as in the gold; if arrows join them, the order counts
-  (:mod:`groundtrace.grading.answers.lists`).
-- other text (Argos Eq. 6): equal words are right; on others the judge decides, since they may mean the same (sofa and
-  couch).
+- The items of a list may be in any order, but each must occur as often as in the gold. If arrows join the items, their
+  order matters (:mod:`groundtrace.grading.answers.lists`).
+- Other text (Argos Eq. 6) is right if its words are equal. A judge decides on different words, since they may mean the
+  same (sofa and couch).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from groundtrace.grading.answers.spans import read_span
 from groundtrace.grading.answers.wrapping import bare_answer, without_markup
 
 Rule = Callable[[str, str], Grade | None]
-"""Grades (predicted, gold), or returns None if the gold is not of the rule's kind. Never raises."""
+"""Returns the grade of (predicted, gold), or None if the gold is not of the rule's kind. Never raises."""
 
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}|∈|\\in(?![A-Za-z])")
 _AROUND_SIGN = re.compile(r"\s*([<>=+|])\s*")
@@ -58,7 +59,7 @@ _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 
 
 def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
-    """Return the grade by the first rule that fits the gold, else by comparing the words. Equal text is right."""
+    """Return the grade of the first rule that fits the gold; if no rule fits, compare words. Equal texts are right."""
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
         return _compare_words(predicted, gold)
@@ -68,7 +69,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 
 def method_for(gold: str, is_number: bool = False) -> str:
-    """Return the method that fits a gold answer; it is reported if there is no answer to grade."""
+    """Return the method that would grade answers against this gold; the grade of a missing answer names it."""
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
     if read_span(gold) is not None:
@@ -81,7 +82,7 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Grade decades and centuries; returns None if the gold is neither."""
+    """Grade decades and centuries; returns None for any other gold."""
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -99,7 +100,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Grade dates and times of day; returns None if the gold is neither."""
+    """Grade dates and times of day; returns None for any other gold."""
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -132,14 +133,14 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text that math-verify cannot read has words and not only symbols; the words may name the gold."""
+    """Whether a text has words and not only symbols, so that its words may name the gold."""
     return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Grade tuples and intervals of numbers, which must be equal; returns None if the gold is neither.
+    """Grade tuples and intervals of numbers, which must be equal; returns None for any other gold.
 
-    Numbers without brackets may be a list, so they may be right in another order.
+    Numbers without brackets may be a list, so a judge decides if only their order differs.
     """
     wanted, given = read_tuple(gold), read_tuple(bare_answer(predicted))
     if wanted is None or (given is None and not wanted.brackets):
@@ -153,7 +154,7 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Grade lists; returns None if the gold is not a list, or if the two lists may still mean the same."""
+    """Grade lists; returns None if the gold is not a list, or if two different lists may still mean the same."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
     if same and may_be_interval(bare_answer(predicted), gold):
@@ -162,8 +163,9 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Grade the values of names ("a = 2, b = 5"); returns None for any other gold. The judge grades values without
-    names.
+    """Grade the values of names ("a = 2, b = 5"); returns None for any other gold.
+
+    A judge decides on an answer that gives values without names.
     """
     wanted = _gold_assignments(gold)
     if wanted is None:
@@ -180,15 +182,16 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
-    """Grade lists with arrows, which maths would treat as formulas."""
+    """Grade lists with arrows; returns None for any other gold. The rule for maths would treat arrows as formulas."""
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None
 
 
 def _compare_words(predicted: str, gold: str) -> Grade:
-    """Compare words as a whole: equal words are right; on other words only a judge can decide.
+    """Compare words as a whole. Equal words are right; a judge decides on other words.
 
-    An answer that names the gold as one of several alternatives ("white or black") is wrong.
+    An answer that names the gold as one of several alternatives ("white or black") is wrong. An answer without any
+    letter, digit or symbol is wrong too.
     """
     if predicted.strip() == gold.strip():
         return Grade(1.0, "text", "same text")

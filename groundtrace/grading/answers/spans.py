@@ -1,7 +1,7 @@
-"""Ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
+"""Reads and compares ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
 
-A range is one answer of two numbers: one of them alone is wrong, and a judge decides on a number between them. Both
-numbers have the same unit, even if it is written only once; a range without a unit is taken in the gold's unit.
+A range is one answer of two numbers. One of these numbers alone is wrong, and a judge decides on a number between them.
+Both numbers have the same unit, even if it is written only once. A range without a unit is read in the gold's unit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BOUND_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), sign) for pattern, 
 
 @dataclass(frozen=True)
 class NumberRange:
-    """A range or a bound.
+    """Holds a range or a bound.
 
     Attributes:
         kind: ``-`` for a range, ``or`` for two alternatives, or the sign of a bound: ``>=``, ``>``, ``<=``, ``<``.
@@ -47,7 +47,7 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Return the range or bound that a short text consists of; None for any other text. Never raises."""
+    """Return the range or bound if a short text is nothing else; None for any other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -60,7 +60,10 @@ def read_span(text: str) -> NumberRange | None:
 
 
 def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
-    """Whether two spans are the same; None if that is possible but not certain ("more than 4" and "at least 5")."""
+    """Return whether two ranges or bounds are the same, or None if that is possible but not certain.
+
+    "More than 4" and "at least 5" may be the same.
+    """
     if predicted.kind != gold.kind:
         return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
     is_same = all(_same(one, other) for one, other in zip(predicted.sides, gold.sides, strict=True))
@@ -69,7 +72,10 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
-    """Whether a span may mean the number: strictly within a range, within a bound, or one of two alternatives."""
+    """Whether a range or bound may mean the number.
+
+    The number must be strictly within a range, within a bound, or one of two alternatives.
+    """
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)
     values = [value for side in gold.sides if (value := _value_in(number, side)) is not None]
@@ -82,7 +88,10 @@ def may_be_within(number: Quantity, gold: NumberRange) -> bool:
 
 
 def _range(text: str) -> NumberRange | None:
-    """Return the range of two numbers that a hyphen or a word joins; with a hyphen or "to" they must rise."""
+    """Return the range of two numbers that a hyphen or a word joins; None for any other text.
+
+    The second number must be larger, except if "or" joins them.
+    """
     lead = _LEAD.match(text)
     rest = text if lead is None else text[lead.end() :]
     for joint in _JOINTS.finditer(rest):
@@ -101,14 +110,14 @@ def _range(text: str) -> NumberRange | None:
 
 
 def _with_unit(side: Quantity, other: Quantity) -> Quantity:
-    """Return the number of one side; if it has no unit, it gets that of the other side: "10-15 years"."""
+    """Return one side of a range; if it has no unit, it gets the unit of the other side ("10-15 years")."""
     if side.unit is not None or other.unit is None:
         return side
     return replace(side, unit=other.unit)
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """Return the lower number; if it has no scale word, it gets that of the higher number: "7-8 million"."""
+    """Return the lower number of a range; if it has no scale word, it gets the higher number's ("7-8 million")."""
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low
@@ -116,7 +125,10 @@ def _with_scale(low: Quantity, high: Quantity) -> Quantity:
 
 
 def _value_in(number: Quantity, side: Quantity) -> Fraction | None:
-    """Return the number in the side's unit; None for another dimension; unchanged if one of the two has no unit."""
+    """Return the number in the unit of ``side``; None if the dimensions differ.
+
+    If the number or ``side`` has no unit, the number is unchanged.
+    """
     if number.unit is None or side.unit is None:
         return number.numeral.value
     return convert(number.numeral.value, number.unit, side.unit)

@@ -1,9 +1,9 @@
-"""Units in answers: reading them, and converting between units of the same dimension.
+"""Reads units in answers, and converts between units of the same dimension.
 
-The table is small: SI, customary and currency units, with exact fractions as factors. A unit that is not in the table
-is unknown, never guessed. Symbols are case-sensitive if case matters (``mW``, ``MW``). Some units are left out because
-their names or symbols mean several things: gallons and pints (US or UK), pounds (mass or money), coulombs and farads
-(``C`` and ``F`` are read as temperatures).
+The table has SI, customary and currency units, with exact fractions as factors. A unit that is not in the table is
+unknown, never guessed. Symbols are case-sensitive if case matters (``mW``, ``MW``). The table lacks units whose names
+or symbols mean several things: gallons and pints (US or UK), pounds (mass or money), coulombs and farads (``C`` and
+``F`` are read as temperatures).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _DOUBTFUL = (
     frozenset({"degree", "temperature"}),
     frozenset({"month", "s"}),
 )
-"""Pairs of dimensions in which quantities may still be the same, so that only a judge can decide."""
+"""Pairs of different dimensions whose quantities may still be the same, so that only a judge can decide."""
 
 _NAME = r"(?:°\s?[CF]\b|°|%|US\$|[ACS]\$|[$€£¥₹]|[A-Za-zμΩ]+|[元块円])"
 _FACTOR = re.compile(
@@ -117,13 +117,13 @@ _WORD_FOLLOWS = re.compile(r"\s*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit: ``worth`` base units, plus ``offset`` for temperatures.
+    """Describes a unit by base units: value in base units = value · ``worth`` + ``offset``.
 
     Attributes:
-        dimension: base units and their powers, sorted; a currency has the base unit "money".
+        dimension: the base units and their powers, sorted; a currency has the base unit "money".
         worth: the number of base units in one of this unit.
-        offset: what is added to the value in base units; 0 except for temperatures.
-        currencies: the currencies that the sign may mean; empty for other units.
+        offset: the number that is added to the value in base units; 0 except for temperatures.
+        currencies: the currencies that a currency sign may mean; empty for other units.
     """
 
     dimension: tuple[tuple[str, int], ...]
@@ -133,7 +133,7 @@ class Unit:
 
 
 def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
-    """Return a value in another unit of the same dimension (or currency); None if the dimensions differ."""
+    """Return a value in another unit; None if the dimensions or the currencies differ."""
     if unit == wanted:
         return value
     if unit.dimension != wanted.dimension or (wanted.currencies and not unit.currencies & wanted.currencies):
@@ -142,26 +142,29 @@ def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
 
 
 def may_be_same_dimension(one: Unit, other: Unit) -> bool:
-    """Whether two dimensions may mean the same thing: "20 degrees" and 20 °C, months and days."""
+    """Whether two different dimensions may mean the same: "20 degrees" and 20 °C, months and days."""
     names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
     return frozenset(names) in _DOUBTFUL
 
 
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
-    """Whether a conversion does more than move the decimal point, so that people round its result."""
+    """Whether a conversion does more than move the decimal point; people usually round the result of it."""
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))
     return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
 
 
 def is_whole_conversion(one: Unit, other: Unit) -> bool:
-    """Whether one unit is a whole number of the other (feet, inches), so that whole numbers need no rounding."""
+    """Whether one unit is a whole multiple of the other (a foot is 12 inches), so that no rounding is needed."""
     ratio = one.worth / other.worth
     return one.offset == other.offset and min(ratio.numerator, ratio.denominator) == 1
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Return the unit at the offset (None if unknown), the word of an unknown unit, and the offset after it."""
+    """Return the unit at the offset, the word of an unknown unit, and the offset after the unit.
+
+    The unit is None if it is unknown or missing. The word is "" if the unit is known or missing.
+    """
     read = _factor_at(plain, at)
     if read is None:
         return None, "", at
@@ -178,7 +181,10 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """Return one unit with its power, the word of an unknown unit, and the offset after it; None without a word."""
+    """Return one unit with its power, the word of an unknown unit, and the offset after the unit.
+
+    Returns None if no word follows. The unit is None if it is unknown; the word is "" if the unit is known.
+    """
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())
     if match is None:
@@ -205,7 +211,7 @@ def _metres_per_second(power: int) -> Unit:
 def _times(one: Unit, other: Unit, power: int) -> Unit:
     """Return the unit one · other^power.
 
-    A currency keeps its sign. An offset is dropped, because a degree per hour is a difference of temperatures.
+    The currencies of both are kept. The offset is 0, because a degree per hour is a difference of temperatures.
     """
     powers = dict(one.dimension)
     for name, exponent in other.dimension:
@@ -215,7 +221,10 @@ def _times(one: Unit, other: Unit, power: int) -> Unit:
 
 
 def _unit(name: str) -> Unit | None:
-    """Return the unit of a name; capitals (KG, Hours) are read in the usual case if only one unit has that name."""
+    """Return the unit of a name; None if it is unknown.
+
+    An unusual case (KG, Hours) is ignored if only one unit has that name.
+    """
     table, folded = _tables()
     is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())
     return table.get(name) or (folded.get(name.casefold()) if is_shouted else None)
@@ -223,7 +232,7 @@ def _unit(name: str) -> Unit | None:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Return the units by exact name, and by case-folded name if only one unit has that name."""
+    """Return two tables: the units by exact name, and by case-folded name if only one unit has that name."""
     table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
     for line in _SI.strip().splitlines():
         symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))

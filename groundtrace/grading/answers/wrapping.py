@@ -1,7 +1,8 @@
 """Removes the wrapping of an answer: markup, quotes, a full stop, and a phrase such as "The answer is".
 
-The phrases are read in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian. A phrase is
-removed only as a whole and only in front, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not".
+It knows the phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian. A phrase is
+removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". It must be at the start
+of the answer, except for a closing "です" or "입니다" and the like.
 """
 
 from __future__ import annotations
@@ -83,7 +84,11 @@ _TAIL = re.compile(r"(?<=\S)\s*(?:です|である|입니다|이다|です。|�
 
 
 def legible(text: str) -> str:
-    """Return the text without invisible characters; fullwidth characters become plain, CJK numerals become digits."""
+    """Return the text in plain characters.
+
+    Invisible characters are removed, fullwidth characters become plain, and CJK numerals become digits. CJK numerals
+    stay if the text has more than 2,000 characters.
+    """
     if text.isascii():
         return text
     plain = "".join([char for char in text.translate(_FULLWIDTH) if unicodedata.category(char) != "Cf"])
@@ -102,7 +107,7 @@ def without_markup(text: str) -> str:
 def without_wrapping(text: str) -> str:
     r"""Return the text without the markup, dollar signs, quotes and full stop that enclose all of it. Never raises.
 
-    ``$3m$`` keeps its dollar signs: without them its symbol ``m`` would be a unit.
+    ``$3m$`` keeps its dollar signs, because without them its symbol ``m`` would be read as a unit.
     """
     for _ in range(2 * _MAX_LAYERS):
         inner = _STOP.sub("", text.strip())
@@ -122,7 +127,7 @@ def without_wrapping(text: str) -> str:
 
 
 def _closes_at_the_end(text: str, at: int) -> bool:
-    """Whether the last character closes the brace that is open at the offset."""
+    """Whether the last character of the text closes the brace that was opened directly before the offset."""
     depth = 1
     for end in range(at, len(text)):
         depth += (text[end] == "{") - (text[end] == "}")
@@ -132,7 +137,7 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare_answer(text: str) -> str:
-    """Return the text without leading phrases, and without the wrapping of the rest."""
+    """Return the text without the phrase around the answer, and then without the wrapping of the rest."""
     return without_wrapping(without_answer_phrase(text))
 
 

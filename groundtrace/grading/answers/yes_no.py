@@ -1,4 +1,7 @@
-"""Yes and no, true and false (Argos Eq. 6): the leading or the final word decides; an answer with both is wrong."""
+"""Grades answers to yes-no questions (Argos Eq. 6): the first or the last word decides.
+
+An answer that is both yes and no is wrong. "True" is yes, and "false" is no.
+"""
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from groundtrace.grading.answers.choices import normalise_text
@@ -11,7 +14,7 @@ NAME = "bool"
 
 
 def yes_or_no(text: str) -> str | None:
-    """Return ``yes`` or ``no`` if a text is one word for yes or no, with or without a full stop; else None."""
+    """Return ``yes`` or ``no`` if a text is only a word for yes or no, with or without a full stop; else None."""
     side = POLARITY.get(folded(text).rstrip("."))
     return None if side is None else ("yes" if side else "no")
 
@@ -22,7 +25,7 @@ def is_polar(gold: str) -> bool:
 
 
 def grade_polar(predicted: str, gold: str) -> Grade:
-    """Grade an answer against a gold that :func:`is_polar`."""
+    """Grade an answer against a gold that is yes or no (:func:`is_polar` is True for it)."""
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
     stated = polarity(without_answer_phrase(without_markup(predicted).replace("**", "")))
@@ -44,7 +47,7 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 def _check(gold: Gold) -> str:
     word = yes_or_no(gold.answer)
     if word is None:
-        raise InvalidGold(f"answer: {excerpt(gold.answer)} is neither yes nor no")
+        raise InvalidGold(f"answer: {excerpt(gold.answer)} is neither yes nor no: correct it, or change answer_type")
     return word
 
 

@@ -1,1 +1,1 @@
-"""Reading what models write: tags, anchors, times, thinking, pointing."""
+"""Reads the responses of models: tags, times, thinking, answers, pointing replies and trajectories."""

@@ -1,4 +1,4 @@
-"""Finds what the text around a tag refers to: a moment of a clip, or one of several images."""
+"""Finds the moment of a clip, or the image, to which the text around a tag refers."""
 
 import re
 from bisect import bisect_left
@@ -14,21 +14,24 @@ _MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
 class TextSpan(Protocol):
-    """A piece of text that tags can be tied to: ``text`` is the text from ``start`` to ``end``."""
+    """Describes a mark: words of a text that name a moment or an image, to which tags can belong.
+
+    ``text`` is the text from ``start`` to ``end``.
+    """
 
     @property
     def start(self) -> int:
-        """The offset of the text's first character."""
+        """Return the offset of the first character."""
         ...
 
     @property
     def end(self) -> int:
-        """The offset after the text's last character."""
+        """Return the offset after the last character."""
         ...
 
     @property
     def text(self) -> str:
-        """The words from ``start`` to ``end``."""
+        """Return the words from ``start`` to ``end``."""
         ...
 
 
@@ -36,11 +39,17 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Return for each tag the mark that the text ties to it, or None; tags and marks must be in the order of the text.
+    """Return for each tag the mark to which it belongs, or None.
 
-    The rules are tried in this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly
-    behind it (``… in frame 3``); the nearest mark before it in its sentence, at most 300 characters away; the mark
-    directly behind the list of tags that it is part of. Linear in ``len(text)``.
+    A mark is words that name a moment or an image. Tags and marks must be in the order of the text. The first of these
+    rules that finds a mark is used:
+
+    1. the mark introduces the tag (``[F3 @ t=1.66s] at …``);
+    2. the mark is directly after the tag (``… in frame 3``);
+    3. the mark is the nearest one before the tag in the same sentence, at most 300 characters away;
+    4. the tag is in a list of tags, and the mark is directly after this list.
+
+    The function takes time linear in ``len(text)``.
     """
     starts = [mark.start for mark in marks]
     anchored: list[M | None] = []
@@ -64,7 +73,7 @@ def _is_list_gap(between: str) -> bool:
 
 
 def _is_behind(text: str, tag: Tag, mark: TextSpan) -> bool:
-    """Whether the mark belongs to the tag directly before it: "in" or a bracket joins them."""
+    """Whether the mark belongs to the tag directly before it, because "in" or a bracket joins the two."""
     if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
         return False
     between = text[tag.end : mark.start]

@@ -1,4 +1,4 @@
-"""Boxed answers: LaTeX's ``\\boxed{…}`` (braces nest), ``<boxed>`` and GLM's ``<|begin_of_box|>``."""
+"""Reads boxed answers: LaTeX's ``\\boxed{…}`` (with nested braces), ``<boxed>`` and GLM's ``<|begin_of_box|>``."""
 
 import itertools
 import re
@@ -11,10 +11,11 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 
 
 def last_boxed(text: str) -> str | None:
-    """Return the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
+    """Return the trimmed content of the last complete box; None if the text has no complete box.
 
-    Returns None if there is no complete box. A LaTeX box that fills GLM's tokens or another LaTeX box is unwrapped.
-    Linear in ``len(text)``.
+    Boxes in GLM's tokens are searched for first, then ``\\boxed{…}``, then ``<boxed>``. If a GLM box contains LaTeX
+    boxes, the last of these is read. If the whole content of a LaTeX box is another LaTeX box, the inner box is read.
+    The function takes time linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)
     boxed = _last_latex_box(text if within is None else within)
@@ -31,7 +32,10 @@ def _last_between(text: str, begin: str, end: str) -> str | None:
 
 
 def _last_latex_box(text: str) -> str | None:
-    """Return the content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
+    """Return the content of the ``\\boxed`` that closes last.
+
+    If its whole content is another ``\\boxed``, the content of the innermost one is returned.
+    """
     closed = _latex_boxes(text)
     if not closed:
         return None
@@ -64,9 +68,9 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Return the contents of all complete boxes of a text; of nested boxes, only the innermost one counts.
+    """Return the contents of all complete boxes of a text, in order; boxes that contain another box are left out.
 
-    The forms are those of :func:`last_boxed`. Linear in ``len(text)`` except for a sort.
+    All forms of :func:`last_boxed` are read. The function takes time linear in ``len(text)``, except for a sort.
     """
     found = sorted([*_latex_boxes(text), *_marked_boxes(text)])
     inside = itertools.pairwise(found)
@@ -75,7 +79,7 @@ def all_boxed(text: str) -> tuple[str, ...]:
 
 
 def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the complete boxes of the other forms, with the offsets of :func:`_latex_boxes`.
+    """Yield the complete boxes in GLM's tokens and in ``<boxed>``, with the offsets of :func:`_latex_boxes`.
 
     A closing mark closes the last opening mark before it.
     """

@@ -1,9 +1,9 @@
-"""The explicit conclusions of a reasoning, and whether they are the gold answer.
+"""Finds the explicit conclusions of a reasoning, and compares them with the gold answer.
 
 Plain forms are read: "the answer is X" (also in other languages), "the statement is false", "so yes", "option B is
-right", and for questions that count "so there are 5", "5 in total", "that makes 5". A judge decides on all others. A
-conditional statement ("if the answer were 5") is not a conclusion; nor is a part of a count ("so there are 2 circles in
-the left box", "there are 3 more").
+right". For questions that count, "so there are 5", "5 in total" and "that makes 5" are read too. A judge decides on all
+other forms. A conditional statement ("if the answer were 5") is not a conclusion, and neither is a part of a count ("so
+there are 2 circles in the left box", "there are 3 more").
 """
 
 import re
@@ -75,7 +75,7 @@ _VERDICT_ELSEWHERE = re.compile(
     r"|(?P<holds>stimmt|trifft|gilt))\b(?P<late>\s+(?:\w+\s+)?nicht\b)?",
     re.IGNORECASE,
 )
-"""Matches the verdict that follows such a phrase: "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
+"""Matches the words after such a phrase that call it true or false: "ist damit nicht wahr", "est donc fausse"."""
 _BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
 _SIDE_ELSEWHERE = re.compile(
     r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",
@@ -106,7 +106,7 @@ _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scra
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A conclusion as written in a text, its offsets in the text, and whether it is the gold answer."""
+    """Holds a conclusion as written in a text, its offsets in the text, and whether it is the gold answer."""
 
     start: int
     end: int
@@ -115,10 +115,11 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Return a conclusion of the reasoning, as written, that is not the gold answer.
+    """Return the first conclusion of the reasoning, as written, that is not the gold answer.
 
-    None if all conclusions that can be read agree with the gold answer. ``reasoning`` is prose, with labels in place of
-    tags. A conclusion that is corrected later ("wait, …", then the right one) does not count. Never raises.
+    Returns None if all conclusions that can be read are the gold answer. ``reasoning`` is prose, with labels in place
+    of tags. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", then the right conclusion).
+    Never raises.
     """
     found = conclusions(reasoning, question)
     for wrong in found:
@@ -130,7 +131,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
-    """Return the conclusions that can be read, in order. Never raises; linear in ``len(reasoning)``."""
+    """Return the conclusions that can be read, in order. Never raises; takes time linear in ``len(reasoning)``."""
     found = [*_answers(reasoning, question), *_options(reasoning, question)]
     gold = POLARITY.get(question.answer.strip().casefold())
     if gold is not None:
@@ -146,7 +147,10 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """Yield a conclusion and whether it is the gold answer; yields nothing if only a judge could grade the answer."""
+    """Yield the matched conclusion, with whether it is the gold answer; yield nothing if only a judge can grade it.
+
+    ``text`` is the answer in the conclusion. ``denied`` is True if the conclusion denies this answer.
+    """
     plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
     if value == 0 and not _names_another(text, question):
@@ -156,7 +160,7 @@ def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -
 
 
 def _names_another(text: str, question: Question) -> bool:
-    """Whether words are an answer that is not the gold answer, and do not contain the gold answer too."""
+    """Whether a text graded as wrong really names another answer, and not also the gold answer."""
     gold, numerals = read_numerals(question.answer).single, read_numerals(text).numerals
     if question.choices:
         return bool(named_options(text, question.choices).indices)
@@ -208,7 +212,7 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
-    """Yield verdicts on the statement, and yes or no alone, in German, French and Spanish."""
+    """Yield conclusions that call the statement true or false, or are only yes or no, in German, French and Spanish."""
     for subject in _ELSEWHERE.finditer(text):
         verdict = _VERDICT_ELSEWHERE.match(text[subject.end() : subject.end() + 80])
         if verdict is None or _QUALIFIED.match(text, subject.end() + verdict.end()):
@@ -228,9 +232,10 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Yield counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
+    """Yield the stated counts of the counted things that are conclusions.
 
-    A count above the gold answer is a conclusion, since a running count never exceeds the gold answer.
+    These are the counts that are surely of all things, the last count, and each count above the gold answer. A count
+    above the gold answer is a conclusion, since a running count never exceeds the gold answer.
     """
     words, gold = counted_words(question.question), read_numerals(question.answer).single
     if words is None or gold is None:

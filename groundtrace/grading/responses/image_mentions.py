@@ -1,4 +1,4 @@
-"""Finds which of several images each tag of a text belongs to, by the words around the tag."""
+"""Finds the image to which each tag of a text on several images belongs, by the words around the tag."""
 
 import re
 from bisect import bisect_right
@@ -22,7 +22,10 @@ INSTRUCTION = "Where you point into another picture than the first, say which on
 
 @dataclass(frozen=True)
 class Mention:
-    """An image that the text names, counted from 0; ``text`` is the text from ``start`` to ``end``."""
+    """Holds the words of a text that name an image, and the image's index from 0.
+
+    ``text`` is the text from ``start`` to ``end``.
+    """
 
     start: int
     end: int
@@ -31,11 +34,12 @@ class Mention:
 
 
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
-    """Return for each tag of a text on several still images the index of the image that the text ties it to.
+    """Return, for each tag of a text on several still images, the index of the image to which the tag belongs.
 
     This is the image that the text names next to the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`),
-    else the image that was named last before the tag, else the first image. An image with the named number need not
-    exist. Words such as "the image 3 dogs" do not name an image. Never raises; linear in ``len(text)``.
+    else the image that the text names last before the tag, else the first image. The index may be too large, because
+    the text may name an image that does not exist. Words such as "the image 3 dogs" do not name an image. Never raises;
+    takes time linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]
@@ -47,9 +51,10 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
 
 
 def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
-    """Return all points and boxes of a text on several still images, each with its image; coordinates are as written.
+    """Return all points and boxes of a text on several still images, each with the index of its image.
 
-    The index of a named image that does not exist is kept: its points score 0. Never raises.
+    Coordinates are as written. If the text names an image that does not exist, its index is kept, so that its points
+    score 0. Never raises.
     """
     tags = scan_tags(text)
     points: list[Point] = []
@@ -62,7 +67,7 @@ def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
 
 
 def _mentions(text: str, tags: Sequence[Tag]) -> Iterator[Mention]:
-    """Yield the mentions outside of tags; labels inside tags may also name images, and are skipped."""
+    """Yield the mentions of images outside of tags; the labels inside tags may name images too, but are skipped."""
     ends = iter([*((tag.start, tag.end) for tag in tags), (len(text), len(text))])
     start, end = next(ends)
     for found in _MENTION.finditer(text):

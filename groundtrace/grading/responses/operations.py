@@ -1,9 +1,9 @@
-"""The kinds of operations in a program, read from its syntax tree (CodeDance §3.2: atomic supervision).
+"""Finds the kinds of operations in a program, from its syntax tree (CodeDance §3.2: atomic supervision).
 
 The paper names three kinds: image transforms (crop, resize, rotate, contrast), mathematical computation (measurement,
-algebra, aggregation), and visual editing (drawing, annotation). It does not say how a program's kind is found. Here a
-program has the kinds of the functions that it calls. Arithmetic, ``len``, ``min`` and the like make a computation only
-in a program that neither transforms nor draws: a crop, too, computes its corners, and drawn boxes are numbered.
+algebra, aggregation), and visual editing (drawing, annotation). It does not describe how to find a program's kinds.
+Here a program has the kinds of the functions that it calls. Arithmetic, ``len``, ``min`` and the like are a computation
+only in a program that neither transforms nor draws, because programs also use them to crop an image or to number boxes.
 """
 
 import ast
@@ -33,9 +33,10 @@ _CALLED = {
     for kind, names in ((TRANSFORM, _TRANSFORMS), (COMPUTATION, _COMPUTATIONS), (DRAWING, _DRAWINGS))
 }
 _PYTHONS = frozenset(("filter", "reduce", "point", "fit", "expand", "scale", "text", "line", "lines", "transform"))
-"""Names of methods of images that are also functions of Python or common names of a program's own functions."""
+"""Names of image methods that are also functions of Python, or common names of a program's own functions."""
 _PLAIN = frozenset(("len", "min", "max", "round", "abs"))
-"""Python's own functions that count as arithmetic; as methods (``mask.max()``) they are computations."""
+"""Python's built-in functions that are treated as arithmetic; methods with these names (``mask.max()``) are
+computations."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 
 _LITERALS = (
@@ -84,7 +85,7 @@ def _is_crop(node: ast.AST) -> bool:
 
 
 def _is_sum(node: ast.BinOp) -> bool:
-    """Whether the operation computes with numbers, as far as the syntax shows; not ``"a" + name`` or ``"%d" % n``."""
+    """Whether the operation is arithmetic on numbers, by its syntax; ``"a" + name`` and ``"%d" % n`` are not."""
     texts = (ast.JoinedStr,)
     return isinstance(node.op, _ARITHMETIC) and not any(
         isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
@@ -93,9 +94,9 @@ def _is_sum(node: ast.BinOp) -> bool:
 
 
 def shows_nothing_but_constants(code: str) -> bool:
-    """Whether a program can be parsed and consists only of comments, texts and constants that it prints.
+    """Whether a program can be parsed and has only comments, imports and constants, which it may assign or print.
 
-    Such a program computes nothing: its author already knew what it prints.
+    Such a program computes nothing: its author already knew everything that it prints.
     """
     try:
         tree = ast.parse(code)
@@ -117,5 +118,5 @@ def _is_constant(statement: ast.stmt) -> bool:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """Whether an expression is made of constants alone, without arithmetic."""
+    """Whether an expression has only constants and containers of constants; signs are allowed, but no arithmetic."""
     return all(isinstance(part, _LITERALS) for part in ast.walk(node))

@@ -1,8 +1,8 @@
-"""Removes media placeholders and special tokens from text of models and data sets.
+"""Removes media placeholders and special tokens from texts of models and data sets.
 
-A placeholder such as ``<image 2>`` either marks the medium's place in the message and is removed, or it is a word of a
-sentence ("is it larger in <image 2>?") and is replaced by words: "picture 2". If it were kept, the next program would
-treat it as one more image.
+A placeholder such as ``<image 2>`` may mark the medium's place in the message; then it is removed. It may also be a
+word of a sentence ("is it larger in <image 2>?"); then it is replaced by words ("picture 2"). If it were kept, the next
+program would treat it as one more image.
 """
 
 import re
@@ -43,7 +43,7 @@ def has_remnants(text: str) -> bool:
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Return the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    If the texts before and after a removed placeholder together spell another placeholder or token, a blank is inserted
+    If the texts before and after a removed placeholder together form another placeholder or token, a space is inserted
     after its first character, so that no placeholder or token is left.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
@@ -54,20 +54,20 @@ def without_remnants(text: str, media_count: int = 1) -> str:
 
 
 def as_written(text: str, media_count: int = 1) -> str:
-    """Return a model's reply without its end tokens, with placeholders in words.
+    """Return a model's reply without its end tokens, and without placeholders (:func:`without_placeholders`).
 
     GLM's marks of a boxed answer in an answer section are removed too. Other special tokens stay, so that the check of
-    the form rejects them.
+    the response's form rejects them.
     """
     text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
     return without_placeholders(text, media_count)
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """Return the text without the placeholders outside sentences, and with words for those inside sentences.
+    """Return the text without placeholders: inside sentences they become words, elsewhere they are removed.
 
-    A placeholder's number is kept; a placeholder without a number means the only image, or the next of ``media_count``
-    images.
+    A placeholder's number is kept ("picture 2"). A placeholder without a number means the only image or, if
+    ``media_count`` is above 1, the next image.
     """
     unnumbered = count(1)
 
@@ -80,7 +80,7 @@ def without_placeholders(text: str, media_count: int = 1) -> str:
 
 
 def _gap(run: re.Match[str]) -> str:
-    """Return a blank if the texts before and after the tokens would run together, else ""."""
+    """Return a space if the words before and after the tokens would otherwise join to one word, else ""."""
     around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
     return " " if all(char and not char.isspace() for char in around) else ""
 
@@ -94,7 +94,7 @@ def _name(found: re.Match[str], media_count: int, unnumbered: "count[int]") -> s
 
 
 def _is_word(text: str, run: re.Match[str]) -> bool:
-    """Whether the placeholders are part of a sentence, by the text around them."""
+    """Whether the matched placeholders are part of a sentence, by the text around them."""
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + _NEAR_CHARS]
     is_numbered = any(char.isdigit() for char in run.group())
     last, follows = before.rstrip()[-1:], after.lstrip(" \t")[:1]
@@ -108,7 +108,7 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
 
 
 def _spaced(text: str, run: re.Match[str], words: str) -> str:
-    """Return the words, with a capital at the start of a sentence, and with blanks between them and other letters."""
+    """Return a placeholder's words, with a capital at the start of a sentence and a space next to other letters."""
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):
         words = words[0].upper() + words[1:]

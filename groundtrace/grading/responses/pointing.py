@@ -1,9 +1,9 @@
-"""Replies of pointing models: Molmo 1 and Molmo 2.
+"""Parses the replies of the pointing models Molmo 1 and Molmo 2.
 
-Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2 answers
-``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, where F is a 1-based image index or
-seconds. Both answer in words if there is nothing to point at. Coordinates stay as written (``molmo100``,
-``molmo1000``); :func:`groundtrace.schemas.coordinates.to_px` converts them.
+Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``. Molmo 2 answers
+``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, where F is a 1-based image index or a
+time in seconds. Both answer in words if the image does not show the object. Coordinates stay as written, in the
+frames ``molmo100`` and ``molmo1000``; :func:`groundtrace.schemas.coordinates.to_px` converts them.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _NONE = re.compile(
 
 
 class UnparsablePointing(ValueError):
-    """The reply has neither a point that can be parsed nor a clear statement that there is nothing to point at."""
+    """Raised if a reply has neither points that can be parsed nor a clear statement that the object is not visible."""
 
 
 @dataclass(frozen=True)
 class RawPoint:
-    """One point as a pointing model wrote it.
+    """Holds one point as a pointing model wrote it.
 
     Attributes:
         label: the object that the tag names.
-        x: horizontal position in the model's own frame.
-        y: vertical position in the model's own frame.
+        x: horizontal position in the model's own coordinate frame.
+        y: vertical position in the model's own coordinate frame.
         anchor: Molmo 2's F: the 1-based image index, or the time in seconds for a video. None for Molmo 1.
-        object_id: Molmo 2's running id, or None.
+        object_id: Molmo 2's running id of the object; None for Molmo 1.
     """
 
     label: str
@@ -63,7 +63,7 @@ class RawPoint:
 
 @dataclass(frozen=True)
 class NoPoints:
-    """A reply which says that there is nothing to point at; ``statement`` is its text."""
+    """Holds a reply which states that the requested object is not visible; ``statement`` is the reply's text."""
 
     statement: str
 
@@ -75,13 +75,15 @@ def says_none(text: str) -> bool:
 
 
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Return the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
+    """Return the points of a pointing model's reply in order, or NoPoints.
 
-    Linear in ``len(text)``.
+    NoPoints means that the reply states that the requested object is not visible. The tuple of points is never empty.
+    The function takes time linear in ``len(text)``.
 
     Raises:
-        UnparsablePointing: if the reply has neither points nor a clear "none", if it ends within a tag, if a tag is
-        malformed or has an x without its y, or if a Molmo 2 coordinate list is not an anchor and triples.
+        UnparsablePointing: if the reply has neither points nor a clear statement that the object is not visible; if it
+        ends within a tag; if a tag is malformed or has an x without its y; or if a group of Molmo 2 coordinates is not
+        an image index or time, followed by triples of id, x and y.
     """
     if cut := _CUT_TAG.search(text):
         raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")
@@ -108,7 +110,7 @@ def _check_tags(text: str) -> None:
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
-    """Return the points of one Molmo 2 tag, group by group."""
+    """Return the points of one Molmo 2 tag, group by group. Raises UnparsablePointing for a malformed group."""
     label = unescape(tag.group(3).strip())
     points: list[RawPoint] = []
     for group in _GROUPS.split(tag.group(2)):

@@ -1,7 +1,7 @@
 """Finds the answer of a response in its prose, for policies that were never trained to mark their answer.
 
-Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`); if a policy
-that was only asked a question does not, its words after its thinking are its answer.
+Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`). A policy
+that only gets a question may not mark its answer; then the answer is searched for in the words after its thinking.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MAX_READ_CHARS = 4000
 
 
 def stated_answer(text: str) -> str | None:
-    """Return the final answer of a response: the marked one, else the one in its prose. Never raises.
+    """Return the final answer of a response: the marked answer, else the answer in its prose. Never raises.
 
-    The answer in the prose, outside the thinking, is the text after the last "the answer is"; else the last sentence if
-    it concludes ("So the total is 5."); else all of the prose if it is short. Returns None for a longer text without
-    such a sentence, and for a response that ends within its thinking.
+    The prose is the text outside the thinking. Its answer is the text after the last "the answer is"; else the last
+    sentence if it begins like a conclusion ("So the total is 5."); else the whole prose if it has at most ``MAX_CHARS``
+    characters. Returns None for longer prose without such a sentence, and for a response that ends within its thinking.
     """
     marked = parse_response(text).answer
     if marked is not None:

@@ -1,21 +1,21 @@
-"""Reading a policy's or teacher's response: sections, final answer, points and boxes.
+"""Reads a policy's or teacher's response: its sections, final answer, points and boxes.
 
-Forms read: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of SAIL-RL
-(``<judge>`` first, the answer boxed), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and base models that end in a line
-``Answer: X``. No function here raises on any text, and all are linear in its length.
+It reads these forms: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of
+SAIL-RL (``<judge>`` first, the answer boxed), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and the last line ``Answer:
+X`` of base models. No reading function raises on any text, and each takes time linear in the text's length.
 
 The final answer is searched for outside ``<think>`` only, in this order:
 
-1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (braces nest),
+1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (with nested braces),
    else ``<boxed>``, else its whole content;
 2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
-3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched
-   (:mod:`groundtrace.grading.responses.prose` does so for attempts).
+3. the last line that is not blank, if it is ``Answer: X`` or ``Final answer: X``.
 
-Of several boxes the last one counts, so that listing candidates gains nothing.
+Other prose is never searched here; :mod:`groundtrace.grading.responses.prose` does that for attempts. If a response has
+several boxes, the last box is the answer, so that a list of candidates has no advantage.
 
-A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: it has no parts. No requested response is as long,
-and scoring it would take too long.
+A text of more than ``MAX_RESPONSE_CHARS`` characters is not read, and has no parts. No requested response is as long,
+and its scoring would take too long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from groundtrace.grading.responses.tags import Tag, format_box_tag, format_point
 from groundtrace.schemas.geometry import Box, Point
 
 MAX_RESPONSE_CHARS = 200_000
-"""The longest response that is read; 32,000 tokens of English are about 130,000 characters."""
+"""The length of the longest response that is read; 32,000 tokens of English are about 130,000 characters."""
 _SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
 _MAX_ANSWER_LINE_CHARS = 2000
@@ -38,19 +38,19 @@ _BOX_INNER = re.compile(r"[\[(]([^\[\]()]{1,200})[\])]")
 
 @dataclass(frozen=True)
 class Response:
-    """The parts of a response.
+    """Holds the parts of a response.
 
     Attributes:
-        think: text of the think blocks, trimmed, several joined by a blank line; "" if they are blank, None if there
-            are none. An unclosed block runs to the end; a lone closing tag closes a block that the chat template opened
-            before the text.
-        judge: trimmed text of the first complete ``<judge>`` outside think, or None.
-        answer: the final answer, trimmed, or None; see the module.
-        points: all points in the text, as written, in order.
-        boxes: all boxes in the text, as written, in order.
+        think: the trimmed text of the think blocks; several blocks are joined by an empty line. "" if the blocks are
+            blank, None if the response has no think block. An unclosed block extends to the end of the text. A closing
+            tag without an opening tag closes a block that the chat template opened before the text.
+        judge: the trimmed text of the first complete ``<judge>`` outside the think blocks, or None.
+        answer: the trimmed final answer, or None; the module's docstring explains where it is searched for.
+        points: all points in the text, with coordinates as written, in order.
+        boxes: all boxes in the text, with coordinates as written, in order.
         has_format: whether the text is one optional judge block, one think block and one answer block that is not
-            blank, in this order and with nothing but blanks around them. After a judge block, a boxed answer may
-            replace the answer block.
+            blank, in this order and with only white space around them. After a judge block, a boxed answer may replace
+            the answer block.
     """
 
     think: str | None
@@ -63,7 +63,7 @@ class Response:
 
 @dataclass(frozen=True)
 class _Span:
-    """Offsets of a section: of its tags (start, end) and of its content (inner_start, inner_end)."""
+    """Holds the offsets of a section: of its tags (start, end) and of its content (inner_start, inner_end)."""
 
     start: int
     inner_start: int
@@ -72,7 +72,7 @@ class _Span:
 
 
 def parse_response(text: str) -> Response:
-    """Return the parts of a response. Never raises; linear in ``len(text)``."""
+    """Return the parts of a response. Never raises; takes time linear in ``len(text)``."""
     if len(text) > MAX_RESPONSE_CHARS:
         return Response(think=None, judge=None, answer=None, points=(), boxes=(), has_format=False)
     marks = list(_SECTION.finditer(text))
@@ -93,8 +93,9 @@ def parse_response(text: str) -> Response:
 def closed_answer(text: str) -> str | None:
     """Return the final answer of a truncated text: the answer in its last answer section.
 
-    Returns None if this section is not closed, or if another section begins after it. Boxes and ``Answer:`` lines do
-    not count: the rest of the text might have corrected them. Never raises; linear in ``len(text)``.
+    Returns None if this section is not closed, or if another section begins after it. Boxes and ``Answer:`` lines
+    outside of it are ignored, because the missing rest of the text might have corrected them. Never raises; takes time
+    linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -107,7 +108,10 @@ def closed_answer(text: str) -> str | None:
 
 
 def outside_think(text: str) -> str:
-    """Return the text outside the think blocks, with a line break in place of each block. Never raises; linear."""
+    """Return the text outside the think blocks, with a line break in place of each block.
+
+    Never raises; takes time linear in ``len(text)``.
+    """
     return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
 
 
@@ -124,25 +128,26 @@ def _thought(text: str, thinks: list[_Span]) -> str:
 def parse_points(text: str) -> tuple[Point, ...]:
     """Return every point of every point tag, in order, with coordinates as written.
 
-    A tag gives one point for each ``xN`` that has a finite number and a ``yN`` of the same N (or no N at
-    all). Molmo 2's ``coords`` belong to pointer replies and are read in :mod:`groundtrace.grading.responses.pointing`.
-    Never raises.
+    A tag gives one point for each pair of ``xN`` and ``yN`` with the same N (or both without N) whose values are finite
+    numbers. Molmo 2's ``coords`` are in replies of pointers only; :mod:`groundtrace.grading.responses.pointing` reads
+    them. Never raises.
     """
     return tuple(point for tag in scan_tags(text) for point in _points_of(tag))
 
 
 def parse_boxes(text: str) -> tuple[Box, ...]:
-    """Return every ``<box>[x1,y1,x2,y2]</box>``, in order, labelled by ``alt`` (or ``label``). Never raises.
+    """Return every ``<box>[x1,y1,x2,y2]</box>`` in order. Never raises.
 
-    Values are as written; the two corners may come in any order and are sorted, since they name the same box.
+    The label is the attribute ``alt``, or else ``label``. Values are as written, except that the corners are sorted
+    (x1 <= x2, y1 <= y2): two opposite corners in any order are the same box.
     """
     return tuple(box for tag in scan_tags(text) for box in _boxes_of(tag))
 
 
 def format_point(point: Point) -> str:
-    """Return a point in the canonical syntax, with at most one decimal.
+    """Return the canonical tag of a point, with at most one decimal.
 
-    Media index, frame and time are in the prose around the tag, not in it.
+    The tag has neither media index nor frame nor time; the prose around a tag must name them.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -151,7 +156,7 @@ def format_point(point: Point) -> str:
 
 
 def format_box(box: Box) -> str:
-    """Return a box in the canonical syntax, with at most one decimal.
+    """Return the canonical tag of a box, with at most one decimal.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -160,9 +165,10 @@ def format_box(box: Box) -> str:
 
 
 def normalise(text: str) -> str:
-    """Return the text with every readable point tag in the canonical form and all else unchanged. Idempotent.
+    """Return the text with every readable point tag in the canonical form, and all else unchanged.
 
-    A tag of several points stays one tag, numbered from 1, so that its label is not repeated in the prose.
+    A tag of several points stays one tag, so that its label is not repeated in the prose; its points are numbered from
+    1. The function is idempotent.
     """
     pieces: list[str] = []
     done = 0
@@ -175,7 +181,7 @@ def normalise(text: str) -> str:
 
 
 def _points_of(tag: Tag) -> tuple[Point, ...]:
-    """Return the points of one tag; none for a box tag."""
+    """Return the points of one tag; empty for a box tag."""
     if tag.name == "box":
         return ()
     axes: dict[str, dict[str, float]] = {"x": {}, "y": {}}
@@ -188,7 +194,7 @@ def _points_of(tag: Tag) -> tuple[Point, ...]:
 
 
 def _boxes_of(tag: Tag) -> tuple[Box, ...]:
-    """Return the box of one tag, if it holds exactly four numbers."""
+    """Return the box of one tag; empty if the tag is not a box tag with exactly four numbers."""
     inner = _BOX_INNER.fullmatch((tag.inner or "").strip()) if tag.name == "box" else None
     if inner is None:
         return ()
@@ -202,7 +208,10 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
 
 
 def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
-    """Return the think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
+    """Return the think blocks in order.
+
+    A block extends from an opening tag to the next closing tag; :class:`Response` describes missing tags.
+    """
     spans: list[_Span] = []
     opened: tuple[int, int] | None = None
     for mark in marks:
@@ -232,7 +241,7 @@ def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Ma
 
 
 def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
-    """Return the complete sections of one name: each closing tag with the nearest opening tag before it."""
+    """Return the complete sections with one name; each closing tag belongs to the nearest opening tag before it."""
     spans: list[_Span] = []
     opened: re.Match[str] | None = None
     for mark in marks:
@@ -247,7 +256,7 @@ def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
 
 
 def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str | None:
-    """Apply the three rules of the module docstring."""
+    """Return the final answer by the three rules of the module's docstring, or None."""
     if answers:
         content = text[answers[-1].inner_start : answers[-1].inner_end]
         boxed = last_boxed(content)
@@ -263,7 +272,7 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:
-    """Whether the sections are exactly as in :attr:`Response.has_format`."""
+    """Whether the text has the form that :attr:`Response.has_format` describes."""
     order = [mark.group(1) + mark.group(2).lower() for mark in marks]
     judged = order[:2] == ["judge", "/judge"]
     sections = order[2:] if judged else order

@@ -1,7 +1,7 @@
-"""Rewrites the tags of a response between original pixels, as in shards, and a model's own frame.
+"""Rewrites the tags of a response from original pixels, as in shards, to a model's coordinate frame, and back.
 
-Tags do not name their image; if there are several, the words around them do
-(:mod:`groundtrace.grading.responses.image_mentions`). The frames of a clip have one size.
+Tags do not name their image. If a question has several images, the words around a tag name its image
+(:mod:`groundtrace.grading.responses.image_mentions`). All frames of a clip have the same size.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,17 +28,21 @@ Corners = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Speech:
-    """How a model writes coordinates: its frame, how many decimals (0 or 1), and how its processor sizes images."""
+    """Describes how a model writes coordinates, and converts tags.
+
+    ``frame`` is its coordinate frame, ``decimals`` the number of decimals (0 or 1), and ``rule`` the rule by which its
+    processor resizes images.
+    """
 
     frame: CoordinateFrame
     decimals: int = 0
     rule: Resize = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
-        """Return a text whose tags are in original pixels, with its tags in the model's coordinate frame.
+        """Return the text with its tags converted from original pixels to the model's coordinate frame.
 
-        ``sizes`` are the width and height of each still image, or of the frames of a clip. Raises OutOfFrame for a
-        position outside its image, or in an image that does not exist.
+        ``sizes`` are the width and height of each still image, or of the frames of a clip, in pixels. Raises OutOfFrame
+        for a position outside its image, or in an image that does not exist.
         """
 
         def pair(at: Pair, size: Size) -> Pair:
@@ -52,10 +56,10 @@ class Speech:
         return _rewrite(text, sizes, pair, corners)
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
-        """Return a text of the model with its tags in original pixels.
+        """Return the text with its tags converted from the model's coordinate frame to original pixels.
 
-        A tag with a position outside its frame is not a point or box of the image. The function breaks up such a tag,
-        so that no scorer reads it as a point or box.
+        ``sizes`` are those of :meth:`to_model`. A position outside the frame is not in the image. Each ``<`` of a tag
+        with such a position becomes ``‹``, so that no scorer reads it as a point or box.
         """
         return _rewrite(
             text,
@@ -73,7 +77,11 @@ def _rewrite(
     corners: Callable[[Corners, Size], Corners],
     is_lenient: bool = False,
 ) -> str:
-    """Return the text with the positions of its point and box tags replaced, and everything else unchanged."""
+    """Return the text with the positions of its point and box tags converted by ``pair`` and ``corners``.
+
+    Everything else is unchanged. Raises OutOfFrame if a tag cannot be converted; if ``is_lenient`` is True, each ``<``
+    of such a tag becomes ``‹`` instead.
+    """
     pieces: list[str] = []
     done = 0
     tags = scan_tags(text)
@@ -101,5 +109,5 @@ def _rewrite(
 
 def _size_of(sizes: Sequence[Size], place: int) -> Size:
     if place >= len(sizes):
-        raise OutOfFrame(f"there is no image {place + 1}")
+        raise OutOfFrame(f"a tag is on image {place + 1}, which the question does not have")
     return sizes[place]

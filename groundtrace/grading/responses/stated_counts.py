@@ -1,9 +1,9 @@
-"""Finds the counts that a reasoning states, for questions that ask how many.
+"""Finds the counts that a reasoning states, for questions of the form "How many …?".
 
 These claims in a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5",
-"they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5", and at the very end "I will go with 5", "5, then". "5
-or 6" and "between 5 and 6" claim both numbers, so that one of them is wrong. A statement on a part ("in the left box",
-"so far", "two more") or on other things is not a claim about the whole.
+"they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5"; and in the last sentence "I will go with 5" and "5,
+then". "5 or 6" and "between 5 and 6" claim both numbers, so that one of the two is wrong. A statement about a part ("in
+the left box", "so far", "two more") or about other things is not a claim about all counted things.
 """
 
 import re
@@ -71,7 +71,7 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"\b(?:au total|en tout|en total)(?: il y en a| hay| son)?:? {_N}{_REST}", True),
     )
 )
-"""Wordings of a count, each with whether it always refers to the whole."""
+"""Patterns of statements of a count; the second value is whether the count is always of all counted things."""
 _I = r"(?:i|we|let us|let me|let['’]?s|i['’]d|i['’]ll|my|our|ich|wir|meine?|unsere?|je|nous|mon|notre)"
 _AT_THE_END = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -88,7 +88,7 @@ _AT_THE_END = tuple(
         rf"\b(?:so |hence |thus ){_N}(?P<rest>) it is\W*$",
     )
 )
-"""Wordings that are a conclusion at the end of a text."""
+"""Patterns of statements that are a conclusion if they end a text."""
 _M = _N.replace("?P<n>", "?P<m>")
 _EITHER = re.compile(
     rf"^(?P<led>\D{{0,200}}?)\b{_N}(?P<rest>(?: [\w'-]+){{0,3}}?)(?:,? (?:or|oder|ou) | ?(?:/|–|-) ?| (?:to|bis) )"
@@ -103,7 +103,7 @@ _UNDECIDED = re.compile(
     re.IGNORECASE,
 )
 MAX_SENTENCE_CHARS = 400
-"""The number of characters of a sentence that are read."""
+"""The maximum number of characters that are read of a sentence."""
 _LISTED = re.compile(r":(?=\s)|—|\s–\s")
 """Separators before a list of the counted things."""
 _CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
@@ -134,7 +134,10 @@ _FILLERS = frozenset([
 
 @dataclass(frozen=True)
 class StatedCount:
-    """A count as written in a text, its offsets and its value; ``is_whole``: whether it surely counts all objects."""
+    """Holds a count: its sentence as written, the offsets of the sentence, and its value.
+
+    ``is_whole`` is True if the count is surely of all counted things.
+    """
 
     start: int
     end: int
@@ -144,10 +147,10 @@ class StatedCount:
 
 
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
-    """Yield the counts of the counted things that sentences state, in order.
+    """Yield the counts that the sentences of a text state for the counted things, in order.
 
-    ``phrase`` holds the words for the counted things; ``words`` are the words of the phrase that distinguish things.
-    Linear in ``len(text)``.
+    ``phrase`` holds the words for the counted things (red, car); ``words`` are the words of the phrase without general
+    words (object, thing). The function takes time linear in ``len(text)``.
     """
     sentences = list(_SENTENCE.finditer(text))
     for index, sentence in enumerate(sentences):
@@ -168,7 +171,7 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the counts that a sentence states, in order, each with whether it certainly counts all the objects."""
+    """Return the counts that a sentence states, in order, each with whether it is surely of all counted things."""
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:
@@ -190,7 +193,7 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
 
 
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the count with which the last sentence of a text ends: "I will go with 5", "5, then"."""
+    """Return the count that the last sentence of a text concludes ("I will go with 5", "5, then"); else empty."""
     for pattern in _AT_THE_END:
         match = pattern.search(sentence[-MAX_SENTENCE_CHARS:])
         if match is not None and _is_of(match["rest"], phrase, words) and not _PART_BEFORE.search(_led(match)):
@@ -199,7 +202,7 @@ def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list
 
 
 def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
+    """Return the two counts of a last sentence that names two ("5 or 6", "between 5 and 6"); else empty."""
     match = _EITHER.match(sentence)
     if match is None:
         return []
@@ -220,7 +223,7 @@ def _led(match: re.Match[str]) -> str:
 
 
 def _is_of(rest: str, phrase: frozenset[str], words: frozenset[str]) -> bool:
-    """Whether the text after a number names what is counted, or is empty."""
+    """Whether the text after a number names the counted things, or has only filler words."""
     noun = frozenset(words_of(rest)) - _FILLERS - {"here", "now", "then"}
     return not noun or noun in (phrase, words)
 

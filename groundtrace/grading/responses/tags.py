@@ -1,11 +1,12 @@
-"""The tags of grounded text: ``<point>``, ``<points>`` and ``<box>``, read leniently, written canonically.
+"""Reads the tags ``<point>``, ``<points>`` and ``<box>`` of grounded text leniently, and writes them canonically.
 
-Models write attribute quotes straight, single, curly, backtick, backslash-escaped or as ``&quot;``, or leave them out;
-all are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so ``x3``/``y3`` alone in a tag is
-a point. Coordinates stay as written: :mod:`groundtrace.schemas.coordinates` converts frames.
+Models write the quotes of attributes straight, single, curly, as backticks, with backslashes or as ``&quot;``, or omit
+them; all these forms are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so a tag with
+only ``x3`` and ``y3`` is a point. Coordinates stay as written; :mod:`groundtrace.schemas.coordinates` converts them
+between coordinate frames.
 
-Reading is linear in the length of the text. The text is cut at every ``<`` before a letter or a slash, and a tag never
-extends beyond its cut; a label therefore contains such a sequence only in escaped form.
+Reading takes time linear in the length of the text. The text is cut at every ``<`` before a letter or a slash, and a
+tag never extends beyond the next cut. A label can therefore contain ``<`` before a letter only in escaped form.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ _SAYS_MORE = split_words(
 
 @dataclass(frozen=True)
 class Tag:
-    """One opened tag.
+    """Holds one tag as it is read.
 
     Attributes:
         name: ``point``, ``points`` or ``box``, in lower case.
-        attributes: names and unescaped values in the order written; of a repeated name, only the first value.
-        inner: unescaped text up to the closing tag, or None if no closing tag follows before another tag begins.
+        attributes: names and unescaped values in their written order; if a name is repeated, only its first value.
+        inner: unescaped text up to the closing tag; None if no closing tag follows before another tag begins.
         start: offset of ``<``.
-        end: offset after the closing tag if there is one, otherwise after the opening tag.
+        end: offset after the closing tag if the tag has one, otherwise after the opening tag.
         is_open: whether the tag is neither closed nor self-closing. Such a tag is read too, but its form is wrong.
     """
 
@@ -78,11 +79,12 @@ class Tag:
 
     @property
     def label(self) -> str:
-        """The object that the tag names: ``alt``, else ``label`` (Argos figure 10), else the inner text.
+        """Return the object that the tag names: ``alt``, else ``label`` (Argos figure 10), else the inner text.
 
-        All families write the label in both places. A phrase inside that agrees with ``alt`` ("the first one") is
-        prose. An inner text that adds something ("red ball" for "ball"), contradicts, counts, denies or is longer than
-        a phrase is the label itself: ``alt`` must not hide it.
+        All model families write the label both as an attribute and as the inner text. A short inner text that agrees
+        with the attribute ("the first one") is ignored. But the inner text is the label if it adds a word ("red ball"
+        for "ball"), contradicts the attribute, has more than six words, or has digits, punctuation or words that count,
+        deny or conclude. Otherwise ``alt`` could hide such a text from the scorers.
         """
         named = dict(self.attributes)
         label = named.get("alt") or named.get("label") or ""
@@ -100,7 +102,7 @@ def _is_phrase(inner: str, label: str) -> bool:
 
 
 def scan_tags(text: str) -> list[Tag]:
-    """Return every well-formed point, points and box tag, in order. Never raises; linear in ``len(text)``."""
+    """Return every well-formed point, points and box tag in order. Never raises; takes time linear in ``len(text)``."""
     cuts = [match.start() for match in _CUT.finditer(text)]
     tags: list[Tag] = []
     for index, start in enumerate(cuts):
@@ -121,14 +123,14 @@ def scan_tags(text: str) -> list[Tag]:
 
 
 def unescape(text: str) -> str:
-    """Return the text with HTML character references that end in a semicolon replaced, once."""
+    """Return the text with each HTML character reference replaced once; a reference must end with a semicolon."""
     return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
 
 
 def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_open: bool = False) -> str:
-    """Return the canonical points tag; :func:`scan_tags` reads any label back unchanged.
+    """Return the canonical points tag; :func:`scan_tags` reads every label back unchanged.
 
-    ``is_open`` leaves out the text and the closing tag, so that an open tag stays open.
+    If ``is_open`` is True, the inner text and the closing tag are omitted, so that an unclosed tag stays unclosed.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -140,7 +142,7 @@ def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_o
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
-    """Return the canonical box tag, with ``alt`` if there is a label.
+    """Return the canonical box tag, with ``alt`` if the label is not empty.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -150,7 +152,10 @@ def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> st
 
 
 def parse_number(written: str) -> float | None:
-    """Return ``written`` as a plain decimal number (no exponent, below 1e9, ASCII), or None."""
+    """Return the value of a plain decimal number; None for any other text.
+
+    A plain number has ASCII digits, no exponent, and an absolute value below 1e9.
+    """
     if _NUMBER.fullmatch(written.strip(_BLANK)) is None:
         return None
     value = float(written)
@@ -164,7 +169,7 @@ def format_number(value: float) -> str:
         ValueError: the value is not finite, or 1e9 or more, so it cannot be a position.
     """
     if not math.isfinite(value) or abs(round(value, 1)) >= _MAX_COORDINATE:
-        raise ValueError(f"{value} is not a coordinate")
+        raise ValueError(f"a coordinate must be finite and below 1e9, got {value}")
     written = f"{value:.1f}".removesuffix(".0")
     return "0" if written == "-0" else written
 
@@ -179,7 +184,7 @@ def _escape(label: str) -> str:
 
 
 def _unquote(raw: str) -> str:
-    """Trim a raw value and the quotes around it (Argos writes ``<<point …>>”object”<</point>>``)."""
+    """Return a raw value without spaces and quotes around it (Argos writes ``<<point …>>”object”<</point>>``)."""
     raw = raw.strip(_BLANK)
     if len(raw) >= 2 and raw[0] == ">" and raw[-1] == "<":
         raw = raw[1:-1].strip(_BLANK)
@@ -189,8 +194,9 @@ def _unquote(raw: str) -> str:
 
 
 def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, str], ...], int, bool] | None:
-    """Read attributes up to ``>``; return the attributes, the offset after the ``>``, and whether the tag closes
-    itself.
+    """Read the attributes up to ``>``; return None if they are malformed.
+
+    The result is the attributes, the offset after the ``>``, and whether the tag is self-closing.
     """
     found: dict[str, str] = {}
     while True:
@@ -206,7 +212,7 @@ def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, s
 
 
 def _read_value(text: str, at: int, limit: int) -> tuple[str, int] | None:
-    """Read one attribute value; return its raw text and the offset after it, or None if the value never ends."""
+    """Read one attribute value; return its raw text and the offset after it, or None if the value has no end."""
     first = text[at : at + 1]
     for opening, closing in _QUOTED if first in _QUOTE_STARTS else ():
         opened = opening.match(text, at, limit)

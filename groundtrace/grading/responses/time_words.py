@@ -1,7 +1,8 @@
-"""Reads the words that name frames and times in a text: tokens, and the statements made of them.
+"""Reads the words that name frames and times in a text.
 
-:func:`groundtrace.grading.responses.times.parse_times` is built on this reader, and describes the forms. The reader
-looks only a few tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
+It splits the text into tokens and parses these into statements. The module :mod:`groundtrace.grading.responses.times`
+uses it, and its docstring describes the forms that are read. The parser reads only a few tokens ahead, and a list in
+square brackets ends at the next bracket, so that reading takes linear time.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ _NUMBERS = (*_TIMES, "number")
 
 
 class TimeStatement(NamedTuple):
-    """One statement on frames or times, from offset ``start`` to ``end``. A moment has only one frame and time."""
+    """Holds one statement on frames or times, from offset ``start`` to ``end`` of the text.
+
+    ``is_span`` is False for a moment, which has only ``first_frame`` and ``start_s``. Times are in seconds.
+    """
 
     is_span: bool
     first_frame: int | None
@@ -53,7 +57,10 @@ class TimeStatement(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """A token and its kind; ``value`` is the value of a number, a time (in seconds) or a frame."""
+    """Holds a token, its kind and its offsets; ``value`` is the value of a number, a time (in seconds) or a frame.
+
+    ``plural`` is whether the token is "frames"; ``mark`` is whether the word "mark" follows a time.
+    """
 
     kind: str
     start: int
@@ -64,7 +71,7 @@ class _Token(NamedTuple):
 
 
 class _End(NamedTuple):
-    """A moment, or one end of a span, and the index of the token after it."""
+    """Holds a moment, or the start or end of a span, and the index of the token after it."""
 
     frame: int | None
     t_s: float | None
@@ -77,7 +84,10 @@ _Read = tuple[list[TimeStatement], int]
 
 
 def read_statements(text: str) -> list[TimeStatement]:
-    """Return every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
+    """Return every statement of the text in order; statements do not overlap.
+
+    Never raises; takes time linear in ``len(text)``.
+    """
     reader = _Reader(text)
     found: list[TimeStatement] = []
     at = 0
@@ -98,7 +108,10 @@ def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> boo
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Return the tokens of a text, without filler words; a tag, or a run of other words, is one token ``other``."""
+    """Return the tokens of a text, without filler words.
+
+    A tag is one token of the kind ``other``, and so is a sequence of words that name no frame and no time.
+    """
     tokens: list[_Token] = []
     done = 0
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
@@ -122,8 +135,10 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 
 
 class _Reader:
-    """The tokens of one text, and the statements that begin at each token; methods return None if there is no
-    statement.
+    """Parses the tokens of one text into statements.
+
+    Each method reads the statement that begins at a token's index, and returns it with the index after it. It returns
+    None if no statement of its form begins there.
     """
 
     def __init__(self, text: str) -> None:
@@ -133,7 +148,7 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """Return the statements that begin at this token, and the index after them."""
+        """Return the statements that begin at this token and the index after them, or None."""
         kind = self._tokens[at].kind
         if kind == "other":
             return None
@@ -149,24 +164,27 @@ class _Reader:
         return [token.kind for token in self._tokens[at : at + 3]]
 
     def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
-        """Return the moment that the tokens from ``at`` up to ``after`` state."""
+        """Return a moment for the tokens from ``at`` up to ``after``."""
         return [
             TimeStatement(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)
         ], after
 
     def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
-        """Return the span that the tokens from ``at`` up to ``after`` state."""
+        """Return a span for the tokens from ``at`` up to ``after``."""
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
-        """Read a frame with its time, or a time alone."""
+        """Read a frame, perhaps with its time, or a time alone."""
         token = self._tokens[at]
         if token.kind == "frame":
             return _End(int(token.value), *self._time_of_frame(at + 1))
         return _End(None, token.value, at + 1) if token.kind in _TIMES else None
 
     def _time_of_frame(self, at: int) -> tuple[float | None, int]:
-        """Read ``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)`` behind a frame: the seconds, and the index after them."""
+        """Read the time after a frame: ``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)``.
+
+        Returns the seconds and the index after them; None and ``at`` if no time follows.
+        """
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"
         place = at + (opened or comma)
@@ -178,7 +196,7 @@ class _Reader:
         return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
 
     def _span(self, at: int, bracketed: bool = False) -> _Read | None:
-        """Read ``[from|between] A to B``, of frames or of times."""
+        """Read ``[from|between] A to B``, where A and B are frames or times."""
         prefixed = self._tokens[at].kind in ("from", "between", "at")
         link = (*_LINKS, "and") if self._tokens[at].kind == "between" else _LINKS
         begin = at + prefixed
@@ -190,7 +208,7 @@ class _Reader:
         return None
 
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
-        """Read a span from the frame at ``begin``; ``link`` is the index of the word before its other end."""
+        """Read a span that starts with the frame at ``begin``; ``link`` is the index of the word before its end."""
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
             return self._spanning(at, after, (int(first.value), None), (start_s, last.value))
@@ -209,9 +227,9 @@ class _Reader:
         return self._spanning(at, after, frames, (start_s, end_s))
 
     def _two_times(self, at: int) -> tuple[tuple[float, float], int] | None:
-        """Read ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s`` behind two frames.
+        """Read the times after two frames: ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s``.
 
-        Returns the two times and the index after them.
+        Returns the two times in seconds and the index after them, or None.
         """
         begin = at + (self._tokens[at].kind == "comma")
         opened = self._tokens[begin].kind in ("open", "left")
@@ -224,7 +242,10 @@ class _Reader:
         return (first.value, last.value), begin + 3 + opened
 
     def _seconds(self, at: int, begin: int, is_placed: bool) -> _Read | None:
-        """Read a span between two times, with its frames if they follow in brackets."""
+        """Read a span between two times, with its frames if these follow in brackets.
+
+        A duration ("for 3 to 5 seconds") gives no statement.
+        """
         first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
         if last.kind == "frame" and first.kind in _TIMES:
             return self._spanning(at, after, (None, int(last.value)), (first.value, None))
@@ -257,7 +278,7 @@ class _Reader:
         return self._spanning(at, one.at, (None, one.frame), (None, one.t_s))
 
     def _single(self, at: int, bracketed: bool = False) -> _Read | None:
-        """Read one moment, or the moments of a list behind ``frames``."""
+        """Read one moment, or the moments of a list after the word ``frames``."""
         token = self._tokens[at]
         if token.kind == "frame":
             t_s, after = self._time_of_frame(at + 1)
@@ -276,7 +297,7 @@ class _Reader:
         return self._moment(at, place + 1, None, time.value)
 
     def _listed(self, first: _Read) -> _Read:
-        """Read the moments of ``frames 3, 5 and 7``; each may have its time."""
+        """Read the moments of a list such as ``frames 3, 5 and 7``; each frame may have its time."""
         found, at = first
         while True:
             begin = at + (self._tokens[at].kind == "comma")
@@ -289,7 +310,7 @@ class _Reader:
     def _bracketed(self, at: int) -> _Read | None:
         """Read ``[A]``, ``[A, B, …]`` or ``[A-B]``.
 
-        The brackets belong to the statement if it is the only statement in them.
+        The offsets of a statement include the brackets if it is the only statement in them.
         """
         found: list[TimeStatement] = []
         place = at + 1

@@ -1,14 +1,17 @@
-"""Moments and spans of a clip: reads them leniently from text, writes them canonically, ties them to points and frames.
+"""Reads moments and spans of a clip leniently, writes them canonically, and matches them to points and frames.
 
-Forms read: Argos' anchors ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of them (App. C.2, Fig. 9), the prose
-of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``, ``frames 25-27``,
-``from T1 s to T2 s`` and ``between T1 s and T2 s``, clock times (``at 0:18``), and ranges with one open side (``until
-4 s``, ``frame 25 onwards``). A list gives one moment per entry (the paper makes it one event), so that rewriting it
-loses nothing.
+These forms are read:
+
+- Argos' anchors ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of anchors (App. C.2, Fig. 9);
+- the prose of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``,
+  ``frames 25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
+- clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
+
+A list gives one moment per entry, so that no entry is lost when the text is rewritten; in the paper it is one event.
 
 A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only with a marker (``at``, ``@``,
-``t=``, ``mark``, square brackets): "3 seconds" and "for 3 to 5 seconds" are durations. A lone ``F3`` needs a time or
-square brackets. A number with a minus sign is not a time. Text inside point and box tags is not read.
+``t=``, ``mark``, square brackets), because "3 seconds" and "for 3 to 5 seconds" are durations. ``F3`` is a moment only
+with a time or in square brackets. A number with a minus sign is not a time. Text inside point and box tags is not read.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ _LONE_FRAME_S = 0.5
 
 @dataclass(frozen=True)
 class Moment:
-    """One moment: a frame number, a time in seconds, or both. ``text`` is the text from ``start`` to ``end``."""
+    """Holds one moment: a frame number, a time in seconds, or both. ``text`` is the text from ``start`` to ``end``."""
 
     frame: int | None
     t_s: float | None
@@ -42,7 +45,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Span:
-    """A range of frames or seconds, or both, as written; None is an open or unstated end of the range."""
+    """Holds a range of frames, of seconds or of both, as written; a side that is open or not stated is None.
+
+    ``text`` is the text from offset ``start`` to ``end``.
+    """
 
     first_frame: int | None
     last_frame: int | None
@@ -54,7 +60,10 @@ class Span:
 
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Return every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
+    """Return every moment and span of the text in order; they do not overlap.
+
+    The module's docstring describes the forms that are read. Never raises; takes time linear in ``len(text)``.
+    """
     found: list[Moment | Span] = []
     for statement in read_statements(text):
         place = (statement.start, statement.end, text[statement.start : statement.end])
@@ -66,24 +75,31 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 
 
 def format_moment(frame: int, t_s: float) -> str:
-    """Return ``frame F (T s)``; T has two decimals. Raises ValueError for an impossible frame number or time."""
+    """Return ``frame F (T s)``, where T has two decimals.
+
+    Raises ValueError for a frame number that is negative or at least 10**7, and for a time that is negative, not finite
+    or at least 1e7 s.
+    """
     if not 0 <= frame < _MAX_FRAME:
-        raise ValueError(f"{frame} is not a frame number")
+        raise ValueError(f"a frame number must be from 0 to 9,999,999, got {frame}")
     return f"frame {frame} ({_seconds_written(t_s)} s)"
 
 
 def format_span(start_s: float, end_s: float) -> str:
-    """Return ``from T1 s to T2 s``. Raises ValueError for an impossible time, or an end before the start."""
+    """Return ``from T1 s to T2 s``, where each time has two decimals.
+
+    Raises ValueError for an impossible time as :func:`format_moment` does, and for an end before the start.
+    """
     if end_s < start_s:
         raise ValueError(f"a span from {start_s} to {end_s} s ends before it starts")
     return f"from {_seconds_written(start_s)} s to {_seconds_written(end_s)} s"
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Return every point of every point tag, in order, with the frame and time that the text ties to it, if any.
+    """Return every point of every point tag in order, with the frame and time that the text states for it, if any.
 
-    The rules are in :func:`groundtrace.grading.responses.anchors.anchor_tags`; Argos Fig. 10 takes the closest moment
-    of the same sentence. Coordinates are as written. Never raises; linear in ``len(text)``.
+    The rules are those of :func:`groundtrace.grading.responses.anchors.anchor_tags`. Argos (Fig. 10) uses only the
+    closest moment of the same sentence. Coordinates are as written. Never raises; takes time linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])
@@ -97,10 +113,11 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
     """Return the index in ``frames`` of the frame that a moment means, or None, and the reason.
 
-    ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides. Otherwise the
-    time decides: its distance from the nearest frame must be at most half the gap to the next frame on that side. If
-    number and time differ by more than half the gap, they contradict each other. Half the gap is widened by 0.05 s,
-    since times are often written with one decimal.
+    ``frames`` are (number, seconds) in order of time. The frame with the stated number is chosen. If no frame has this
+    number, the frame nearest to the stated time is chosen. The stated time may differ from the time of the chosen frame
+    by at most half the gap to the next frame on that side, plus 0.05 s, since times are often written with one decimal.
+    If the time differs by more, or the stated number is not between the numbers of the chosen frame's neighbours, the
+    index is None.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -127,11 +144,12 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Return the indices of the frames within a span, both ends included, and the reason; no indices for a wrong span.
+    """Return the indices of the frames within a span, and the reason. The first and the last frame are included.
 
-    An open side extends to the end of the clip. A span that lies between two neighbours in ``frames`` gives the nearest
-    of the two. The result is empty for a span that ends before it starts, that has an end outside the clip, or whose
-    frame numbers and times contradict each other as in :func:`resolve_moment`.
+    ``frames`` are (number, seconds) in order of time. An open side extends to the start or end of the clip. If the span
+    is between two neighbours in ``frames``, the nearer of the two is returned. The indices are empty if the span ends
+    before it starts, if a side is outside the clip, or if its frame numbers and times contradict each other as in
+    :func:`resolve_moment`.
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
         return (), "the clip has no frames" if not frames else "it names neither frames nor times"
@@ -162,13 +180,13 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """Return the index of the value nearest to the middle of the range; an open end is the first or last value."""
+    """Return the index of the value nearest to the middle of the range; an open side is the first or last value."""
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Return why an end of a span is not in the clip; "" if the end is in the clip, or open."""
+    """Return why one side of a span is not in the clip; "" if it is in the clip or open."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:
@@ -179,9 +197,10 @@ def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, 
 
 
 def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> float:
-    """Return the largest distance that ``t_s`` may have from frame ``index``.
+    """Return the largest distance in seconds that ``t_s`` may have from frame ``index``.
 
-    That is half the gap to the neighbour on its side, or to the only neighbour.
+    It is half the gap to the neighbour on the side of ``t_s``, or to the only neighbour, plus 0.05 s. For the only
+    frame of a clip it is 0.5 s.
     """
     side = index + 1 if t_s > frames[index][1] else index - 1
     if not 0 <= side < len(frames):
@@ -197,5 +216,5 @@ def _is_reversed(first: float | None, last: float | None) -> bool:
 
 def _seconds_written(t_s: float) -> str:
     if not math.isfinite(t_s) or not 0 <= round(t_s, 2) < MAX_TIME_S:
-        raise ValueError(f"{t_s} is not a time in a clip")
+        raise ValueError(f"a time in a clip must be at least 0 s and below 1e7 s, got {t_s}")
     return f"{abs(round(t_s, 2)):.2f}"

@@ -18,7 +18,8 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
     """Return the trace of a text whose coordinates are in original pixels; its tags become canonical. Never raises.
 
-    On a clip each point has the frame that the text ties to it; on several images each point and box has its image
+    ``index`` is the trace's index. For a clip, each point has the frame that the text names for it. For several images,
+    each point and box has the image that the text names for it
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
     """
     text = normalise(text.translate(_INVISIBLE))
@@ -34,7 +35,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
     """Return the points of a text on a clip (the first if there are several), with frame number and time.
 
-    A moment that matches none of the frames shown is kept as stated: its point scores 0.
+    If the stated moment matches none of the clip's frames, it is kept, so that its point scores 0.
     """
     clip = next(index for index, medium in enumerate(media) if medium.frames)
     frames = [(frame.number, frame.t_s) for frame in media[clip].frames]

@@ -2,12 +2,14 @@
 
 Two renderings are read and written:
 
-- the tags of CodeDance (Tables 9 and 10): ``<think>…</think>``, then ``<code>`` with a fence of Python, whose result
-  follows in ``<interpreter>…</interpreter>``, and at the end ``<answer>…</answer>``;
-- the tool calls of chat templates, which its RL uses: ``<tool_call>{"name": "execute_python_code", …}</tool_call>``.
+- the tags of CodeDance (Tables 9 and 10): ``<think>…</think>``, then ``<code>`` with a fenced block of Python, then its
+  result in ``<interpreter>…</interpreter>``, and at the end ``<answer>…</answer>``;
+- the tool calls of chat templates, which CodeDance's RL uses: ``<tool_call>{"name": "execute_python_code",
+  …}</tool_call>``.
 
-A model writes a turn up to its code or its answer. Only the sandbox writes results: a turn that contains one itself
-has a fault, and text after its code, such as an invented result, is dropped. No function here raises on any text.
+A model writes a turn up to its code or its answer. Only the sandbox writes results. If the model writes a result before
+its code, the turn has a fault. Text after the code, such as an invented result, is dropped. No function here raises on
+any text.
 """
 
 import html
@@ -37,9 +39,9 @@ TOOL_SCHEMA = {
         },
     },
 }
-"""The JSON schema of the tool, as chat templates take it."""
+"""The JSON schema of the tool, in the form that chat templates need."""
 IMAGE = "<image>"
-"""The place of an image in a message."""
+"""Marks the place of an image in a message."""
 
 _FORGED = "the turn writes a result itself"
 _CODE = re.compile(r"<code\s*>(.*?)</code\s*>", re.DOTALL | re.IGNORECASE)
@@ -50,7 +52,7 @@ _RESULT = re.compile(
     r"[<\[{‹]\s*/?\s*(?:interpreter|tool_response)\s*[>\]}›]|```[ \t]*(?:output|interpreter|tool_response)\b",
     re.IGNORECASE,
 )
-"""A tag of a result, in whichever brackets a model imitates it; or a fence of a result, as in ToRA's solutions."""
+"""Matches the tag of a result, also in other brackets, or the fenced block of a result, as in ToRA's solutions."""
 _MARKS = re.compile(
     r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
 )
@@ -62,12 +64,11 @@ _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
 @record
 class Turn:
-    """One turn of a trajectory.
+    """Holds one turn of a trajectory.
 
-    ``text`` is what the model wrote before its code, or its whole last turn. ``code`` is "" in a turn without code;
-    then there is no result. ``status`` is the status of the observation
-    (:data:`groundtrace.sandbox.observation.Status`), ``output`` its text, and ``images`` the number of images that it
-    showed.
+    ``text`` is the model's text before its code, or the text of the whole turn if it has no code. ``code`` is "" in a
+    turn without code; such a turn has no observation. ``status`` is the status of the observation
+    (:data:`groundtrace.sandbox.observation.Status`), ``output`` its text, and ``images`` the number of its images.
     """
 
     text: str
@@ -79,10 +80,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class WrittenTurn:
-    """A turn as a model wrote it: its text, its code ("" in a last turn), and its fault ("" if it has none).
+    """Holds a turn as a model wrote it: its text, its code ("" in a last turn), and its fault ("" if it has no fault).
 
-    ``after`` is the text behind the code, which is dropped. ``is_forged``: whether the fault is that the turn writes a
-    result itself.
+    ``after`` is the text after the code; it is not part of the turn.
     """
 
     text: str
@@ -92,14 +92,15 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """Whether the fault is that the turn writes a result itself."""
+        """Whether the turn's fault is that the model wrote a result itself."""
         return self.fault == _FORGED
 
 
 def read_turn(reply: str) -> WrittenTurn:
-    """Return the turn in a model's reply: up to the end of its first code, or its whole text if it has none.
+    """Return the turn in a model's reply, up to the end of its first code, or the whole text if it has no code.
 
-    Text after the code is dropped: the model has not seen the result yet.
+    Code after an answer is not read. Text after the code is only kept in ``after``, because the model wrote it before
+    it saw the code's result.
     """
     found = min(filter(None, (_CODE.search(reply), _CALL.search(reply))), key=lambda match: match.start(), default=None)
     answered = _ANSWER.search(reply)
@@ -114,12 +115,11 @@ def read_turn(reply: str) -> WrittenTurn:
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
-    """Return the turns of a reply that also states what its code prints (CodeDance Table 9), and the reply's fault,
-    which is "" if it has none.
+    """Return the turns of a reply that also contains the results of its code (CodeDance Table 9), and its fault.
 
-    ``output`` of a turn is the stated one: only an execution shows whether it is right. The reply's think tags may
-    enclose several turns; in the result each turn has its own. Think tags inside code are part of the code, which then
-    has a fault.
+    The fault is "" if the reply has no fault; otherwise the turns are empty. The ``output`` of a turn is the result in
+    the reply, which only an execution can confirm. The think tags of the reply may enclose several turns; in the
+    result, each turn has its own think tags. Think tags inside code are a fault of the code.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.finditer(reply):
@@ -142,9 +142,9 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
 
 
 def text_after_answer(text: str) -> str:
-    """Return the text behind the last answer, "" if nothing but think tags, blanks and punctuation follows it.
+    """Return the text after the last answer; "" if only think tags, white space and punctuation follow it.
 
-    Such text may take the answer back, and a grader does not read it.
+    A grader does not read such text, although it may withdraw the answer.
     """
     behind = [*_ANSWER.finditer(text)]
     rest = _without_think(text[behind[-1].end() :]) if behind else ""
@@ -180,7 +180,7 @@ def _fenced(inner: str) -> str:
 
 
 def _called(inner: str) -> str | None:
-    """Return the code of a tool call; None if it is not a call of our tool."""
+    """Return the code of a tool call; None if it is not a call of the tool ``execute_python_code``."""
     try:
         call = json.loads(inner)
     except (ValueError, RecursionError):
@@ -198,9 +198,9 @@ def _called(inner: str) -> str | None:
 
 
 def plain_output(text: str) -> str:
-    """Return a result's text without anything that could be read as a tag, a special token or an image.
+    """Return a result's text, changed so that no part of it can be read as a tag, a special token or an image.
 
-    Code may print any text, including text that imitates the end of its result. The first character of each of our tags
+    Code may print any text, also text that imitates the end of its result. The ``<`` of each tag of a trajectory
     becomes ``‹``.
     """
     return _MARKS.sub("‹", without_remnants(text))
@@ -225,7 +225,7 @@ def result_text(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Return the turns of a trajectory that :func:`as_tags` has written; their status is "", as the text has none."""
+    """Return the turns of a trajectory that :func:`as_tags` has written; their status is "", as the text lacks it."""
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
         written = read_turn(text[start : result.start()])
@@ -238,14 +238,14 @@ def read_trajectory(text: str) -> tuple[Turn, ...]:
 
 
 def one_answer(asked: str, response: str) -> list[dict[str, str]]:
-    """Return the messages of a row whose response is one turn."""
+    """Return the two messages of a row whose response is one turn: the user's ``asked``, and the response."""
     return [{"role": "user", "content": asked}, {"role": "assistant", "content": response}]
 
 
 def conversation(asked: str, response: str) -> list[dict[str, str]]:
     """Return the messages of a row whose response is a trajectory (:func:`as_tags`).
 
-    Each result is a message of the user, so that a trainer computes its loss only on what the model wrote.
+    Each result is a message of the user, so that a trainer computes its loss only on the model's own text.
     """
     messages = [{"role": "user", "content": asked}]
     start = 0
@@ -259,10 +259,10 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
 
 
 def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the messages of a trajectory with results as messages of ``tool``; a message with code has the code under
-    ``code`` and only its text in ``content``.
+    """Return the messages of a trajectory with the code separate from the text.
 
-    Code behind an answer stays in the text, since it was not executed (:func:`read_turn`).
+    A message with code has its code under ``code``, and only its text in ``content``. Results are messages of the role
+    ``tool``. Code after an answer stays in the text, since it was not executed (:func:`read_turn`).
     """
     found = list[dict[str, str]]()
     for message in messages:
@@ -279,7 +279,7 @@ def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str
 
 
 def call_of(code: str) -> str:
-    """Return the call of the tool with this code, as JSON."""
+    """Return the tool call that executes this code, as JSON."""
     return json.dumps({"name": TOOL, "arguments": {"code": code}}, ensure_ascii=False)
 
 
@@ -292,5 +292,5 @@ def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the messages of a trajectory with its code as tool calls, and its results as messages of ``tool``."""
+    """Return a trajectory's messages with its code as tool calls, and its results as messages of the role ``tool``."""
     return [as_tool_call(message) for message in with_code_apart(messages)]

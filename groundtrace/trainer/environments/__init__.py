@@ -1,1 +1,1 @@
-"""Environments of rollouts: the policy's turns go in, observations come out; each kind is a file here."""
+"""Defines the environments of rollouts, which answer the policy's turns with observations; each kind has a file."""

@@ -1,7 +1,7 @@
-"""The interface of an environment, which answers the policy's turns in a rollout with observations.
+"""Defines the interface of an environment, which answers the policy's turns in a rollout with observations.
 
-An environment has one instance for each response. A response of a single turn is the special case of an environment
-that ends after the first turn (:mod:`groundtrace.trainer.environments.single_turn`).
+Each response has its own instance of the environment. A response of a single turn is the special case of an environment
+that ends the response after its first turn (:mod:`groundtrace.trainer.environments.single_turn`).
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,21 @@ Pixels = NDArray[np.uint8]
 
 
 class EnvironmentLost(Exception):
-    """The response cannot go on, through no fault of the policy. It is unscored and not trained on."""
+    """Raised if a response cannot continue, through no fault of the policy.
+
+    The response is unscored and not trained on.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class StepResult:
-    """The observation after a turn of the policy, and whether the response has ended.
+    """Holds the observation after a turn of the policy, and whether the response has ended.
 
     Attributes:
         text: the observation, with one ``<image>`` for each image; it is not used if the response has ended.
-        images: the images of the observation, in the order of their marks.
+        images: the images of the observation, in the order of their ``<image>`` marks.
         is_done: whether the response has ended.
-        role: the role of the message that shows the observation, such as ``user`` or ``tool``.
+        role: the role of the message with the observation, such as ``user`` or ``tool``.
     """
 
     text: str = ""
@@ -39,11 +42,11 @@ class StepResult:
 
 
 class Environment(Protocol):
-    """The environment of one response. Its methods are awaited one after the other, on any event loop.
+    """Describes the environment of one response. Its methods are awaited one after the other, on any event loop.
 
     Attributes:
         Settings: the type of its settings, which are the only argument of its constructor.
-        stops: texts that end a turn of the policy, besides the end of the turn itself; they belong to the turn.
+        stops: texts that end a turn of the policy, as the model's end token does; such a text is part of the turn.
         gives_trajectory: whether :meth:`result` returns a trajectory, which some rewards need.
     """
 
@@ -57,32 +60,33 @@ class Environment(Protocol):
         """Raise :class:`groundtrace.schemas.errors.UserError` if the environment cannot run on this machine."""
 
     def max_image_pixels(self) -> int | None:
-        """Return the pixels of the largest image that an observation can show; 0 without images, None if unknown."""
+        """Return the number of pixels of the largest image in an observation; 0 without images, None if unknown."""
         return None
 
     def check_row(self, row: TrainingRow) -> None:
         """Raise :class:`groundtrace.rewards.rows.row.UnusableRow` for a row that the environment cannot use."""
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row, and return the first state, which is appended to the row's last user turn.
+        """Begin a response to this row, and return the observation that is appended to the row's last user turn.
 
-        By default it is empty: the prompt is that of the row. It has to depend on the row alone, since all responses of
-        a group have the same prompt. Raises EnvironmentLost.
+        By default, this observation is empty, and the prompt is that of the row. It must depend on the row alone, since
+        all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot begin.
         """
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Take the text of the policy's turn, without its end token, and return the observation. Raises
-        EnvironmentLost.
+        """Return the observation after a turn of the policy.
+
+        ``text`` is the turn without its end token. Raises EnvironmentLost if the response cannot continue.
         """
         ...
 
     async def result(self) -> Trajectory | None:
-        """Return how the calls of the finished response ended, with an entry for each turn; None if unknown.
+        """Return the results of the finished response's tool calls, with an entry for each turn; None if unknown.
 
-        Raises EnvironmentLost.
+        Raises EnvironmentLost if the results cannot be determined.
         """
         return None
 
     async def close(self) -> None:
-        """Free what the response holds; called once, however the response ends."""
+        """Free the resources of the response. This is called once, also after an error."""

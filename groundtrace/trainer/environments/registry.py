@@ -1,4 +1,4 @@
-"""The environments by name. To add one, put its file in this package and a line here."""
+"""Lists the environments by name. To add an environment, put its file in this package and a line here."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ ENVIRONMENTS: "Registry[type[Environment]]" = Registry(
 
 
 def make_environment(name: str, options: Mapping[str, object], where: str) -> "Environment":
-    """Return a new environment with this name, or at ``module:NAME``, with the settings in ``options``.
+    """Return a new environment with the settings in ``options``.
 
-    ``where`` is the config key of the options, for messages. Raises ConfigError for an environment that cannot be used,
-    and for options that do not match its settings.
+    ``name`` is a name of the registry, or ``module:NAME``. ``where`` is the config key of the options, for messages.
+    Raises ConfigError for an environment that cannot be used, and for options that do not match its settings.
     """
     try:
         kind = ENVIRONMENTS.named(name)

@@ -1,14 +1,15 @@
-"""The environment that executes the code of each turn in the sandbox (CodeDance §3.1, §6.2).
+"""Executes the code of each turn in the sandbox and returns its result as the observation (CodeDance §3.1, §6.2).
 
-A turn ends with its first call, as ``<code>`` or as ``<tool_call>``. The observation is the result of the code, as a
-message ``<interpreter>…</interpreter>`` of the user or as a message of ``tool``, and the images that the code showed.
-A turn without a call ends the response; so does a turn whose form is wrong, which the reward then finds malformed.
+A turn ends with its first call, as ``<code>`` or as ``<tool_call>``. The observation is the text and the images that
+the code displayed. For ``<code>`` it is a message ``<interpreter>…</interpreter>`` of the user, for ``<tool_call>`` a
+message of the role ``tool``. A turn without a call ends the response. A turn in the wrong form ends the response too;
+the reward then treats it as malformed.
 
-No sandbox waits for the policy: each call runs after the earlier successful ones in a fresh trajectory
-(:mod:`groundtrace.sandbox.replay`). Thus any number of responses can be in progress with few sandboxes.
+No sandbox waits for the policy: for each call, the earlier successful calls are first executed again in a fresh sandbox
+state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve any number of responses.
 
-After the last turn all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`), so that a
-call that only pretends to look at the image earns nothing, as in curation.
+After the last turn, all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`). As in
+curation, a call whose result does not depend on the image is not rewarded.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ CODE_END, CALL_END = "</code>", "</tool_call>"
 
 @settings
 class SandboxEnvironmentSettings:
-    """The settings of the environment ``sandbox``."""
+    """Holds the settings of the environment ``sandbox``."""
 
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     verify: Annotated[
@@ -52,7 +53,7 @@ class SandboxEnvironmentSettings:
 
 @dataclass
 class SandboxEnvironment(Environment):
-    """Executes the code of one response; see the module."""
+    """Executes the code of one response, as the module's docstring describes."""
 
     Settings: ClassVar[type] = SandboxEnvironmentSettings
     stops: ClassVar[tuple[str, ...]] = (CODE_END, CALL_END)
@@ -68,21 +69,24 @@ class SandboxEnvironment(Environment):
         shared_sandbox(self.settings.sandbox)
 
     def max_image_pixels(self) -> int:
-        """Return the sandbox's limit for an image that a call shows."""
+        """Return the sandbox's limit for the pixels of an image that code displays."""
         return self.settings.sandbox.max_image_pixels
 
     def check_row(self, row: TrainingRow) -> None:
         """Raise UnusableRow for a row with a clip."""
         if row.frames:
-            raise UnusableRow(f"{row.id}: it has a clip, and code can open still images only")
+            raise UnusableRow(f"{row.id}: the row has a clip, but the sandbox's code can open only still images")
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row; its prompt is the whole first state."""
+        """Begin a response to this row, and return an empty observation, since the prompt is that of the row."""
         self._row = row
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Execute the code of the turn, and return its result. Raises EnvironmentLost."""
+        """Execute the code of the turn, and return its result as the observation.
+
+        A turn without code, or with a fault, ends the response. Raises EnvironmentLost if the sandbox fails.
+        """
         written = read_turn(text)
         if written.fault or written.after or not written.code:
             self._turns.append(Turn(as_written(text).strip()))
@@ -95,7 +99,10 @@ class SandboxEnvironment(Environment):
         return StepResult(result_text(turn), seen.images)
 
     async def _run(self, code: str) -> Observation:
-        """Return the result of a call after the successful calls so far. Raises EnvironmentLost."""
+        """Return the result of a call, executed after the earlier successful calls.
+
+        Raises EnvironmentLost if the sandbox fails.
+        """
         if not self._images and self._row is not None:
             self._images = await asyncio.to_thread(_upright, self._row)
         earlier = [turn.code for turn in self._turns if turn.status in ("ok", "silent")]
@@ -105,7 +112,10 @@ class SandboxEnvironment(Environment):
             raise EnvironmentLost(str(error)) from error
 
     async def result(self) -> Trajectory:
-        """Return how each call ended and, with ``verify``, whether it looked at the image. Raises EnvironmentLost."""
+        """Return how each call ended and, if the setting ``verify`` is True, whether its output depends on the image.
+
+        Raises EnvironmentLost if the sandbox fails.
+        """
         assert self._row is not None
         computes = self._row.source in self.settings.computing_sources
         boxes = self._row.question.gold_boxes or ()
@@ -127,7 +137,7 @@ class SandboxEnvironment(Environment):
 
 
 def _seen(turn: Turn) -> Execution | None:
-    """Return how the turn's code ended for the policy; None without code."""
+    """Return whether the turn's code ended well, as the policy saw it; None if the turn has no code."""
     return Execution(turn.status == "ok") if turn.code else None
 
 
@@ -136,5 +146,5 @@ def _pixels(row: TrainingRow) -> list[Pixels]:
 
 
 def _upright(row: TrainingRow) -> tuple[bytes, ...]:
-    """Return the row's images as PNG files of their upright pixels, so that code and policy have the same axes."""
+    """Return the row's images as PNG files of their upright pixels, so that code and policy see the same image."""
     return tuple(encode_png(pixels) for pixels in _pixels(row))

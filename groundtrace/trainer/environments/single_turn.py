@@ -1,4 +1,4 @@
-"""The environment without observations: a response is one turn."""
+"""Defines the environment without observations, in which a response is one turn."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from groundtrace.trainer.environments.base import Environment, StepResult
 
 @settings
 class NoSettings:
-    """This environment has no settings."""
+    """Holds no field, because this environment has no settings."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class SingleTurn(Environment):
     settings: NoSettings
 
     def max_image_pixels(self) -> int:
-        """Return 0: there is no observation."""
+        """Return 0, because this environment has no observations."""
         return 0
 
     async def step(self, text: str) -> StepResult:
-        """Return the end of the response."""
+        """Return a result that ends the response."""
         return StepResult(is_done=True)

@@ -1,1 +1,1 @@
-"""Evaluation of a trained model: how it is asked, its figures, and the page that shows them."""
+"""Evaluates a trained model: samples its answers, computes metrics, and writes an HTML page with them."""

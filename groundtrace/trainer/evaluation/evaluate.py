@@ -1,5 +1,6 @@
-"""Evaluation: samples answers to every question of a run's shards or a folder of records, and scores them as in
-training.
+"""Evaluates a model: samples answers to all questions of a run or a folder of records, and scores the answers.
+
+The scores are those of training, by the configured reward.
 """
 
 import contextlib
@@ -28,11 +29,11 @@ Rows = Records | Shards
 
 
 def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Evaluate a model; write ``eval.json``, ``responses.jsonl`` and ``eval.html``, and return the path of
-    ``eval.json``.
+    """Evaluate a model, and return the path of ``eval.json``, which holds the metrics.
 
-    ``data`` is a run (its RL rows, else its SFT rows) or a folder with ``records.jsonl``. Raises NotServed, ShardError,
-    ConfigError, ModelError, SamplerError and JudgesDown.
+    The function also writes ``responses.jsonl`` and the page ``eval.html`` to ``output``. ``data`` is a run (its RL
+    rows, else its SFT rows) or a folder with ``records.jsonl``. Raises NotServed, ShardError, ConfigError, ModelError,
+    SamplerError and JudgesDown.
     """
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
     with_crops = settings.eval.crops
@@ -83,7 +84,10 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
-    """Yield for each usable row its prompts, one or several; stops after ``eval.questions`` rows."""
+    """Yield the prompts of each usable row, until ``eval.questions`` rows have been used.
+
+    Raises ShardError if no row is usable.
+    """
     count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
@@ -100,7 +104,7 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
         count += 1
         yield prompts
     if not count:
-        raise ShardError("no question can be asked: see the reasons in left_out.jsonl")
+        raise ShardError("no row of the data can be used: see the reasons in left_out.jsonl")
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:

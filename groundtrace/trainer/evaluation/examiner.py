@@ -1,14 +1,16 @@
-"""How an evaluation asks a question: once, or in two passes, the second with crops (iVGR §3.4).
+"""Samples answers to questions in an evaluation: in one pass, or in two passes, the second with crops (iVGR §3.4).
 
-Without crops, a question has one prompt, or one for each stream, each answered ``eval.samples`` times.
+Without crops, a question has one prompt, or one prompt for each of its streams (forms of response). Each prompt is
+answered ``eval.samples`` times.
 
-With crops, each question is first asked once for reasoning with boxes. The textual prompt is then answered
+With crops, the model first answers each question once, by reasoning with boxes. The textual prompt is then answered
 ``eval.samples`` times with the question's images, the crops of the boxes and the crop around all boxes
-(:mod:`groundtrace.vision.crops`), and again ``eval.samples`` times with the images alone, for comparison. If a question
-has no usable boxes, or its crops would make the prompt too long, both answers use the images alone.
+(:mod:`groundtrace.vision.crops`). For comparison, it is answered again ``eval.samples`` times with the images alone. If
+the first answer has no usable boxes, or the crops would make the prompt too long, both kinds of answers use the images
+alone.
 
-Deviation: the grounded pass is sampled at ``rollout.temperature`` like all other answers; the paper does not state the
-temperature of its grounded pass.
+The first pass is sampled at ``rollout.temperature`` like all other answers, because the paper does not state its
+temperature.
 """
 
 from collections.abc import Sequence
@@ -46,15 +48,18 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of a row. Raises UnusableRow."""
+        """Return the prompts of a row, one for each of its streams in ``eval.streams``. Raises UnusableRow."""
         return prompt_samples(self.vlm, opened(row, self.settings.environment), self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return scored answers to these prompts. Raises JudgesDown and SamplerError."""
+        """Return ``eval.samples`` scored answers to each prompt. Raises JudgesDown and SamplerError."""
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
+        """Return answers to the prompts ``asked``, scored as answers to the rows of ``scored_as``.
+
+        The rows of ``asked`` may have further images, such as crops. Raises JudgesDown and SamplerError.
+        """
         samples = self.settings.eval.samples
         rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
         rows = [row for row, _ in scored_as]
@@ -63,15 +68,17 @@ class Examiner:
 
 
 PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
-"""The streams of the two passes, each with the form of its prompt."""
+"""The streams of the two passes, each with the response form of its prompt."""
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """Return the row with a prompt for each pass: the row's own, or one in the wording of shards. Raises UnusableRow
-    for a clip.
+    """Return the row with a prompt for each of the two passes.
+
+    If the row has no prompt for a pass, it gets the prompt that shards have for this form. Raises UnusableRow for a
+    row with a clip.
     """
     if row.frames:
-        raise UnusableRow(f"{row.id}: it has a clip, and only still images can be cropped")
+        raise UnusableRow(f"{row.id}: the row has a clip, but only still images can be cropped")
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
     question = replace(row.question, media=media)
     own = dict(row.streams)
@@ -79,16 +86,16 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
 
 
 class ExaminerWithCrops(Examiner):
-    """Asks each question in two passes, of which the second shows crops of the boxes from the first."""
+    """Samples answers in two passes: the second pass has crops of the boxes in the answers of the first pass."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of both passes. Raises UnusableRow."""
+        """Return the prompts of both passes, the grounded prompt first. Raises UnusableRow."""
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return for each question the scored textual answers on the images alone, then the answers with crops.
+        """Return two entries for each question: the scored answers with the images alone, and those with crops.
 
-        ``chunk`` holds two prompts per question, the grounded one first.
+        ``chunk`` holds two prompts per question, the grounded prompt first. Raises JudgesDown and SamplerError.
         """
         grounded, textual = chunk[::2], chunk[1::2]
         passes = self.sampler.sample([prompt for _, prompt in grounded], 1, seed)
@@ -105,7 +112,10 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """Return the textual prompt with crops of the boxes in the grounded response, and the number of crops."""
+        """Return the textual prompt with crops of the boxes in the grounded response, and the number of crops.
+
+        If the response has no usable boxes, or the prompt would be too long, return the prompt without crops, and 0.
+        """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
         in_pixels = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded

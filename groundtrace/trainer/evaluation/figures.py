@@ -1,4 +1,4 @@
-"""The metrics of an evaluation, and the HTML page that shows them."""
+"""Computes the metrics of an evaluation, and writes the HTML page with them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,7 +22,10 @@ SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 
 @dataclass(frozen=True)
 class EvaluatedQuestion:
-    """One question with its sampled answers; ``crops`` is the number of crops shown, None if crops were not used."""
+    """Holds one question with its sampled answers and their scores.
+
+    ``crops`` is the number of crops in the prompt; None if the question was asked without crops.
+    """
 
     row: TrainingRow
     rollouts: tuple[Rollout, ...]
@@ -31,16 +34,16 @@ class EvaluatedQuestion:
 
     @property
     def outcomes(self) -> list[float]:
-        """Return the outcomes of the scored answers."""
+        """Return the outcomes of the answers, without those of unscored answers."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
-    """Return the metrics over all questions, by source, by answer type, and by stream if questions are asked in
-    streams.
+    """Return the metrics over all questions, by source, by answer type and, if rows have streams, by stream.
 
-    A metric without data is null. If questions are answered with crops and without crops, the metrics are computed over
-    the answers with crops; ``without_crops`` holds the metrics of the answers without crops.
+    A metric without data is None. If questions are answered with crops and without crops, the metrics are computed over
+    the answers with crops; ``without_crops`` holds the metrics of the answers without crops. ``ks`` are the values of k
+    for pass@k.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -90,9 +93,9 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return for each point of a response 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
+    """Return, for each point of a response, 1 if it is inside a gold box with the same label, else 0.
 
-    The ``argos`` reward does not use gold boxes.
+    The result is empty if the question has no gold boxes. The ``argos`` reward does not use gold boxes.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
@@ -101,7 +104,7 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
     """Return [1] if the points of a counting response match the gold boxes one to one, else [0].
 
-    The result is empty if the answer is not a number or there are no gold boxes.
+    The result is empty if the answer is not a number or the question has no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -123,7 +126,7 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
 
 
 def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
-    """Return the report as a self-contained HTML page."""
+    """Return the metrics of ``report`` and some of the answers as a self-contained HTML page."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
     return environment.get_template("eval.html.jinja").render(report=report, shown=shown)

@@ -57,7 +57,7 @@ def test_canonical_forms() -> None:
 
 @pytest.mark.parametrize(("frame", "t_s"), [(-1, 0.0), (10**7, 0.0), (1, -1.0), (1, float("nan")), (1, 1e7)])
 def test_what_is_no_moment_is_not_written(frame: int, t_s: float) -> None:
-    with pytest.raises(ValueError, match="is not a"):
+    with pytest.raises(ValueError, match=r"must be (from 0 to|at least 0 s)"):
         format_moment(frame, t_s)
 
 

@@ -57,7 +57,7 @@ def test_a_table(picture: str, image: bytes, records: Any, tmp_path: Path) -> No
         ({"image": "[" * 500 + "]"}, "image: the cell begins and ends like a list, but is not a list"),
         ({"image_path": "a.png", "answer": "D"}, "answer: 'D' is neither a letter (A, B) nor the text of an option"),
         ({"image_path": "a.png", "answer": ""}, "answer: '' is neither a letter"),
-        ({"image_path": "a.png", "B": "", "answer": "A"}, "choices: expected a list of at least two, got ['cat']"),
+        ({"image_path": "a.png", "B": "", "answer": "A"}, "expected a list of at least two choices, got ['cat']"),
         ({"image_path": "a.png", "question": ""}, "question: expected a non-empty string"),
         ({}, "media: expected one or more paths, got []"),
     ],
