@@ -1,13 +1,12 @@
-"""Answers with crops (iVGR §3.4): runs a policy's test-time workflow on questions with known answers, and grades its
-answers without and with crops.
+"""Measures a policy that answers with crops (iVGR §3.4): grades its answers without and with crops.
 
 ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
-Every question is answered without and with crops, so that the rows hold both pass rates, and ``crops.json`` both
-accuracies. This recipe measures a policy and makes no data for training it: no question is filtered by difficulty, and
-there is no SFT side. ``trainer eval --crops`` takes the same steps with a model that it has loaded itself.
+The policy runs its test-time workflow on each question. So the rows hold the pass rates without and with crops, and
+``crops.json`` holds both accuracies. This recipe makes no data for training the policy: it does not filter questions by
+difficulty, and has no SFT side. ``trainer eval --crops`` does the same with a model that it has loaded itself.
 
-Defaults that the paper does not give: four answers without and four with crops, at temperature 1; a margin of a tenth
-around each box; crops of at least 56 px, and at most 8 for each image (:mod:`groundtrace.vision.crops`).
+The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a margin of
+a tenth around each box; crops of at least 56 px, and at most 8 for each image (:mod:`groundtrace.vision.crops`).
 """
 
 from dataclasses import field
@@ -31,7 +30,10 @@ from groundtrace.vision.crops import CropSettings
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section for each stage. The policy's endpoint needs a family or a frame."""
+    """Holds the config of this pipeline: one section for each stage.
+
+    The policy's endpoint must declare its model family or its coordinate frame.
+    """
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
@@ -46,7 +48,7 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
+    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: the RL drafts and ``crops.json``."""
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, run.roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     attempted = cleaned.kept | "Attempt" >> AttemptQuestions(settings.attempt, run.models, TEXTUAL)

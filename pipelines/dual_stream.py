@@ -1,5 +1,6 @@
-"""Dual stream: curates data for a model that reasons with boxes and shall learn to reason in words (iVGR §3.2, §4.1,
-App. B).
+"""Curates data in two streams, for a model that reasons with boxes and learns to reason in words.
+
+The method is that of iVGR (§3.2, §4.1, App. B).
 
 ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-boxes where a record has none)
 → split by media group
@@ -8,15 +9,15 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
             without: attempt → difficulty, the textual stream alone ┴→ cut → cap answers → rl shards,
             batch plan
 
-Deviations from the paper, besides those that the stages name:
+The recipe deviates from the paper as follows; further deviations are named in the stages:
 
-- The cold start (§4.1) takes annotated traces as they are; here the teacher writes them from what it sees, and each
-  trace is verified. One input is split, instead of two separate sets.
+- The paper's cold start (§4.1) uses annotated traces unchanged. Here the teacher writes the traces, and each trace is
+  verified. One input is split, instead of two separate sets.
 - Multiple-choice questions keep their choices, as in the paper's general set (App. B).
-- The paper's sizes of 37K and 14K rows (App. B) are not a quota here. The batch plan sets the share of a batch for each
-  part, whatever their sizes, so a quota would only remove rows that are already paid for.
-- If a question has several images, each is boxed separately. Clips are in the textual stream only, because a box has no
-  field for a clip's frame.
+- The paper's sizes of 37K and 14K rows (App. B) are not a quota here. The batch plan sets the share of each part in a
+  batch, for parts of any size, so a quota would only remove rows that are already paid for.
+- If a question has several images, each image is boxed separately. Clips are in the textual stream only, because a box
+  has no field for a clip's frame.
 """
 
 from dataclasses import field
@@ -61,10 +62,11 @@ def _verifying() -> VerifySettings:
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section for each stage, with the paper's values.
+    """Holds the config of this pipeline: one section for each stage, with the paper's values.
 
-    ``attempt`` and ``difficulty`` keep general questions with one or two right answers of five; the paper samples them
-    from its cold-start model. With ``attempt.as_trained``, such a model gets the prompts of its training rows.
+    With the defaults of ``attempt`` and ``difficulty``, general questions (without boxes) are kept if one or two of
+    five answers are right. The paper samples these answers from its cold-start model. With ``attempt.as_trained``, such
+    a model gets the prompts of its training rows.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -91,7 +93,7 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
+    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: SFT drafts, RL drafts, batch plan."""
     models, roots, target = run.models, run.roots, run.draw.target_sft
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

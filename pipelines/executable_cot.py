@@ -8,19 +8,21 @@ ingest → clean → deduplicate → decontaminate → draw
                        └ some: confirm → reason in text ┬ rewrite with code ───┘           │
                                                         └──────────────────────────────────┘
 → RL side:  difficulty → confirm → cut → cap answers → rl shards
-Only images without a question get one (§7.2, Tables 5 to 7). Its answer is the teacher's, so the judge, and then the
-policy's attempts or executed code, have to confirm it before it serves as the gold answer (``question_source``).
+Only for images without a question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). The judge, and
+then the policy's attempts or executed code, must confirm this answer before it is used as the gold answer
+(``question_source``).
 The weak policy's attempts divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
 the band. A strong teacher writes trajectories for the hard questions, each with one kind of operation. Code runs in the
-sandbox only (docs/sandbox.md): without its isolation the run refuses to start. Two routes are off by default: hard
-questions of ``trajectory.rewritten_sources`` are solved in text, whose calculations are then replaced by code (Tables 8
-and 9); hard questions with a pass rate of at least ``text_from`` keep the solution in text.
+sandbox only (docs/sandbox.md): a run does not start on a machine that cannot isolate code. Two routes are off by
+default. With ``trajectory.rewritten_sources``, hard questions of these sources are solved in text, and the calculations
+are then replaced by code (Tables 8 and 9). With ``text_from``, hard questions with at least this pass rate keep the
+solution in text.
 
-Deviations. The paper gives neither the band nor the number of attempts: here 4 attempts, and easy means that all are
-right. Questions that no attempt solves stay on the SFT side, where a stronger teacher may solve them, and leave the RL
-side, where a group without a right answer teaches nothing. The shares of easy and hard questions in the paper's 34K
-rows (Figure 6) cannot be read from its text: ``ratio`` keeps as many of each by default. The split puts no image on
-both sides; the paper does not mention this.
+The recipe deviates from the paper in the following. The paper states neither the band nor the number of attempts: here
+a question has 4 attempts, and is easy if all are right. Questions that no attempt solves stay on the SFT side, where a
+stronger teacher may solve them. They are removed from the RL side, where a group without a right answer teaches
+nothing. The shares of easy and hard questions in the paper's 34K rows (Figure 6) cannot be read from its text: by
+default ``ratio`` keeps the same number of each. The split puts no image on both sides; the paper does not mention this.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,12 +66,12 @@ from groundtrace.stages.write_trajectories import TrajectorySettings, WriteTraje
 from groundtrace.vision.clips import VideoSettings
 
 SEVERAL = "several"
-"""The class of rows whose code has several kinds of operation, or none that is known."""
+"""The class of rows whose code has several kinds of operation, or no known kind."""
 
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section for each stage, and one for the sandbox."""
+    """Holds the config of this pipeline: one section for each stage, and one for the sandbox."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
@@ -107,23 +109,27 @@ class Settings(RunSettings):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """The weight of each class of SFT rows."""
+        """Return the weight of each class of SFT rows."""
         return self.ratio or dict.fromkeys((*sorted(self._modes), WITH_CODE), 1.0)
 
     @property
     def _modes(self) -> set[str]:
-        """The modes of rows without code."""
+        """Return the modes of rows without code."""
         return {DIRECT} if self.text_from is None else {DIRECT, IN_TEXT}
 
     @property
     def _kinds(self) -> set[str]:
-        """The kinds of operation that rows with code can have."""
+        """Return the kinds of operation that rows with code can have."""
         kinds = {kind for kind, weight in self.trajectory.mixture.items() if weight} or {*OPERATIONS, SEVERAL}
         return kinds | ({COMPUTATION} if self.trajectory.rewritten_sources else set[str]())
 
 
 def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
-    """Return the class of a row in ``weights``: its mode, or its kind of operation if they lack ``code``."""
+    """Return the class of a row, for which ``weights`` has a weight.
+
+    It is the row's mode: direct, text or code. If ``weights`` has no class ``code``, the class of a row with code is
+    its kind of operation, or :data:`SEVERAL`.
+    """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:
         return mode
@@ -138,7 +144,7 @@ def is_in_text(draft: Draft, settings: Settings) -> bool:
 
 
 def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
-    """Return whether a hard question is solved in text first, with or without a rewriting after it."""
+    """Return whether a hard question is solved in text first. Code may replace the calculations afterwards."""
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 
 
@@ -148,7 +154,10 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 
 
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
-    """Return the drawn drafts, each with a question: images that have none get one, if they are fit for one."""
+    """Return the drawn drafts, each with a question.
+
+    An image without a question gets one, unless a stage rejects the image or the written question.
+    """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
     images, asked = drawn | "WithoutQuestion" >> _split(is_asked)
@@ -162,12 +171,12 @@ def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> An
 
 
 def is_asked(draft: Draft) -> bool:
-    """Return whether the record came with a question."""
+    """Return whether the input record has a question."""
     return draft.question.is_asked
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
+    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: the SFT drafts and the RL drafts."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(
         run.sources, settings.input, roots, run.limit, settings.video, may_lack_question=True

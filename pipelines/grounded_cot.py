@@ -1,12 +1,14 @@
-"""Grounded chain of thought: the main pipeline (Argos §4, with the difficulty filter and the rubrics of the other
-papers).
+"""Curates grounded chains of thought (Argos §4, with the difficulty filter and the rubrics of other papers).
+
+This is the main pipeline.
 
 ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
 → split by media group
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
-Points are found before the split, because the rewards of the RL side need them too, to detect that a response points at
-nothing. Without a target, draw and cut let everything pass. Every rejection of every stage goes to the rejected shards.
+Points are found before the split, because the rewards of the RL side also need them: they show whether a response
+points at nothing. Without a target number of SFT rows, draw and cut keep everything. Every rejection of every stage is
+written to the rejected shards.
 """
 
 from dataclasses import field
@@ -41,7 +43,7 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section for each stage."""
+    """Holds the config of this pipeline: one section for each stage."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
@@ -60,7 +62,7 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
+    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: SFT drafts, RL drafts and rubrics."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

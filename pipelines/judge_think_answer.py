@@ -1,4 +1,4 @@
-"""Judge, think, answer: when to think and how (SAIL-RL §3.4, App. A.1).
+"""Curates data that teaches a model when to think and how: it judges, thinks and answers (SAIL-RL §3.4, App. A.1).
 
 ingest → clean → deduplicate → decontaminate → draw → complexity → split by media group
 → SFT side: judged trace → verify → leak → redundancy → balance of lengths → cut → sft shards
@@ -6,14 +6,14 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
 → RL side:  open choices → rewrite choices → domain
               → STEM:    attempt → difficulty ┐
               → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
-The defaults are the paper's numbers if it gives them; docs/recipes/judge_think_answer.md explains all of them.
+The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
 
-Deviations. The complexity is annotated once, before the split, since both sides need it: the traces are written for it,
-and the judging reward of the RL rows compares responses with it. The split puts no image on both sides; the paper does
-not mention this. The policy that makes the attempts should be the SFT model. So a first run makes the SFT shards, and a
-second run, with the trained model as the policy, makes the RL shards (``attempt.as_trained`` uses the prompts of the
-training rows). A run has the same mix of sources as its input. Of the paper's sizes, 400K and 50K + 20K, only the ratio
-50 to 20 is kept.
+The recipe deviates from the paper in the following. The complexity is annotated once, before the split, since both
+sides need it: the traces are written for it, and the judging reward of the RL rows compares responses with it. The
+split puts no image on both sides; the paper does not mention this. The policy that makes the attempts should be the SFT
+model. So a first run makes the SFT shards, and a second run, with the trained model as the policy, makes the RL shards
+(``attempt.as_trained`` uses the prompts of the training rows). A run has the same mix of sources as its input. Of the
+paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to 20 is used.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ the SFT traces.
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section for each stage."""
+    """Holds the config of this pipeline: one section for each stage."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
@@ -99,12 +99,12 @@ class Settings(RunSettings):
 
 
 def domain_of(draft: Draft) -> str:
-    """Return the domain of a draft; ``ratio`` mixes the RL rows by it."""
+    """Return the domain of a draft, STEM or general. ``ratio`` sets the weight of each domain in the RL rows."""
     return draft.added(DOMAIN) or GENERAL
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
+    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: SFT drafts, RL drafts, judges.json."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

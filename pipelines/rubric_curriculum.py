@@ -1,13 +1,14 @@
-"""Makes rubrics for a curriculum of rewards (RuCL §3.2, §4.1): questions for GRPO, with rubrics measured on a sample of
-them.
+"""Makes questions for GRPO, and rubrics for a curriculum of rewards (RuCL §3.2, §4.1).
+
+The rubrics are measured on a sample of the questions.
 
 ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
-→ the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds what was measured
+→ the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
 
-``open_choices`` adds a stage before the sample. With ``attempt_all``, every question is attempted, not only the sample;
-if ``difficulty`` has a band of pass rates, questions outside of it are then dropped. Defaults are the paper's numbers.
-docs/recipes/rubric_curriculum.md explains the deviations.
+``open_choices`` adds a stage before the sample. With ``attempt_all``, every question is attempted, not only the sample.
+If ``difficulty`` then has a band of pass rates, questions outside the band are dropped. Defaults are the paper's
+numbers. docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace
@@ -39,7 +40,7 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class OneAttempt(AttemptSettings):
-    """The base policy's attempts: one at each question of the sample (RuCL §3.2).
+    """Holds the settings of the base policy's attempts: one attempt at each question of the sample (RuCL §3.2).
 
     More attempts are useful if ``attempt_all`` is set and ``difficulty`` has a band.
     """
@@ -50,7 +51,7 @@ class OneAttempt(AttemptSettings):
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """The band of pass rates. By default every question is kept: the paper trains on its whole data set (§4.1)."""
+    """Holds the band of pass rates. By default every question is kept, as in the paper (§4.1)."""
 
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
     include_high: Annotated[bool, "keep a pass rate of exactly high"] = True
@@ -58,10 +59,11 @@ class AnyDifficulty(DifficultySettings):
 
 @settings
 class SampledRubrics(RubricSettings):
-    """How rubrics are mined (RuCL §4.1): 20 candidates are measured on N = 2,000 questions, and kept if η is at least
-    0.99.
+    """Holds the settings with which rubrics are mined (RuCL §4.1).
 
-    The paper does not state the pass rate that splits easy from hard rubrics; 0.8 reproduces its Table 1.
+    20 candidates are measured on N = 2,000 questions. A candidate is kept if its applicability η, the share of attempts
+    to which it applies, is at least 0.99. The paper does not state the pass rate that splits easy from hard rubrics.
+    The default 0.8 reproduces its Table 1.
     """
 
     sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (
@@ -71,7 +73,7 @@ class SampledRubrics(RubricSettings):
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section for each stage."""
+    """Holds the config of this pipeline: one section for each stage."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
@@ -89,11 +91,13 @@ class Settings(RunSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.difficulty != AnyDifficulty() and not self.attempt_all:
-            raise ValueError("difficulty has a band, which needs attempts at every question: set attempt_all = true")
+            raise ValueError(
+                "difficulty sets a band of pass rates, which needs attempts at every question: set attempt_all = true"
+            )
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
+    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: the RL drafts and ``rubrics.json``."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

@@ -1,4 +1,4 @@
-"""Isolated execution of model-written Python (docs/sandbox.md)."""
+"""Executes model-written Python in isolation (docs/sandbox.md)."""
 
 from groundtrace.sandbox.errors import SandboxLost, SandboxRefused
 from groundtrace.sandbox.observation import Observation

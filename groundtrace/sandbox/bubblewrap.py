@@ -1,4 +1,4 @@
-"""The command that starts a trajectory: bubblewrap with all namespaces, a read-only system and one small folder."""
+"""Builds the command that starts a trajectory: bubblewrap with all namespaces, a read-only system and one folder."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from groundtrace.sandbox.inside.holder import FOLDER
 INSIDE = Path(__file__).parent / "inside"
 _PLACE = "/sandbox"
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
-"""Shared libraries and the files of the time zone. Programs are not included, so that none can be started."""
+"""Shared libraries and the files of the time zone. Programs are not included, so that the code can start none."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _ENVIRONMENT = {
     "HOME": FOLDER,
@@ -23,7 +23,7 @@ _ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "MPLBACKEND": "module://inside.backend",
     "MPLCONFIGDIR": f"{FOLDER}/.matplotlib",
-    # A fork has no threads of its parent's: a library that had started some would wait for them.
+    # A fork does not have its parent's threads: a library that had started threads would wait for them without end.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -51,10 +51,10 @@ def _holds_packages(path: str) -> bool:
 
 
 def binds() -> dict[str, str]:
-    """Return the paths to mount read-only: the path on this machine, by the path in the sandbox.
+    """Return the paths to mount, as a map from the path in the sandbox to the path on this machine.
 
-    The interpreter keeps its path, since its files find each other by this path. A path in the trajectories' folder is
-    replaced.
+    All are mounted read-only, except the devices. The interpreter keeps its path, since its files find each other by
+    this path. If the path is in the trajectory's folder (/tmp), the interpreter is mounted at /sandbox/python instead.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix
@@ -71,15 +71,15 @@ def _moved(path: str) -> str:
 
 
 def packages() -> list[str]:
-    """Return the paths in the sandbox of the folders of installed packages."""
+    """Return the paths that the folders of installed packages have in the sandbox."""
     return [f"{_PLACE}/packages{number}" for number in range(len(library_paths()))]
 
 
 def command(folder_mb: int) -> list[str]:
     """Return the command line that starts the supervisor of a trajectory.
 
-    The trajectory's folder has room for all files twice, since a file that a call removes stays while the state holds
-    it open, and its copy needs room too.
+    The size limit of the trajectory's folder is twice ``folder_mb`` MiB. A file that a call removes still uses space
+    while the state holds it open, and its restored copy needs space too.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0
@@ -113,7 +113,7 @@ def _bind(path: str, inside: str) -> Sequence[str]:
 
 
 def version() -> str:
-    """Return the version of bubblewrap, "" if it is not installed."""
+    """Return the version of bubblewrap, or "" if it is not installed."""
     if not shutil.which("bwrap"):
         return ""
     found = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=10)

@@ -1,11 +1,11 @@
-"""The errors of the sandbox."""
+"""Defines the errors of the sandbox."""
 
 from groundtrace.schemas.errors import UserError
 
 
 class SandboxRefused(UserError):
-    """This machine lacks a requirement of isolation, so no model-written code runs on it."""
+    """Raised if this machine lacks a required layer of isolation. No model-written code runs on such a machine."""
 
 
 class SandboxLost(Exception):
-    """A trajectory cannot go on, because its state is lost. The code that ran in it was still contained."""
+    """Raised if a trajectory cannot go on, because its state is lost. The code that ran in it was still contained."""

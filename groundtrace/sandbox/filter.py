@@ -1,4 +1,4 @@
-"""The seccomp filter of model-written code: it allows only the system calls that Python and its libraries need.
+"""Builds the seccomp filter of model-written code. It allows only system calls that Python and its libraries need.
 
 All other system calls fail. The error is ENOSYS (the kernel lacks the call) if libraries then use another call, and
 otherwise EPERM (not permitted). Among the forbidden calls are those that start programs, send signals, open sockets,
@@ -38,8 +38,8 @@ ALLOWED = (
 NO_SUCH_CALL = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "openat2")
 """Calls that fail with ENOSYS: the C library or Python then uses an older call instead."""
 _FCNTL = (0, 1, 2, 3, 4, 5, 1030, 1031, 1032, 36)
-"""Allowed commands of ``fcntl``: F_DUPFD to F_GETLK, F_DUPFD_CLOEXEC, pipe sizes and F_OFD_GETLK. Those that set a
-signal's owner or a lease are not allowed."""
+"""Allowed commands of ``fcntl``: F_DUPFD to F_GETLK, F_DUPFD_CLOEXEC, pipe sizes and F_OFD_GETLK. Commands that
+set a signal's owner or a lease are not allowed."""
 _LOCKS = (6, 7, 37, 38)
 """Commands of ``fcntl`` that lock a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. These and ``flock`` succeed
 without effect: the kernel counts the memory of locks for no process, and a lock on a library file is shared with other
@@ -56,7 +56,7 @@ _SHARED = 0x1CF00
 CLONE_PARENT and CLONE_THREAD. A process with these flags could change the holder's state in a call that fails.
 """
 _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
-"""The end of a process may send its parent no other signal: SIGCONT would wake a holder that is stopped. For the same
+"""When a process ends, its parent may get only this signal: SIGCONT would wake a holder that is stopped. For the same
 reason the code can neither create a timer that sends a chosen signal (``timer_create``) nor a process group
 (``setpgid``, ``setsid``): a group gets SIGCONT when its last link to the session ends. All processes of a trajectory's
 code are in the group of its first holder.

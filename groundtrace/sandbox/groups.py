@@ -1,7 +1,7 @@
-"""Control groups: the kernel limits the memory and the number of all processes of a trajectory together.
+"""Creates control groups, in which the kernel limits the memory and the number of all processes of a trajectory.
 
-They are used if this process may create groups. Otherwise the supervisor measures memory itself, every 30 ms, and the
-limit on processes applies to all processes of the user.
+Control groups are used if this process may create them. Otherwise the supervisor measures memory itself, every 30 ms,
+and the limit on processes applies to all processes of the user.
 """
 
 import contextlib
@@ -20,14 +20,17 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """The control group folders of a trajectory: one in version 2, one for each controller in version 1."""
+    """Holds the folders of a trajectory's control group, and the controllers whose limits are set.
+
+    Version 2 of control groups has one folder, version 1 has one for each controller (memory, pids).
+    """
 
     folders: tuple[Path, ...] = ()
     controllers: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def joining(self) -> list[str]:
-        """The files to which a process writes its id to join the group."""
+        """Return the paths of the files to which a process writes its id to join the group."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
     def out_of_memory_kills(self) -> int:
@@ -53,8 +56,9 @@ class ControlGroup:
 
 
 def parents() -> dict[str, Path]:
-    """Return, for each controller, the folder in which this process may create groups; a controller without such a
-    folder is absent.
+    """Return the folder in which this process may create groups, for each controller (memory, pids).
+
+    A controller without such a folder is absent.
     """
     found = {}
     for controller in ("memory", "pids"):
@@ -79,7 +83,7 @@ def _own_groups(controller: str) -> list[Path]:
 
 
 def _passes_on(folder: Path, controller: str) -> bool:
-    """Whether groups in this folder have the controller. In version 2 a file lists the controllers that they get."""
+    """Whether groups in this folder have the controller. In version 2 a file lists the controllers of these groups."""
     control = folder / "cgroup.subtree_control"
     if not control.exists():
         return True
@@ -89,7 +93,7 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
-    """Create a trajectory's group and set its limits; returns an empty group if none can be created."""
+    """Create a trajectory's group with these limits, and return it. It has no folders if no group can be created."""
     folders: list[Path] = []
     held = set()
     for controller, parent in parents().items():
@@ -113,7 +117,7 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
 
 
 def remove_left_over() -> None:
-    """Remove the groups that ended processes of groundtrace have not removed."""
+    """Remove the groups of Groundtrace's earlier processes that ended without removing them."""
     for parent in set(parents().values()):
         for folder in parent.glob(f"{_PREFIX}*"):
             owner = _NAME.fullmatch(folder.name)

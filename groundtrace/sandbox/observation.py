@@ -1,4 +1,4 @@
-"""The observation: the result of a call, which is returned to the policy that wrote the code."""
+"""Defines the observation: the result of a call, which is returned to the policy that wrote the code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,25 +20,30 @@ MIN_SIDE_PX = 56
 ENLARGED_SIDE_PX = 112
 _MAX_COUNT = 1 << 40
 MAX_ASPECT = 200
-"""The largest ratio of an image's long side to its short side. Vision encoders refuse other images, so they are left
-out."""
+"""The largest ratio of an image's long side to its short side. Vision encoders refuse longer images, so such images are
+left out."""
 
 
 class BadObservation(Exception):
-    """The sandbox's answer does not have the form of an observation."""
+    """Raised if the sandbox's answer does not have the form of an observation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """How a call ended, what it printed, and the images that it showed, in order.
+    """Holds the result of a call: how it ended, what it printed, and the images that it showed, in order.
 
-    Attributes: status: how the call ended. Unless it is ``ok`` or ``silent``, the trajectory's state is that before the
-    call. stdout: the call's output, up to the limit. stderr: the call's error output, up to the limit, for example
-    warnings. error: the exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
-    images: the images that the call showed. dropped_chars: the output beyond the limits, in bytes, of stdout and stderr
-    together. images_left_out: the number of images beyond the limit or with a ratio of sides above MAX_ASPECT.
-    ended_threads: the number of threads that still ran after the call, and were ended. ended_processes: the number of
-    processes that still ran after the call, and were ended. duration_s: the time from the request to the answer.
+    Attributes:
+        status: How the call ended. If it is not ``ok`` or ``silent``, the trajectory's state is as before the call.
+        stdout: The call's output, up to the limit.
+        stderr: The call's error output, up to the limit, for example warnings.
+        error: The exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
+        images: The images that the call showed.
+        dropped_chars: The size of the output of stdout and stderr beyond the limits, in characters. Output beyond four
+            bytes for each allowed character is counted in bytes.
+        images_left_out: The number of images beyond the limit, or with a ratio of sides above MAX_ASPECT.
+        ended_threads: The number of threads that still ran after the call, and were ended.
+        ended_processes: The number of processes that still ran after the call, and were ended.
+        duration_s: The time from the request to the answer.
     """
 
     status: Status
@@ -59,7 +64,7 @@ class Observation:
 
     @property
     def text(self) -> str:
-        """The text that a policy gets: the output, the error, and notes on what was left out or ended."""
+        """Return the text that the policy gets: the output, the error, and notes on what was left out or ended."""
         notes = [
             f"[{self.dropped_chars} further characters are left out]" if self.dropped_chars else "",
             f"[{self.images_left_out} further images are left out]" if self.images_left_out else "",
@@ -75,10 +80,15 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """Return the observation in the sandbox's answer, which is untrusted. Raises BadObservation for a wrong form."""
+    """Return the observation that the sandbox's answer holds.
+
+    The answer is untrusted. Raises BadObservation if the answer does not have the right form.
+    """
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:
-        raise BadObservation(f"status {str(status)[:20]!r} with {len(parts)} parts")
+        raise BadObservation(
+            f"the sandbox's answer has an invalid form: status {str(status)[:20]!r}, {len(parts)} parts"
+        )
     stdout, stderr = (_text_of(part, max_output_chars) for part in parts[:2])
     images = [_image_of(size, data, max_pixels) for size, data in zip(sizes, parts[2:], strict=True)]
     shown = tuple(_large_enough(image) for image in images if max(image.shape[:2]) <= MAX_ASPECT * min(image.shape[:2]))
@@ -111,24 +121,26 @@ def _clean(text: str) -> str:
 
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        raise BadObservation(f"{str(value)[:20]!r} is not a count")
+        raise BadObservation(f"the sandbox's answer holds {str(value)[:20]!r}, which is not a count")
     return value
 
 
 def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
     values = header.get(name)
     if not isinstance(values, list) or len(values) != number:
-        raise BadObservation(f"{name} is not a list of {number} counts")
+        raise BadObservation(f"{name} in the sandbox's answer is not a list of {number} counts")
     return [_count(value) for value in values]
 
 
 def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
     """Return the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
     if not isinstance(size, list) or len(size) != 2:
-        raise BadObservation("the size of an image is not a height and a width")
+        raise BadObservation("the size of an image in the sandbox's answer is not a height and a width")
     height, width = map(_count, size)
     if not 0 < height * width <= max_pixels or len(data) != 3 * height * width:
-        raise BadObservation(f"an image of {height} × {width} pixels in {len(data)} bytes")
+        raise BadObservation(
+            f"an image in the sandbox's answer has a wrong size: {height} × {width} pixels in {len(data)} bytes"
+        )
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 

@@ -1,9 +1,9 @@
-"""Calls that share their state, although no sandbox waits between them.
+"""Runs calls that share their state, although no sandbox stays open between them.
 
 A policy takes long to write its next call, and a rollout has more responses in progress than a machine has room for
 sandboxes. So each call runs in a fresh trajectory of the sandbox, in which the earlier successful calls are executed
-again first. Equal code does the same on equal images, and a failed call leaves nothing, so the state is that after the
-last successful call. Code that depends on the clock can behave differently when it is executed again.
+again first. Equal code does the same on equal images, and a failed call changes nothing. So the new call begins with
+the state after the last successful call. Code that depends on the clock can behave differently in a later execution.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], 
     try:
         for number, before in enumerate(earlier, 1):
             if not (await session.run_async(before)).is_good:
-                raise SandboxLost(f"call {number} succeeded, but not when it was executed again")
+                raise SandboxLost(f"call {number} succeeded before, but failed when it was executed again")
         return await session.run_async(code)
     finally:
         await asyncio.to_thread(session.close)

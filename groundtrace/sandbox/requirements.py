@@ -19,8 +19,10 @@ _MIN_VERSION = (0, 8)
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of isolation. ``missing`` is the reason why this machine lacks it, "" if the machine has it; ``remedy``
-    is the way to get it. No code runs on a machine without a layer that ``is_needed``.
+    """Describes a layer of isolation, and whether this machine has it.
+
+    ``does`` is its effect. ``missing`` is the reason why this machine lacks the layer, "" if the machine has it.
+    ``remedy`` is the way to get it. If ``is_needed`` is true, no code runs on a machine without the layer.
     """
 
     name: str
@@ -65,7 +67,7 @@ def _process_limits() -> str:
         return "" if rights >> 7 & rights >> 6 & 1 else "root may not become another user here (CAP_SETUID, CAP_SETGID)"
     release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
     is_counted = release >= (5, 14) or "pids" in groups.parents()
-    return "" if is_counted else f"Linux {platform.release()} counts no processes by user namespace, before 5.14"
+    return "" if is_counted else f"Linux {platform.release()}, older than 5.14, does not count a namespace's processes"
 
 
 def _rights() -> int:
@@ -75,7 +77,7 @@ def _rights() -> int:
 
 def _groups() -> str:
     lacking = {"memory", "pids"} - set(groups.parents())
-    return f"no group of {' and '.join(sorted(lacking))} can be made by this user" if lacking else ""
+    return f"this user cannot create control groups for {' and '.join(sorted(lacking))}" if lacking else ""
 
 
 def _landlock() -> str:
@@ -133,5 +135,5 @@ def check() -> list[Layer]:
     found = layers()
     for part in found:
         if part.is_needed and part.missing:
-            raise SandboxRefused(f"no sandbox on this machine: {part.name}: {part.missing}; {part.remedy}")
+            raise SandboxRefused(f"this machine cannot run a sandbox: {part.name}: {part.missing}; {part.remedy}")
     return found

@@ -1,5 +1,6 @@
-"""Isolated execution of model-written Python. The calls of a trajectory share their state; each trajectory has its own
-isolated processes.
+"""Executes model-written Python in isolation.
+
+The calls of a trajectory share their state. Each trajectory has its own isolated processes. An example:
 
 with Sandbox() as sandbox, sandbox.open([image]) as session:
     session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
@@ -24,10 +25,11 @@ _POLL_S = 0.01
 
 
 class Sandbox:
-    """A pool of at most ``sessions`` open trajectories; ``warm`` further ones are started in advance.
+    """Manages at most ``sessions`` open trajectories. The processes of ``warm`` more trajectories start in advance.
 
-    Close it, or use it in ``with``. Use it only in the process that created it: do not pickle it, or use it after a
-    fork. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
+    Close the sandbox, or use it in a ``with`` statement. Use it only in the process that created it: do not pickle it,
+    and do not use it after a fork. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot
+    isolate code.
     """
 
     def __init__(self, settings: SandboxSettings | None = None) -> None:
@@ -51,17 +53,18 @@ class Sandbox:
     def open(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
         """Open a new trajectory. Its code gets the images as ``input_image``, ``input_image_2``, …
 
-        ``images`` are the bytes of image files. If ``sessions`` trajectories are open, waits until one is closed, and
-        raises TimeoutError after ``timeout_s`` (None: waits without limit). Raises SandboxLost if no trajectory can be
-        started or an image cannot be opened.
+        ``images`` are the bytes of image files. If ``sessions`` trajectories are open, this method waits until one of
+        them is closed. It raises TimeoutError after ``timeout_s`` (None: it waits without limit), and SandboxLost if
+        the trajectory cannot be started or an image cannot be opened.
         """
         if not self._places.acquire(timeout=timeout_s):
             raise self._none_closed(timeout_s)
         return self._start(images)
 
     async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
-        """Open a trajectory as :meth:`open` does, but as a coroutine: no thread is occupied while it waits for a
-        trajectory to be closed.
+        """Open a trajectory as :meth:`open` does, but as a coroutine.
+
+        It blocks no thread while it waits until a trajectory is closed.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._places.acquire(blocking=False):
@@ -80,7 +83,10 @@ class Sandbox:
             raise
 
     def _none_closed(self, timeout_s: float | None) -> TimeoutError:
-        return TimeoutError(f"{self.settings.sessions} trajectories are open, and none was closed in {timeout_s} s")
+        return TimeoutError(
+            f"the sandbox has {self.settings.sessions} open trajectories, and none was closed in {timeout_s} s: "
+            "close one, or raise the sandbox's setting sessions"
+        )
 
     def _drop(self, starting: "Future[Session]") -> None:
         """Close a session whose opener was cancelled, and release the place of a session that did not start."""
@@ -120,8 +126,8 @@ class Sandbox:
     def _release(self) -> None:
         """Release a closed session's place.
 
-        Each open session holds this method as its callback. This keeps the sandbox alive, since all sessions would end
-        together with the threads of its pool.
+        Each open session holds this method as its callback, which keeps the sandbox alive. Without the sandbox, the
+        threads of its pool would end, and all sessions with them.
         """
         self._places.release()
 

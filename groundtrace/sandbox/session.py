@@ -1,4 +1,4 @@
-"""The host's side of a trajectory in the sandbox."""
+"""Runs the host's side of a trajectory: it starts the sandboxed processes, and exchanges messages with them."""
 
 import asyncio
 import contextlib
@@ -32,8 +32,9 @@ MAX_INPUT_BYTES = 1 << 29
 
 @dataclass
 class Process:
-    """A running bubblewrap with the pipes to its supervisor. ``landlock`` is the version of Landlock's interface that
-    restricts the code, 0 without Landlock.
+    """Holds a running bubblewrap with the pipes to its supervisor.
+
+    ``landlock`` is the version of Landlock's interface that restricts the code, 0 without Landlock.
     """
 
     popen: subprocess.Popen[bytes]
@@ -80,7 +81,7 @@ class Process:
             while data:
                 data = data[self.popen.stdin.write(data) or 0 :]
         except (OSError, ValueError) as error:
-            raise SandboxLost(f"the sandbox takes no request: {error}") from None
+            raise SandboxLost(f"the sandbox does not accept a request: {error}") from None
 
     def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Return the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
@@ -109,9 +110,9 @@ class Process:
         return header, parts
 
     def end(self) -> str:
-        """End all processes of the trajectory and remove its control group; returns the end of bubblewrap's stderr.
+        """End all processes of the trajectory and remove its control group.
 
-        A second call does nothing, and returns "".
+        Returns the last 500 characters of bubblewrap's stderr. A second call does nothing, and returns "".
         """
         if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
             return ""
@@ -135,7 +136,10 @@ class Process:
 
 
 class Session:
-    """One trajectory: its images, and the state after its last good call. Close it, or use it in ``with``."""
+    """Represents one trajectory: its images, and the state after its last successful call.
+
+    Close the session, or use it in a ``with`` statement.
+    """
 
     def __init__(
         self,
@@ -154,7 +158,7 @@ class Session:
         self._process.receive(0, _START_S)
 
     def run(self, code: str) -> Observation:
-        """Run a call's code on the state that the last good call left. Calls from several threads take turns.
+        """Run a call's code on the state after the last successful call. Calls from several threads run one by one.
 
         Raises SandboxLost if the trajectory cannot go on, for example after ``close``, which also ends a running call.
         """
@@ -197,16 +201,16 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether the session has not been closed."""
+        """Whether the session is not closed yet."""
         return self._closed is not None
 
     @property
     def landlock(self) -> int:
-        """The version of Landlock's interface that restricts the trajectory, 0 without Landlock."""
+        """Return the version of Landlock's interface that restricts the trajectory, or 0 without Landlock."""
         return self._process.landlock
 
     def close(self) -> None:
-        """End the trajectory with all its processes, and a call of another thread that runs on it."""
+        """End the trajectory with all its processes. This also ends a call that another thread runs on it."""
         self._lost = self._lost or "the trajectory was closed"
         if self._turn.locked():
             self._process.popen.kill()  # ends all processes in the sandbox, so that the call ends

@@ -1,4 +1,4 @@
-"""The settings of a sandbox: the limits of its trajectories."""
+"""Defines the settings of a sandbox: the limits of its trajectories."""
 
 import math
 from typing import Annotated
@@ -13,7 +13,7 @@ kernel does: only the supervisor knows which process holds the state.
 
 @settings
 class SandboxSettings:
-    """The limits of each trajectory, and how many of them run at once."""
+    """Holds the limits of each trajectory, and the number of trajectories that are open at once."""
 
     call_timeout_s: Annotated[float, "the wall-clock limit of a call"] = 15.0
     trajectory_timeout_s: Annotated[float, "the limit of all calls of a trajectory together"] = 120.0
@@ -36,7 +36,7 @@ class SandboxSettings:
 
     @property
     def limits(self) -> dict[str, int]:
-        """The limits in the form in which the processes in the sandbox receive them."""
+        """Return the limits in the form in which the processes in the sandbox receive them."""
         return {
             "memory_mb": self.memory_mb,
             "address_space_mb": self.memory_mb + 4096,
@@ -51,5 +51,5 @@ class SandboxSettings:
 
     @property
     def group_memory_mb(self) -> int:
-        """The memory limit of all processes of a trajectory together, including its supervisor and its files."""
+        """Return the memory limit in MiB of all processes of a trajectory, including its supervisor and its files."""
         return self.memory_mb + 4 * self.folder_mb + _OVERHEAD_MB

@@ -1,4 +1,4 @@
-"""The sandbox that all stages, scorers and rollouts of a process share."""
+"""Opens the sandbox that all stages, scorers and rollouts of a process share."""
 
 import atexit
 import functools
@@ -10,7 +10,7 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 @functools.cache
 def shared_sandbox(settings: SandboxSettings) -> Sandbox:
-    """Return the process's sandbox with these settings, opened at the first use, and closed at the process's end.
+    """Return the process's sandbox with these settings: opened at the first use, closed when the process ends.
 
     Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
     """

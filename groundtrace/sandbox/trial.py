@@ -1,4 +1,4 @@
-"""A short test of the sandbox on this machine: it runs programs that try to escape, and must contain all of them."""
+"""Tests the sandbox on this machine with programs that try to escape. The sandbox must contain all of them."""
 
 import socket
 import tempfile
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The result of one program. ``escaped`` describes how it escaped, "" if it was contained."""
+    """Holds the result of one program. ``escaped`` describes how it escaped; it is "" if the program was contained."""
 
     name: str
     status: str
@@ -42,7 +42,10 @@ class TrialOutcome:
 
 
 def trial() -> Iterator[TrialOutcome]:
-    """Run the programs one after the other; yields their outcomes. Raises SandboxRefused if no sandbox is possible."""
+    """Run the programs one after the other, and yield their outcomes.
+
+    Raises SandboxRefused if this machine cannot isolate code.
+    """
     with tempfile.NamedTemporaryFile("w+") as file, socket.create_server(("127.0.0.1", 0)) as server:
         file.write(_SECRET)
         file.flush()

@@ -1,4 +1,4 @@
-"""The ``beam`` command."""
+"""Implements the ``beam`` command."""
 
 import logging
 

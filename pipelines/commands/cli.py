@@ -1,10 +1,10 @@
-"""The ``beam`` command, with its subcommands from init to sandbox.
+"""Implements the ``beam`` command, with all its subcommands.
 
-Exit codes: 0 if the command is done; 1 if the run failed (records are unaccounted for, or an error occurred); 2 if the
-user has to change something first (the command, the config, the input, or an endpoint that refuses or mostly fails), or
-if a run kept no rows and would replace a finished run that has some; 3 if the run stopped because a server is
-unreachable (the same command resumes it); 130 if it was interrupted (the same command resumes it); 141 if the output
-pipe was closed. Outputs are replaced only with exit code 0.
+The exit code is 0 if the command is done, and 1 if the run failed (records are unaccounted for, or an error occurred).
+It is 2 if the user has to change something first: the command, the config, the input, or an endpoint that refuses or
+mostly fails. It is also 2 if a run kept no rows and would replace a finished run that has rows. It is 3 if a server is
+unreachable, a disk is full or a worker was killed, and 130 if the run was interrupted; the same command then resumes
+the run. It is 141 if the output pipe was closed. Outputs are replaced only with exit code 0.
 """
 
 import argparse
@@ -78,9 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log everything if ``verbose``; else only Groundtrace's warnings and the errors of other packages.
+    """Log everything if ``verbose``. Otherwise log only Groundtrace's warnings and the errors of other packages.
 
-    The error of a job is printed in one line in any case.
+    The error of a Beam job is printed in one line in both cases.
     """
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
@@ -98,7 +98,7 @@ def _is_no_engines(record: logging.LogRecord) -> bool:
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:
-    """Run the command; ``beam_options`` are the arguments after ``--``, None if there is no ``--``."""
+    """Run the command. ``beam_options`` are the arguments after ``--``, or None if the command line has no ``--``."""
     parsed = make_parser().parse_args(arguments)
     if beam_options is not None and not any(option.strip() for option in beam_options):
         say(f"beam: {_NO_OPTIONS}", file=sys.stderr)
@@ -119,7 +119,7 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose error messages are one line with a remedy."""
+    """Parses the command line. Its error messages are one line with a remedy."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"beam: {printable(message)}{_advice(message)}; see `{self.prog} --help`\n")

@@ -1,8 +1,8 @@
-"""The entry point of the ``beam`` script. It ends the process without the teardown of the interpreter.
+"""Provides the entry point of the ``beam`` script. It ends the process without the teardown of the interpreter.
 
-The teardown frees every object of Beam and its packages one by one, which takes up to a second and changes nothing
-outside the process. Before it, the same things happen as in any Python program: threads end, functions registered with
-``atexit`` run, and the output is flushed.
+The teardown frees every object of Beam and its packages one by one. This takes up to a second and changes nothing
+outside the process. All other steps of a normal exit happen: threads end, functions registered with ``atexit`` run, and
+the output is flushed.
 """
 
 import atexit
@@ -21,7 +21,7 @@ def main() -> NoReturn:
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process with an exit code, at once if it has no child process.
+    """End this process with an exit code, without the teardown of the interpreter.
 
     If a child process still runs, such as a server, or the output cannot be flushed, Python ends the process as usual.
     """

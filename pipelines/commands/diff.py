@@ -1,4 +1,4 @@
-"""``beam diff``: compares the settings, rows, funnel, reasons for rejection and costs of two finished runs."""
+"""Implements ``beam diff``: compares the settings, rows, funnel, reasons for rejection and costs of two runs."""
 
 import argparse
 import io
@@ -19,7 +19,10 @@ from groundtrace.storage.mirror import local_copy
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the comparison; returns the exit code. Raises :class:`groundtrace.publishing.reading.InspectError`."""
+    """Print the comparison of two finished runs, and return the exit code.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    """
     if sys.stdout.isatty():
         _print_diff(Console(), local_copy(parsed.first), local_copy(parsed.second))
     else:
@@ -28,7 +31,10 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_runs(first: Path, second: Path) -> str:
-    """Return the comparison as plain text. Raises :class:`groundtrace.publishing.reading.InspectError`."""
+    """Return the comparison of the finished runs in two folders as plain text.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    """
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), first, second)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

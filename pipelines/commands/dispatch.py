@@ -1,4 +1,4 @@
-"""Runs the command of a command line and reports its errors: a user's mistake gets one line without a traceback."""
+"""Runs the command of a command line and reports its errors. A user's mistake is one line without a traceback."""
 
 import argparse
 import atexit
@@ -14,10 +14,10 @@ from groundtrace.schemas.text import say
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the parsed command; returns the exit code.
+    """Run the parsed command, and return the exit code.
 
-    Does not catch errors that Ctrl-C caused or, with ``--verbose``, errors that are defects. Raises SystemExit if the
-    output pipe is closed.
+    An error becomes a message on stderr and an exit code. Errors that Ctrl-C caused are raised, and with ``--verbose``
+    also errors that are defects of Groundtrace. Raises SystemExit if the output pipe is closed.
     """
     try:
         return _act(parsed, beam_options)
@@ -62,10 +62,10 @@ def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 def _import_at_once(module: str) -> None:
-    """Import a command's module without the garbage collector, which would free nothing during the import of Beam but
-    take a quarter of its time.
+    """Import a command's module without the garbage collector.
 
-    The imported objects are frozen; otherwise the first full collection afterwards would take the time that was saved.
+    During the import of Beam the collector would free nothing, but take a quarter of the time. The imported objects are
+    frozen. Otherwise the first full collection afterwards would take the time that was saved.
     """
     gc.disable()
     try:

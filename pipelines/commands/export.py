@@ -1,4 +1,4 @@
-"""``beam export``: exports a run's rows for another trainer."""
+"""Implements ``beam export``, which writes a run's rows in the format of another trainer."""
 
 import argparse
 from collections.abc import Sequence
@@ -49,7 +49,10 @@ def add_export_parser(commands: Any) -> None:
 
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Export a run and print what was written; returns the exit code. Raises ExportError and InspectError."""
+    """Export a run, print the numbers of rows and the files written, and return the exit code.
+
+    Raises ExportError if the export is not possible, and InspectError if the run cannot be read.
+    """
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import ExportArguments, export_run
     from groundtrace.publishing.exports.sides import LEFT_OUT

@@ -1,4 +1,7 @@
-"""``beam init``: writes a config to start from, with the input's columns mapped and placeholders to fill in."""
+"""Implements ``beam init``, which writes a config to start from.
+
+The config maps the input's columns, and has placeholders that the user fills in.
+"""
 
 import argparse
 import re
@@ -40,7 +43,10 @@ _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
 
 
 def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Write the config, or print it; returns the exit code. Raises UserError for an input that cannot be read."""
+    """Write the config to ``--output``, or print it, and return the exit code.
+
+    Raises UserError for an input that cannot be read, and for an output that exists or cannot be written.
+    """
     text = starting_config(parsed.input, parsed.output or "my.toml")
     if parsed.output is None:
         sys.stdout.write(text)
@@ -58,8 +64,9 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def starting_config(data: str, name: str) -> str:
-    """Return the commented config for an input, to be written to the file ``name``.
+    """Return the commented config for the input ``data``.
 
+    ``name`` is the file to which the config will be written; commands in the config's comments contain this name.
     Raises :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)

@@ -1,4 +1,4 @@
-"""``beam inspect``: prints a finished run's figures as tables, JSON or CSV, or runs SQL over its shards."""
+"""Implements ``beam inspect``: prints a finished run's figures, or the rows of an SQL query over its shards."""
 
 import argparse
 import base64
@@ -33,14 +33,20 @@ BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None) -> str:
-    """Return the run's figures, or the rows of a query, as plain text. Raises :class:`InspectError`."""
+    """Return the run's figures, or the rows of the query ``sql``, as plain text.
+
+    Raises :class:`InspectError` if the run cannot be read or the query fails.
+    """
     text = io.StringIO()
     _print_run(Console(file=text, width=10_000, color_system=None), run, sql)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the run's figures, or the rows of a query; returns the exit code. Raises :class:`InspectError`."""
+    """Print the run's figures, or the rows of a query, and return the exit code.
+
+    Raises :class:`InspectError` if the run cannot be read or the query fails.
+    """
     run = local_copy(parsed.run)
     if parsed.json or parsed.csv:
         _write_run(run, parsed.sql, parsed.csv)
@@ -54,7 +60,7 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
     """Return the run's figures: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
 
-    The table of difficulty exists only if attempts were graded, that of truncated replies only if there are any.
+    The table of difficulty is left out if no attempts were graded, and the table of truncated replies if it is empty.
     Diversity is how evenly the rows are spread over the classes of each property, such as their source.
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]

@@ -1,4 +1,4 @@
-"""``beam publish``: publishes a finished run as a data set on the Hugging Face Hub."""
+"""Implements ``beam publish``, which publishes a finished run as a data set on the Hugging Face Hub."""
 
 import argparse
 import tempfile
@@ -51,10 +51,11 @@ def add_publish_parser(commands: Any) -> None:
 
 
 def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Publish, or with ``--dry-run`` list the files to be sent; returns the exit code.
+    """Publish a run, or with ``--dry-run`` list the files that would be sent, and return the exit code.
 
-    Raises :class:`groundtrace.publishing.hub.errors.PublishError`, :class:`groundtrace.publishing.hub.errors.HubDown`
-    and :class:`groundtrace.publishing.reading.InspectError`.
+    Raises :class:`groundtrace.publishing.hub.errors.PublishError` if the run cannot be published,
+    :class:`groundtrace.publishing.hub.errors.HubDown` if the Hub is unreachable, and
+    :class:`groundtrace.publishing.reading.InspectError` if the run cannot be read.
     """
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.pipelines.running.plan.local_run import LocalRun
@@ -82,7 +83,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def converting_write_errors(place: str) -> Iterator[None]:
-    """Convert an OSError in the body to a PublishError with a remedy."""
+    """Convert an OSError in the body to a PublishError with a remedy. ``place`` is the folder for temporary copies."""
     from groundtrace.publishing.hub.errors import PublishError
 
     try:
@@ -94,7 +95,7 @@ def converting_write_errors(place: str) -> Iterator[None]:
 
 
 def summary_lines(prepared: "Prepared") -> list[str]:
-    """Return lines on the set to be published: sources and licences, files with their sizes, tag and digest."""
+    """Return the lines that describe the data set: sources and licences, files with their sizes, tag and digest."""
     from groundtrace.publishing.hub.upload import mb
 
     lines = []

@@ -1,4 +1,4 @@
-"""``beam run`` and ``beam preview``: start a run from the command line, and print its result in a few lines."""
+"""Implements ``beam run`` and ``beam preview``: starts a run, and prints its result in a few lines."""
 
 import argparse
 import os
@@ -28,7 +28,7 @@ MAX_MODELS = 3
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the pipeline and print its result; returns the exit code."""
+    """Run the pipeline, print its result, and return the exit code. Raises ConfigError for a wrong option."""
     if parsed.limit is not None and parsed.limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
@@ -44,7 +44,10 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the first records end to end and print the forecast for all; returns the exit code."""
+    """Run the first records end to end, print a forecast for all records, and return the exit code.
+
+    Raises ConfigError for a wrong option.
+    """
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
     plan = make_plan(_run_arguments(parsed, beam_options, parsed.records, measure=True))
@@ -81,7 +84,7 @@ def _run_arguments(
 
 
 def summary_text(summary: RunSummary, output: str) -> str:
-    """Return the result of a run in a few lines."""
+    """Return the result of a run as a text of a few lines. ``output`` is the run folder as the command names it."""
     counts, usage = summary.counts, summary.usage
     ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
     replies = counted(usage.cached, "reply", "replies")
@@ -128,7 +131,7 @@ def _nothing_from(summary: RunSummary) -> list[str]:
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
-    """Return a line for each run whose cached replies this run used, and a line if earlier replies do not count."""
+    """Return a line for each run whose cached replies this run used, and a line if ``--fresh`` ignored replies."""
     lines = [
         f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
         for name, replies in summary.taken_over.items()
@@ -138,7 +141,10 @@ def _taken_over(summary: RunSummary, output: str) -> list[str]:
 
 
 def beside(output: str, name: str) -> str:
-    """Return the path of the run folder ``name`` beside ``--output``; it is absolute only if ``--output`` is."""
+    """Return the path of the run folder ``name`` in the parent folder of ``output``.
+
+    The path is absolute if ``output`` is, and otherwise relative to the current directory.
+    """
     there = real_path(output).parent / name
     return str(there) if local_path(output).is_absolute() else os.path.relpath(there)
 
@@ -159,7 +165,7 @@ def _answered(summary: RunSummary) -> list[str]:
 
 
 def _paid(summary: RunSummary) -> list[str]:
-    """Return a line on the total cost and on the cost that the cache saved; nothing if no call has a price."""
+    """Return a line on the total cost and on the cost that the cache saved, or no line if no call has a price."""
     paid, saved_usd = summary.paid, summary.saved_usd
     if paid is None or not (paid.usd or saved_usd):
         return []

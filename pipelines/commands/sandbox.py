@@ -1,4 +1,4 @@
-"""``beam sandbox check``: shows which isolation this machine has for model-written code, and tests whether it works."""
+"""Implements ``beam sandbox check``: shows how this machine isolates model-written code, and tests the isolation."""
 
 import argparse
 import sys
@@ -16,9 +16,9 @@ def add_sandbox_parser(commands: Any) -> None:
 
 
 def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the layers of isolation and the outcome of each test program.
+    """Print the layers of isolation and the outcome of each test program, and return the exit code.
 
-    Returns 2 if a needed layer is missing, 1 if a program could leave the sandbox.
+    The exit code is 2 if a required layer is missing, 1 if a program was not contained, and 0 otherwise.
     """
     from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial
@@ -29,7 +29,7 @@ def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         say(f"{part.name:<16}{state}")
     needed = [part.name for part in found if part.is_needed and part.missing]
     if needed:
-        print(f"beam: no sandbox on this machine: {', '.join(needed)} missing", file=sys.stderr)
+        print(f"beam: this machine cannot run a sandbox: {', '.join(needed)} missing", file=sys.stderr)
         return 2
     escaped = 0
     for outcome in trial():

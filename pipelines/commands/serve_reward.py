@@ -1,4 +1,4 @@
-"""``beam serve-reward``: defines its arguments, and runs the server until a signal ends it."""
+"""Implements ``beam serve-reward``: defines its arguments, and runs the server until a signal ends it."""
 
 import argparse
 import asyncio
@@ -29,7 +29,7 @@ EXAMPLES = """examples:
 
 
 class ServeError(UserError):
-    """Raised if the server cannot be started; the message says why and what to do."""
+    """Raised if the server cannot be started. The message says why, and what to do."""
 
 
 def add_serve_reward_parser(commands: Any) -> None:
@@ -89,7 +89,7 @@ def _seconds(text: str) -> float:
 
 
 def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Serve until a signal comes; returns the exit code.
+    """Serve rewards until the process receives a signal, and return the exit code.
 
     Raises :class:`groundtrace.schemas.errors.UserError` for a config, a run or an address that cannot be used.
     """
@@ -134,7 +134,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
     """Return the run folders by name. A folder is given as ``NAME=RUN``, or as its path, which is then its name.
 
-    Raises ServeError if it is not a folder.
+    Raises ServeError if a path is not a folder, or a name is given twice.
     """
     found: dict[str, Path] = {}
     for each in given:
@@ -142,9 +142,9 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
         name, named = (name, folder) if equals and not Path(each).is_dir() else (each, each)
         path = local_copy(named)
         if not path.is_dir():
-            raise ServeError(f"--data {each}: there is no folder {path}: name a run folder")
+            raise ServeError(f"--data {each}: the folder {path} does not exist: name a run folder")
         if name in found:
-            raise ServeError(f"--data names {name} twice: give one of the run folders another NAME=RUN")
+            raise ServeError(f"--data has the name {name} twice: give one of the run folders another name, as NAME=RUN")
         found[name] = path.absolute()
     return found
 
@@ -156,13 +156,16 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
             return
     if host != "localhost" and not has_token and not allows_remote:
         raise ServeError(
-            f"--host {host} accepts requests from other machines: set {TOKEN_VARIABLE} and give it to the clients, or "
-            "add --allow-remote if the network is closed to others"
+            f"--host {host} accepts requests from other machines: set {TOKEN_VARIABLE} here and in the clients, or "
+            "add --allow-remote if only trusted machines can reach this host"
         )
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """Start the server on the event loop of :func:`http_loop`; returns its runner and its URL. Raises ServeError."""
+    """Start the server on the event loop of :func:`http_loop`, and return its runner and its URL.
+
+    Raises ServeError if the server cannot listen on the address.
+    """
     from aiohttp import web
 
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
@@ -180,9 +183,9 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
 
 @contextlib.contextmanager
 def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
-    """Run an event loop for HTTP in a thread of its own, so that scoring does not block responses.
+    """Run an event loop for HTTP in a separate thread, so that scoring does not block responses.
 
-    Yields a function that runs a coroutine there and returns its result.
+    Yields a function that runs a coroutine on this event loop and returns the coroutine's result.
     """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="http", daemon=True)
@@ -197,7 +200,7 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT, SIGTERM and SIGHUP set; a second signal ends the process as usual."""
+    """Yield an event that SIGINT, SIGTERM and SIGHUP set. A second signal ends the process as usual."""
     stopped, first_s = threading.Event(), float("inf")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
     if before[signal.SIGHUP] is signal.SIG_IGN:  # set by nohup

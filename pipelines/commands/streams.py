@@ -15,7 +15,10 @@ NOBODY_READS = 128 + signal.SIGPIPE
 
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
-    """Flush the output of the body when it ends, also if it raises. Raises SystemExit if the pipe is closed."""
+    """Flush standard output and standard error when the body ends, also if the body raises an error.
+
+    Raises SystemExit if the output pipe is closed.
+    """
     try:
         try:
             yield
@@ -39,7 +42,7 @@ def end_if_nobody_reads() -> None:
 
 
 def standard_streams() -> list[TextIO]:
-    """Return standard output and standard error, without those that were closed before this process began."""
+    """Return standard output and standard error, without a stream that was closed before this process began."""
     return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
 
 

@@ -1,5 +1,6 @@
-"""Prints tables on the terminal: columns are aligned, long cells are cut, and control characters in text from others
-are shown as escapes.
+"""Prints tables on the terminal.
+
+Columns are aligned, long cells are cut, and control characters are shown as escapes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ Rows = Sequence[Sequence[object]]
 
 @dataclass(frozen=True)
 class FigureTable:
-    """A table of figures: its title, the names of its columns, and its rows."""
+    """Holds a table of figures: its title, the names of its columns, and its rows."""
 
     title: str
     columns: tuple[str, ...]
@@ -31,7 +32,7 @@ class FigureTable:
 
 
 def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print the rows, with numbers aligned to the right; without a terminal there are no lines between the columns."""
+    """Print a table, with numbers aligned to the right. If the output is not a terminal, the table has no lines."""
     plain = not console.is_terminal
     if title is not None:
         console.print(Text(f"\n{title}", style="bold"))
@@ -45,7 +46,7 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 
 
 def value_text(value: object, max_chars: int | None) -> str:
-    """Return a cell's value as text that is safe to print, cut to ``max_chars`` if that is given."""
+    """Return a cell's value as text that is safe to print. The text is cut to ``max_chars`` unless this is None."""
     text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 

@@ -1,7 +1,7 @@
-"""``beam validate``: describes a run and checks whether it is possible; no model generates anything.
+"""Implements ``beam validate``, which describes a run and checks whether it is possible. No model generates anything.
 
-All records are read, or only the first ones of a large input. One record is shown as the prompt that its row would
-have.
+All records are read, or only the first records of a large input. For one record, the prompt is printed that its row
+would have.
 """
 
 import argparse
@@ -29,7 +29,7 @@ MAX_PROBLEMS = 8
 
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Print a description of the run and whether it is possible; returns the exit code."""
+    """Print a description of the run and whether it is possible, and return the exit code (2 if it is not)."""
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )

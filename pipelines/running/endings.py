@@ -1,4 +1,4 @@
-"""The errors of a run, and the ending of a command that fails or is stopped: the user's line, exit code and remedy.
+"""Defines the errors of a run, and the message, exit code and remedy of a command that fails or is stopped.
 
 This module imports no slow module, because every command needs it.
 """
@@ -15,36 +15,42 @@ _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
 """Matches a stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
-"""Matches the messages for a full disk of Python, SQLite and the engines, whose errors are text."""
+"""Matches the messages of Python, SQLite and the engines for a full disk. The errors of engines are only text."""
 _AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 
 class ConservationError(Exception):
-    """Raised if records were lost or invented; the outputs were not put in place."""
+    """Raised if records were lost or invented. The old outputs were not replaced."""
 
 
 class RunPaused(Exception):
-    """Raised if the run stopped before its end and the same command resumes it; the outputs were not put in place."""
+    """Raised if the run stopped before its end, and the same command resumes it. The old outputs were not replaced."""
 
 
 class JobIncomplete(Exception):
-    """Raised if the runner reports a job as done whose files are incomplete; the outputs were not put in place."""
+    """Raised if the runner reports a job as done, but files are missing, or a job server returns an error.
+
+    The old outputs were not replaced.
+    """
 
 
 class RunNote(str):
-    """A note on an error (``add_note``) with the run's cost and its report's place; it is part of the user's line."""
+    """Holds a note on an error (``add_note``), such as the run's cost and its report's path.
+
+    The user's message contains the note.
+    """
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The ending of a command that does not finish.
+    """Describes how an unfinished command ends: its exit code, the user's message and the remedy.
 
     Attributes:
-        code: the exit code of the command.
-        line: the message that the user gets after ``beam: ``.
-        what: a short form of the message, which is the title of the failed run's page.
-        remedy: what the user has to do.
-        is_defect: whether the code or the machine is the cause, so that a traceback helps.
+        code: The exit code of the command.
+        line: The message that the user gets after ``beam: ``.
+        what: A short form of the message, which is the title of the failed run's page.
+        remedy: The action that the user has to take.
+        is_defect: Whether the cause may be a defect of the code or the machine. A traceback then helps.
     """
 
     code: int
@@ -55,7 +61,7 @@ class Ending:
 
 
 def ending_of(error: BaseException) -> Ending:
-    """Return the ending of a command that raises this error."""
+    """Return the exit code, message and remedy of a command that raises this error."""
     if is_interrupt(error):
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
@@ -90,10 +96,10 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether the error is a KeyboardInterrupt or was raised because of one.
+    """Whether the error is a KeyboardInterrupt, or was raised because of a KeyboardInterrupt.
 
-    Beam replaces a KeyboardInterrupt in a stage with a RuntimeError; one while a module is loaded becomes an
-    ImportError.
+    Beam replaces a KeyboardInterrupt in a stage with a RuntimeError. A KeyboardInterrupt while a module is loaded
+    becomes an ImportError.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     while error is not None and id(error) not in seen and not isinstance(error, KeyboardInterrupt):
@@ -103,9 +109,9 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the line of the error's ending, with the run's cost and the place of its report.
+    """Return the user's message for an error, with notes such as the run's cost and the path of its report.
 
-    If the message has several lines, the note is on a separate line.
+    If the message has several lines, the notes are on a separate line.
     """
     line = ending_of(error).line
     notes = [f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]
@@ -113,9 +119,9 @@ def line_of(error: BaseException) -> str:
 
 
 def _user_error(error: BaseException) -> str:
-    """Return the message of the UserError among the error and its causes; "" if there is none.
+    """Return the message of the first UserError among the error and its causes; "" if none of them is a UserError.
 
-    Beam adds the name of the step to an error from a worker; this name is removed.
+    Beam adds the name of the step to an error from a worker. This name is removed.
     """
     return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
 

@@ -1,7 +1,6 @@
-"""The functions that run, preview and verify one response from Python.
+"""Runs or previews a pipeline, and verifies a single response, from Python.
 
-These are the functions behind ``import groundtrace``. A user's mistake raises
-:class:`groundtrace.schemas.errors.UserError`.
+``import groundtrace`` offers these functions. A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
 import tempfile
@@ -39,9 +38,11 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
 
     ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.plan.RunArguments`, such as ``config``,
     ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and
-    ``beam_options``. Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, for an endpoint that
-    does not serve, and for a run without rows that would replace a run with rows although ``replace`` is False;
-    :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run);
+    ``beam_options``.
+
+    Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, and for an endpoint that does not serve
+    the run. It is also raised if a run without rows would replace a run with rows, and ``replace`` is False. Raises
+    :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run),
     and :class:`groundtrace.pipelines.running.endings.ConservationError` if records were lost or invented.
     """
     execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
@@ -51,7 +52,8 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
 def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> OpenedRun:
     """Run the first records end to end, as ``beam preview`` does, and open the run.
 
-    The arguments and errors are those of :func:`run`. The run's summary holds the sums from which a forecast is made.
+    ``records`` is the number of records. The other arguments and the errors are those of :func:`run`. The run's summary
+    holds the sums from which a forecast is made.
     """
     return run(pipeline, input, output, limit=records, measure=True, **arguments)
 
@@ -74,25 +76,26 @@ def verify(
     """Verify one response against its media, with the verifier of the pipelines and the rewards.
 
     Args:
-        question: the text of the question.
-        response: a model's response, with tags in pixels of the upright original.
-        media: files of the question's images and clips, in order.
-        answer: the gold answer.
-        answer_type: the type of answer, by which answers are written and graded
+        question: The text of the question.
+        response: A model's response. The coordinates in its tags are pixels of the upright original image.
+        media: The files of the question's images and clips, in order.
+        answer: The gold answer.
+        answer_type: The type of the answer, which decides how answers are written and graded
             (:mod:`groundtrace.grading.answers.registry`).
-        choices: the choices of a multiple-choice question.
-        entities: the visible things that the question names, () if there are none. If None, counted things are read
-            from the question; for other questions a response that points at nothing cannot be verified.
-        endpoints: the endpoints by name, by default the embedded engine; ``roles`` maps each role to an endpoint.
-        gate: weights and threshold of Argos Eq. 9.
-        scorers: the scorers that may run.
-        cache: a folder for the replies; by default they are kept for this call only.
+        choices: The choices of a multiple-choice question.
+        entities: The visible things that the question names; () if it names none. If None, things to be counted are
+            read from the question. For other questions, a response that points at nothing then cannot be verified.
+        endpoints: The endpoints by name; by default the embedded engine.
+        roles: The name of the endpoint of each role; by default the embedded engine has all roles.
+        gate: The weights and the threshold of Argos Eq. 9.
+        scorers: The scorers that may run.
+        cache: A folder for the replies. By default they are kept only during this call.
 
     Returns:
         The response as a trace in canonical tags, with its verdicts and score (None: unscored).
 
     Raises:
-        UserError: a medium cannot be read, or a role names no endpoint.
+        UserError: A medium cannot be read, or a role does not name an endpoint.
     """
     endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
     try:

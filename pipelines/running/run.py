@@ -35,12 +35,12 @@ from groundtrace.stages.plumbing.recipe import Draw
 def execute(plan: Plan) -> RunSummary:
     """Run a plan and return its summary.
 
-    Raises :class:`groundtrace.pipelines.running.endings.ConservationError` when the counts differ, besides the errors
-    of checking the plan; old outputs then stay. A run that began and does not finish leaves RUN/failed.html, and its
-    error has a note (:class:`groundtrace.pipelines.running.endings.RunNote`) of what it has cost.
+    Raises the errors of ``check_plan``, and :class:`groundtrace.pipelines.running.endings.ConservationError` if records
+    were lost or invented. After an error, the old outputs stay. A run that began and does not finish writes
+    RUN/failed.html, and its error has a note (:class:`groundtrace.pipelines.running.endings.RunNote`) with its cost.
     """
     if is_dry_run(plan.options):
-        raise OptionError("--dry_run is an option of `beam run` only: drop it")
+        raise OptionError("--dry_run is an option of `beam run` only: remove it")
     check_plan(plan)
     with plan.folder.locked():
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, plan.arguments.resume, plan.arguments.fresh)
@@ -71,21 +71,20 @@ def execute(plan: Plan) -> RunSummary:
 
 
 def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
-    """Return the reply caches of runs beside this one that have the same input; none if this run cannot use them."""
+    """Return the reply caches of runs beside this one with the same input; () if this run cannot use them."""
     if plan.arguments.cache or not plan.is_local or since:
         return ()
     found = []
     for folder in plan.folder.beside(plan.input.fingerprint):
-        with contextlib.suppress(FreshnessError):  # nobody knows which of its replies count
+        with contextlib.suppress(FreshnessError):  # it is unknown which of its replies may be used
             found.append(Neighbour(folder.root.name, folder.cache_path, fresh_since(folder.root)))
     return tuple(found)
 
 
 def _run_waves(plan: Plan) -> list[Wave]:
-    """Run the DAG until the target is reached, or the input or the budget is exhausted; only once if there is no
-    target.
+    """Run the DAG in waves until the target is reached, or the input or the budget is exhausted.
 
-    The files of the last wave stay in the staging folder.
+    Without a target the DAG runs once. The files of the last wave stay in the staging folder.
     """
     target = plan.arguments.target_sft
     if target is None:
@@ -97,7 +96,7 @@ def _run_waves(plan: Plan) -> list[Wave]:
         wave = waves[-1]
         if wave.accepted >= target or share >= 1:
             return waves
-        if wave.figures.refused:  # once more, so that what there is of it is a whole run's outcome
+        if wave.figures.refused:  # once more as the last wave, so that the rows made so far are a complete outcome
             return [*waves, _run_wave(plan, Draw(threshold(share), target, last=True), len(waves) + 1)]
         share = next_wave_share(target, wave.accepted, wave.drawn, wave.questions, share)
 

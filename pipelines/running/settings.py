@@ -1,4 +1,4 @@
-"""The settings that every pipeline has: its input, its models and its shards."""
+"""Defines the settings that every pipeline has: its input, its models and its shards."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -17,10 +17,10 @@ from groundtrace.storage.places import StorageSettings
 
 @settings
 class RunSettings:
-    """Settings shared by all pipelines; each pipeline's own class adds its stages' sections.
+    """Holds the settings that all pipelines share. The class of each pipeline adds the sections of its stages.
 
-    Self-judging is allowed by default because the embedded engine has every role and judges by arithmetic on pixels and
-    text. The lineage marks rows that were judged by their teacher in any case.
+    Self-judging (the teacher's endpoint is also the judge) is allowed by default, because the embedded engine has every
+    role and judges by arithmetic on pixels and text. The lineage always marks rows that were judged by their teacher.
     """
 
     input: RowSettings = field(default_factory=RowSettings)

@@ -1,1 +1,1 @@
-"""Ships code to workers on other machines: as wheels, made for the run and staged with its job."""
+"""Ships code to workers on other machines, as wheels that are made for the run and staged with its job."""

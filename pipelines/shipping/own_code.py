@@ -1,4 +1,4 @@
-"""The wheel of Groundtrace for workers: exactly the code that runs here, from a checkout or an installation."""
+"""Makes the wheel of Groundtrace for workers. It holds exactly the code that runs here (checkout or installation)."""
 
 import importlib.metadata
 import os
@@ -15,16 +15,17 @@ from groundtrace.pipelines.shipping.wheels import write_wheel
 
 NAME = "groundtrace"
 IN_EVERY_IMAGE = frozenset({"apache-beam"})
-"""Packages that every worker has in the version of the job; this version must not be changed."""
+"""Packages that every worker has in the version of the job. This version must not be changed."""
 TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
-"""Extras that install torch, gigabytes for each worker. A run that needs one uses a worker image with it."""
+"""Extras that install torch, which has several gigabytes. A run that needs such an extra uses an image with it."""
 
 
 def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     """Write the wheel into ``folder`` and return its path.
 
-    Its requirements are those of the code without ``apache-beam``, and those of the ``extras`` that are not too heavy.
-    They are pinned to the versions that are installed here, so that a worker reads pixels with the same library.
+    The wheel requires the packages that the code needs, without ``apache-beam``, and the packages of the ``extras``
+    that are not in :data:`TOO_HEAVY`. All are pinned to the versions that are installed here, so that a worker reads
+    pixels with the same library.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)
@@ -79,7 +80,7 @@ def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]
 
 
 def _as_installed(requires: Sequence[str]) -> list[str]:
-    """Return the requirements, pinned to the installed versions; one whose package is not installed stays unchanged."""
+    """Return the requirements, pinned to the installed versions. If a package is not installed, its line stays."""
     pinned = {}
     for line in requires:
         needed = Requirement(line)

@@ -1,6 +1,6 @@
 """Makes the wheel of a user's own code: a recipe with the modules and prompts beside it, and the config's plug-ins.
 
-It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. On a worker,
+The wheel holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. On a worker,
 importing this package does the same as the command line did here
 (:func:`groundtrace.pipelines.running.plan.loading.adopt_file`, :func:`groundtrace.schemas.registry.use_plugins`), so
 that all names are the same as here. The folder of the user's files is the last on the import path, so that their
@@ -41,8 +41,9 @@ for module in {modules!r}:
 def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     """Write the wheel of the plug-ins and of the recipe in the file ``recipe``, which has been loaded.
 
-    Returns its path, and the module that a worker has to import; None for a bundled recipe without plug-ins. Raises
-    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files beside the recipe are too large.
+    Returns the wheel's path, and the module that a worker has to import, or None for a bundled recipe without plug-ins.
+    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files have more than
+    :data:`MAX_BYTES` in all.
     """
     plugins, is_own = configured_plugins(), not is_bundled(recipe)
     if not is_own and not plugins:
@@ -53,8 +54,8 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
         raise PipelineError(
-            f"{recipe}: the modules beside it, {size / 1e6:.0f} MB, would all be sent to each worker "
-            f"(at most {MAX_BYTES / 1e6:.0f} MB): move the recipe into a folder of its own"
+            f"{recipe}: the modules beside it have {size / 1e6:.0f} MB, which would all be sent to each worker "
+            f"(at most {MAX_BYTES / 1e6:.0f} MB): move the recipe into a separate folder"
         )
     modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})
     adopts = _ADOPTS.format(name=recipe.name if is_own else "", plugins=plugins, modules=modules)
@@ -66,14 +67,15 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
 
 
 def belongs_to(module: str, folder: Path) -> bool:
-    """Whether an imported module is in the folder."""
+    """Whether a module of this name has been imported from a file in the folder."""
     origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and Path(origin).resolve().is_relative_to(folder)
 
 
 def _record_modules(folders: Collection[Path]) -> list[str]:
-    """Return the modules in the folders that declare records; a worker must import them before it decodes its first
-    row.
+    """Return the modules in the folders that declare records.
+
+    A worker must import these modules before it decodes its first row.
     """
     shipped = (module for module in RECORD_MODULES if any(belongs_to(module, folder) for folder in folders))
     return sorted(module for module in shipped if module.partition(".")[0] != "groundtrace")

@@ -18,15 +18,16 @@ _PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/c
 
 @contextlib.contextmanager
 def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()) -> Iterator[None]:
-    """Add to the options what the workers of a job need; the staged files are on the disk while the body runs.
+    """Add to the options the packages that the workers of a job need.
 
-    The user's own ``--extra_package`` and ``--requirements_file`` stay. A wheel of Groundtrace among them replaces
-    ours. If the workers are on this machine, the options stay unchanged.
+    The files of these packages are on the disk while the body runs. The user's own ``--extra_package`` and
+    ``--requirements_file`` stay. If one of the user's packages is a wheel of Groundtrace, no other wheel of Groundtrace
+    is made. If the workers are on this machine, the options stay unchanged.
 
     Args:
-        options: the options of the job, which are changed.
-        recipe: the file of the recipe that has been loaded.
-        extras: the extras of our package that the run needs.
+        options: The options of the job, which are changed.
+        recipe: The file of the recipe that has been loaded.
+        extras: The extras (optional dependencies) of Groundtrace that the run needs.
     """
     if not goes_elsewhere(options):
         yield

@@ -1,7 +1,7 @@
 """Writes wheels. The same content gives the same bytes and the same name, so that staged files can be found again.
 
-A pure wheel is a zip with three more files (PEP 427). It is written here, and not by a build backend, because a backend
-would have to be downloaded at each run, would run the code of a user's folder, and cannot build from an installation.
+A wheel of pure Python is a zip file with three more files (PEP 427). No build backend is used, because a backend would
+have to be downloaded for each run, would run the code of a user's folder, and cannot build from an installation.
 """
 
 import base64
@@ -20,12 +20,12 @@ def write_wheel(
     """Write a wheel of pure Python into ``folder`` and return its path.
 
     Args:
-        folder: the folder into which the wheel is written.
-        name: the distribution's name, in the form that file names have (lower case, ``_``).
-        version: its version. A digest of the content is appended as a local part, so that a worker with another content
-            of the same version installs this one.
-        files: its files, by path in the wheel.
-        requires: its requirements, as lines of ``Requires-Dist``.
+        folder: The folder into which the wheel is written.
+        name: The distribution's name, in the form of file names (lower case, ``_``).
+        version: The distribution's version. A digest of the content is appended as the local part of the version. So a
+            worker that has the same version with another content installs this wheel.
+        files: The content of each file, by its path in the wheel.
+        requires: The requirements, as values of ``Requires-Dist``.
     """
     lines = "".join(f"Requires-Dist: {each}\n" for each in requires)
     version = f"{version}+{digest_of({**files, 'METADATA': lines.encode()})}"
@@ -43,7 +43,7 @@ def write_wheel(
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """Return the first characters of a SHA-256 over names and contents."""
+    """Return the first 12 hex digits of a SHA-256 over the names and contents of the files."""
     sums = hashlib.sha256()
     for path, content in sorted(files.items()):
         sums.update(f"{path}\0{len(content)}\0".encode())

@@ -189,7 +189,7 @@ def test_mistakes_in_the_command(words: list[str], message: str, good: Path, tmp
 
 PIPELINES = [
     ("missing", None, "there is no pipeline"),
-    ("empty", "x = 1\n", "defines no RECIPE"),
+    ("empty", "x = 1\n", "define RECIPE = Recipe(…) in it"),
     ("broken", "def (\n", "invalid syntax"),
 ]
 
@@ -205,9 +205,9 @@ def test_pipeline_files_that_are_none(
 
 
 INPUTS = [
-    ("/no/such/folder", "/no/such/folder: there is no file or folder of this name: --input takes a .csv, "),
-    ("./nosuch", "./nosuch: there is no file or folder of this name: --input takes a .csv, "),
-    ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
+    ("/no/such/folder", "/no/such/folder: no file or folder has this name: --input takes a .csv, "),
+    ("./nosuch", "./nosuch: no file or folder has this name: --input takes a .csv, "),
+    ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file; "),
     ("cut.parquet", "cut.parquet is not a Parquet file"),
 ]
 

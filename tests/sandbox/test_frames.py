@@ -43,15 +43,18 @@ def test_anything_else_is_an_error_of_two_kinds(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\xff\xff\xff\xff", "a message of 4294967295 bytes, of 1048576 allowed"),
+        (b"\xff\xff\xff\xff", "the message has 4294967295 bytes, but at most 1048576 are allowed"),
         (b"\0\0\0\1[", "is not JSON"),
         (b"\0\0\0\2[]", "no list of parts"),
         (b"\0\0\0\2{}", "no list of parts"),
         (b'\0\0\0\x0d{"parts":[-1]}'.replace(b"\x0d", b"\x0e"), "no list of parts"),
         (b'\0\0\0\x10{"parts":[true]}', "no list of parts"),
-        (b'\0\0\0\x16{"parts":[100,1000000]}'.replace(b"\x16", b"\x17"), "a message of 1000100 bytes, of 500 allowed"),
+        (
+            b'\0\0\0\x16{"parts":[100,1000000]}'.replace(b"\x16", b"\x17"),
+            "the message has 1000100 bytes, but at most 500",
+        ),
         (b'\0\0\x21\xa5{"parts":[' + b"9" * 4300 + b"," + b"9" * 4300 + b"]}", "no list of parts"),
-        (b'\0\0\x20\x0d{"parts":[' + b",".join([b"0"] * 4097) + b"]}", "a message of 4097 parts, of 4096 allowed"),
+        (b'\0\0\x20\x0d{"parts":[' + b",".join([b"0"] * 4097) + b"]}", "the message has 4097 parts, but at most 4096"),
         (b"\0\0\xc3\x50" + b"[" * 50000, "is not JSON"),
     ],
 )

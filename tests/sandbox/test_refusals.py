@@ -32,7 +32,7 @@ def take(monkeypatch: pytest.MonkeyPatch, function: str, missing: str) -> None:
 
 
 REFUSALS = {
-    "_linux": ("this is Darwin", "no sandbox on this machine: Linux: this is Darwin; run on Linux"),
+    "_linux": ("this is Darwin", "this machine cannot run a sandbox: Linux: this is Darwin; run on Linux"),
     "_bubblewrap": (
         "the program bwrap is not on PATH",
         "bubblewrap: the program bwrap is not on PATH; install the package",
@@ -46,8 +46,8 @@ REFUSALS = {
         "seccomp: No module named 'pyseccomp'; pip install 'groundtrace[sandbox]'",
     ),
     "_process_limits": (
-        "Linux 5.4 counts no processes",
-        "process limit: Linux 5.4 counts no processes; docs/sandbox.md",
+        "Linux 5.4 does not count processes",
+        "process limit: Linux 5.4 does not count processes; docs/sandbox.md",
     ),
 }
 
@@ -61,11 +61,11 @@ def test_a_missing_part_refuses_and_names_the_remedy(part: str, complete: pytest
     assert said in str(refused.value) and "\n" not in str(refused.value)
     assert main(["sandbox", "check"]) == 2
     seen = capsys.readouterr()
-    assert f"missing: {missing}" in seen.out and "beam: no sandbox on this machine" in seen.err
+    assert f"missing: {missing}" in seen.out and "beam: this machine cannot run a sandbox" in seen.err
 
 
 def test_a_part_that_adds_a_layer_is_not_needed(complete: pytest.MonkeyPatch) -> None:
-    take(complete, "_groups", "no group can be made")
+    take(complete, "_groups", "this user cannot create control groups")
     take(complete, "_landlock", "this kernel has none")
     assert [part.name for part in requirements.check() if part.missing] == ["control groups", "Landlock"]
 
@@ -87,7 +87,7 @@ def test_what_is_probed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("platform.release", lambda: "5.4.0-1")
     monkeypatch.setattr("groundtrace.sandbox.groups.parents", dict)
-    assert requirements._process_limits() == "Linux 5.4.0-1 counts no processes by user namespace, before 5.14"
+    assert requirements._process_limits() == "Linux 5.4.0-1, older than 5.14, does not count a namespace's processes"
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(requirements, "_rights", lambda: 0)
     assert "may not become another user" in requirements._process_limits()

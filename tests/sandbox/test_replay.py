@@ -26,6 +26,6 @@ def test_a_call_finds_what_the_earlier_ones_left() -> None:
 def test_an_earlier_call_that_does_not_succeed_again() -> None:
     with (
         Sandbox(SandboxSettings(sessions=1, warm=0)) as sandbox,
-        pytest.raises(SandboxLost, match="call 2 succeeded, but not when it was executed again"),
+        pytest.raises(SandboxLost, match="call 2 succeeded before, but failed when it was executed again"),
     ):
         asyncio.run(run_after(["x = 1", "1/0"], "print(x)", (), sandbox))

@@ -1,4 +1,4 @@
-"""Matplotlib's backend in the sandbox: Agg, with a ``plt.show()`` that adds the open figures to the call's images."""
+"""Is matplotlib's backend in the sandbox: Agg, whose ``plt.show()`` adds the open figures to the call's images."""
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas  # noqa: F401 (what a backend has to hold)
 

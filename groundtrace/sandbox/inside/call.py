@@ -1,4 +1,4 @@
-"""The supervisor's record of a running call: the output and the answer of its process, and why the call was ended."""
+"""Records a running call for the supervisor: the output and the answer of its process, and why the call was ended."""
 
 import os
 import socket
@@ -24,8 +24,10 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
-    """Return the next bytes (b"" at the end of the stream), and the id of their sender as the kernel reports it (0 if
-    it reports none)."""
+    """Return the next bytes, and the id of the process that sent them, as the kernel reports it.
+
+    The bytes are b"" at the end of the stream. The id is 0 if the kernel reports none.
+    """
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
@@ -35,8 +37,10 @@ def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes,
 
 @dataclass
 class RunningCall:
-    """A running call. ``streams`` maps the file descriptors from which stdout and stderr are read to their output, and
-    ``dropped`` maps them to the number of bytes beyond ``max_output``. ``pid`` is the process that sent the last
+    """Holds the output, the answer and the status of a running call.
+
+    ``out`` and ``err`` are the file descriptors from which stdout and stderr are read. ``streams`` maps each of them to
+    its output, and ``dropped`` to the number of bytes beyond ``max_output``. ``pid`` is the process that sent the last
     message, 0 before the first byte.
     """
 
@@ -63,7 +67,7 @@ class RunningCall:
             os.set_blocking(fd, False)
 
     def end(self, status: str, error: str) -> None:
-        """Record that the call has failed: with this status, and this error."""
+        """Record that the call has failed with this status and this error."""
         self.status, self.error = status, error
 
     @property
@@ -72,7 +76,7 @@ class RunningCall:
         return self.answered or bool(self.status)
 
     def read_stream(self, fd: int) -> bool:
-        """Read more output of the call; returns False if there is none at the moment, or the stream has ended."""
+        """Read more output of the call. Return False if no output is available now, or the stream has ended."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -132,8 +136,9 @@ class RunningCall:
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes], max_pixels: int) -> bool:
-    """Whether header and pixels have the form of an answer of :mod:`inside.holder`: model-written code may have sent
-    any other data.
+    """Whether header and pixels have the form of an answer of :mod:`inside.holder`.
+
+    They need a check, since model-written code may have sent any other data.
     """
     sizes, left_out, error = header.get("sizes"), header.get("left_out"), header.get("error")
     if not isinstance(sizes, list) or len(sizes) != len(pixels):

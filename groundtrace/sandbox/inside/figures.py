@@ -15,15 +15,16 @@ from typing import Any
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 FIGURE_DPI = 150
 MAX_SAVED = 64
-"""The largest number of saved image files that are opened after a call: the latest ones."""
+"""The largest number of saved image files that are opened after a call. The latest files are opened."""
 MIN_ARRAY_PX = 2
-"""An array with a side shorter than this counts as numbers, and not as an image."""
+"""An array with a side shorter than this is treated as numbers, and not as an image."""
 _BACKEND = "module://inside.backend"
 
 
 class Shown:
-    """The images of one call. Images larger than ``max_pixels`` are scaled down; further images than ``max_images`` are
-    only counted, in ``left_out``.
+    """Holds the images of one call. An image of more than ``max_pixels`` pixels is scaled down.
+
+    Images beyond ``max_images`` are not kept; ``left_out`` is their number.
     """
 
     def __init__(self, max_images: int, max_pixels: int) -> None:
@@ -32,7 +33,7 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add a PIL image, an array or a figure; returns False for anything that is not an image."""
+        """Add a PIL image, an array or a figure. Return False if ``shown`` is not an image."""
         image = _as_pil(shown)
         if image is None:
             return False
@@ -119,7 +120,10 @@ def show_figures(shown: Shown) -> None:
 
 
 def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
-    """Return the image files below a folder by path, each with its time, size and inode, which a write changes."""
+    """Return the image files below a folder: a map from the path to modification time (ns), size (bytes) and inode.
+
+    A write to a file changes at least one of these three values.
+    """
     found = {}
     for base, _, names in os.walk(folder):
         for name in names:
@@ -146,7 +150,10 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
 
 
 class ShowInsteadOfWindows(MetaPathFinder):
-    """An import hook that makes ``cv2.imshow`` add its image to the call's images, since the sandbox has no windows."""
+    """Makes ``cv2.imshow`` add its image to the call's images, since the sandbox has no windows.
+
+    It is an import hook, which changes cv2 when the code imports it.
+    """
 
     def __init__(self, show: Any) -> None:
         self._show, self._looking = show, False
@@ -173,7 +180,7 @@ class ShowInsteadOfWindows(MetaPathFinder):
 
 
 def replace_windows(cv2: Any, show: Any) -> None:
-    """Replace ``imshow`` by a function that calls ``show``, and the other window functions by ones that do nothing."""
+    """Replace ``imshow`` by a function that calls ``show``; make cv2's other window functions do nothing."""
 
     def imshow(_: Any, image: Any) -> None:
         show(image[..., 2::-1] if getattr(image, "ndim", 0) == 3 and image.shape[2] >= 3 else image)

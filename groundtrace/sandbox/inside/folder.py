@@ -17,13 +17,18 @@ MAX_DEPTH = 64
 
 
 class FolderError(Exception):
-    """The folder exceeds a limit, or has an entry that cannot be kept. The message is for the author of the code."""
+    """Raised if the folder exceeds a limit, or has an entry that cannot be kept.
+
+    The model that wrote the code sees the message.
+    """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link: its path below the root, its kind and rights, the time of its last change, its inode
-    number (the same for all names of a file), and its content or target. Only the first name of a file has the content.
+    """Describes a file, folder or link: its path below the root, its kind and rights, and the time of its last change.
+
+    All names (hard links) of a file have the same inode number. ``content`` is a file's content, or a link's target. If
+    a file has several names, only its first entry has the content.
     """
 
     path: bytes
@@ -43,8 +48,8 @@ def copied(root: bytes, max_bytes: int) -> Copy:
     """Return the folder's content.
 
     Raises FolderError for too many files, for folders that are nested too deeply, for an entry that is not a file, a
-    folder or a link, and for files of more than ``max_bytes`` in all. A sparse file counts in full, since it has its
-    full size when it is read and written again.
+    folder or a link, and for files of more than ``max_bytes`` in all. A sparse file counts with its full size, since it
+    has this size when it is read and written again.
     """
     entries = [_entry(root, b"", set(), max_bytes)]
     inodes: set[int] = set()
@@ -114,9 +119,9 @@ def _content(full: bytes) -> bytes:
 
 
 def restore(root: bytes, copy: Copy) -> None:
-    """Make the folder's content that of the copy.
+    """Make the folder's content equal to the copy.
 
-    A file that still exists stays the same file, so that an open file of the state is still the file at its path.
+    A file that still exists keeps its inode. So a file that the state holds open is still the file at its path.
     """
     kept = clear(root, copy)
     placed: dict[int, bytes] = {}
@@ -150,8 +155,10 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove everything from the folder except the copy's files, and return their paths by their numbers. A file whose
-    content differs from the copy is emptied. The content of a folder is moved up first, so that paths stay short.
+    """Remove everything from the folder except the copy's files; return the paths of these files by inode number.
+
+    The copy's files are moved to new names directly below the root. A file whose content differs from the copy is
+    emptied. The content of a nested folder is moved up before the folder is removed, so that paths stay short.
     """
     os.chmod(root, 0o700)
     taken = {entry.path for entry in copy}

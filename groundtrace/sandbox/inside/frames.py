@@ -1,7 +1,7 @@
-"""The messages between host, supervisor and holder: the length of a JSON header, the header, and binary parts.
+"""Packs and reads the messages between host, supervisor and holder.
 
-The header lists the lengths of the parts. Neither end trusts the other: a reader limits the size of what it accepts,
-and raises BadFrame for anything else.
+A message is the length of a JSON header, the header, and binary parts. The header lists the lengths of the parts.
+Neither side trusts the other: a reader raises BadFrame for a message of another form, or above a size limit.
 """
 
 import json
@@ -22,7 +22,7 @@ _LENGTH = struct.Struct("!I")
 
 
 class BadFrame(Exception):
-    """The other end sent bytes that are not a message, or a message that is too large."""
+    """Raised if the other side sent bytes that are not a message, or a message that is too large."""
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
@@ -45,7 +45,7 @@ def read(
     header = parse_header(receive(_within(length, MAX_HEADER)))
     sizes = header.pop("parts")
     if len(sizes) > max_parts:
-        raise BadFrame(f"a message of {len(sizes)} parts, of {max_parts} allowed")
+        raise BadFrame(f"the message has {len(sizes)} parts, but at most {max_parts} are allowed")
     _within(sum(sizes), max_bytes)
     return header, [receive(size) for size in sizes]
 
@@ -64,5 +64,5 @@ def parse_header(text: bytes) -> dict[str, Any]:
 
 def _within(size: int, most: int) -> int:
     if size > most:
-        raise BadFrame(f"a message of {size} bytes, of {most} allowed")
+        raise BadFrame(f"the message has {size} bytes, but at most {most} are allowed")
     return size

@@ -1,7 +1,7 @@
-"""The holder, which is the process that holds a trajectory's state. A fork of the holder runs the next call.
+"""Runs the holder, which is the process that holds a trajectory's state. A fork of the holder runs the next call.
 
 A holder waits for requests. When it is asked to run code, it forks, and the fork runs the code. If the call succeeds, a
-fork of that process becomes the next holder; so a call that fails, is killed or times out leaves no trace.
+fork of that process becomes the next holder. So a call that fails, is killed or times out does not change the state.
 Model-written code runs in this process and may change anything in it. Therefore the supervisor enforces limits and
 time, and decides which process survives.
 """
@@ -34,7 +34,7 @@ _THREADS_END_S = 0.05
 
 
 class _State:
-    """The state of the trajectory that is not in the variables of its code.
+    """Holds the state of the trajectory that is not in the variables of its code.
 
     ``module``: the module in which the code runs; ``folder``: its current directory; ``calls``: the number of calls so
     far; ``drawn``: the pixels of each open figure as last shown, by the figure's number; ``shown``: the images of the
@@ -270,7 +270,7 @@ def start(control: socket.socket, limits: dict[str, Any], program: bytes, readab
     """Become the first holder: load the packages that each trajectory needs, drop all rights, and answer requests."""
     prepare()
     kernel.hide_memory(False)
-    with open("/proc/self/oom_score_adj", "w") as file:  # out of memory, the kernel ends this, not the supervisor
+    with open("/proc/self/oom_score_adj", "w") as file:  # if memory runs out, the kernel kills this process first
         file.write("1000")
     kernel.hide_memory()
     version = kernel.restrict_files(readable, [FOLDER, "/dev/null"])

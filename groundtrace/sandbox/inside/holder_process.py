@@ -1,5 +1,4 @@
-"""The supervisor's connection to a process that holds the state: it resumes and stops the process, and sends it
-requests.
+"""Connects the supervisor to a process that holds the state, to resume and stop it and to send it requests.
 
 The messages of such a process are not trusted: model-written code may have sent them.
 """
@@ -19,20 +18,20 @@ from .call import receive_credited
 _ANSWER_S = 10.0
 """Timeout for a holder's answer to requests that run no model-written code, and normally take milliseconds."""
 _WATCH_S = 0.03
-"""The interval at which ``watch`` is called while such a process runs: model-written code may have changed it."""
+"""The interval at which ``watch`` is called while a holder runs: model-written code may have changed the holder."""
 
 
 class TrajectoryLost(Exception):
-    """The trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
+    """Raised if the trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
 
 
 class TooMuchMemory(TrajectoryLost):
-    """The processes hold more memory than they may."""
+    """Raised if the processes of a trajectory together exceed the memory limit."""
 
 
 @dataclass
 class Holder:
-    """A process that holds the state, and the socket to it."""
+    """Represents a process that holds the state, with the socket to it."""
 
     pid: int
     control: socket.socket
@@ -50,13 +49,14 @@ class Holder:
             os.kill(self.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
-        """Kill the process. A stopped one runs no more code, but its end takes a moment."""
+        """Kill the process (SIGKILL). A stopped process then runs no more code, but ends some milliseconds later."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
-        """Send the process a request with file descriptors; ``watch`` is called every 30 ms. Raises TrajectoryLost if
-        the process does not accept the request, and the errors of ``watch``.
+        """Send the process a request with file descriptors, and call ``watch`` every 30 ms until it is sent.
+
+        Raises TrajectoryLost if the process does not accept the request, and the errors of ``watch``.
         """
         data, deadline = memoryview(frames.pack(header)), time.monotonic() + _ANSWER_S
         self.control.settimeout(_WATCH_S)
@@ -67,16 +67,17 @@ class Holder:
             except TimeoutError:
                 watch()
             except OSError as error:
-                raise TrajectoryLost(f"the process that holds the state does not take requests: {error}") from None
+                raise TrajectoryLost(f"the process that holds the state does not accept requests: {error}") from None
             if data and time.monotonic() > deadline:
-                raise TrajectoryLost("the process that holds the state does not take requests in time")
+                raise TrajectoryLost("the process that holds the state did not accept a request in time")
 
 
 def answer_of(
     control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], int]:
-    """Return a short message of a holder, and the process that sent it; ``watch`` is called every 30 ms. Raises
-    TrajectoryLost if no message arrives in time, and the errors of ``watch``.
+    """Return a short message of a holder, and the id of the process that sent it. Call ``watch`` every 30 ms meanwhile.
+
+    Raises TrajectoryLost if no message arrives in time, and the errors of ``watch``.
     """
     now, sender = time.monotonic(), 0
     deadline, next_watch = now + timeout_s, now + _WATCH_S

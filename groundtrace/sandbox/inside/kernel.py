@@ -1,4 +1,4 @@
-"""Linux system calls for which Python's standard library has no function."""
+"""Offers the Linux system calls for which Python's standard library has no function."""
 
 import ctypes
 import os
@@ -46,16 +46,16 @@ def set_filter(program: bytes) -> None:
 
 
 def landlock_version() -> int:
-    """Return the version of Landlock's interface in this kernel, 0 if the kernel has none."""
+    """Return the version of the interface of Landlock (a Linux security module); 0 if this kernel lacks Landlock."""
     return max(0, _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_ONLY)))
 
 
 def restrict_files(readable: list[str], writable: list[str]) -> int:
     """Restrict this process and its forks with Landlock: they can access only these files and folders.
 
-    From version 4 of Landlock's interface they can also use no TCP ports; from version 6 they can send signals, and
-    connect to abstract sockets, only among themselves. Returns the version, 0 if the kernel has no Landlock. Raises
-    OSError if the kernel refuses the rules.
+    From version 4 of Landlock's interface on, they also cannot use TCP ports. From version 6 on, they can send signals
+    and connect to abstract sockets only among themselves. Returns the version, or 0 if the kernel has no Landlock.
+    Raises OSError if the kernel refuses the rules.
     """
     version = landlock_version()
     if not version:
@@ -91,5 +91,5 @@ def _allow(rules: int, path: str, rights: int) -> None:
 def _call(number: int, *arguments: object) -> int:
     result = _libc.syscall(number, *arguments)
     if result < 0:
-        raise OSError(ctypes.get_errno(), f"system call {number}: {os.strerror(ctypes.get_errno())}")
+        raise OSError(ctypes.get_errno(), f"system call {number} failed: {os.strerror(ctypes.get_errno())}")
     return result

@@ -1,4 +1,4 @@
-"""How the code of a call ended: its status, and its error as Python prints it."""
+"""Determines how the code of a call ended: its status, and its error as Python prints it."""
 
 import traceback
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
 def ended(act: Callable[[], None]) -> tuple[str, str]:
-    """Call ``act``; returns the status with which it ended, and its error with the traceback ("" if it succeeded)."""
+    """Call ``act``; return the call's status ("ok", "error" or "memory"), and its error with traceback ("" if none)."""
     try:
         act()
     except SystemExit as ending:

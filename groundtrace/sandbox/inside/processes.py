@@ -33,10 +33,10 @@ def _status_of(pid: int, of: str = "status") -> dict[str, str]:
 
 
 def running(pids: Iterable[int]) -> dict[int, int]:
-    """Return the processes that run or are stopped, each with the id of its parent.
+    """Return the ids of the processes that run or are stopped, each mapped to the id of its parent.
 
-    A zombie is neither, unless only its first thread has ended. Each process is read once: if it were read again for
-    its parent, it might have ended in between.
+    Zombies are left out, except those that still have running threads. The status file of each process is read only
+    once: before a second reading the process might have ended.
     """
     found = {}
     for pid in pids:
@@ -47,12 +47,12 @@ def running(pids: Iterable[int]) -> dict[int, int]:
 
 
 def threads_of(pid: int) -> int:
-    """Return the number of the process's threads, 0 if the process has ended."""
+    """Return the number of the process's threads, or 0 if the process has ended."""
     return int(_status_of(pid).get("Threads", "0"))
 
 
 def memory_kib(pid: int) -> int:
-    """Return the process's memory in KiB, in swap and for page tables too, without the files that it maps."""
+    """Return the process's memory in KiB. Swap and page tables are included, mapped files are not."""
     lines = _status_of(pid)
     if "RssAnon" not in lines:  # its first thread has ended, the others have not
         with contextlib.suppress(OSError):
@@ -86,7 +86,7 @@ def limit(limits: dict[str, Any]) -> None:
 
 
 def become(uid: int, folder: str) -> None:
-    """Change from root to the user ``uid``, who then owns the folder and nothing else."""
+    """Change this process from root to the user ``uid``. The folder then belongs to this user."""
     os.chown(folder, uid, uid)
     os.setgroups([])
     os.setresgid(uid, uid, uid)

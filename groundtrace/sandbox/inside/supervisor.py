@@ -1,4 +1,4 @@
-"""The supervisor of a trajectory: it enforces time and other limits, and decides which process holds the state.
+"""Runs the supervisor of a trajectory, which enforces limits and decides which process holds the state.
 
 The supervisor is the first process in the sandbox. It does not run model-written code, and does not trust the processes
 that do: the kernel reports the sender of each message, and the supervisor kills all other processes at the end of a
@@ -27,13 +27,13 @@ _FORKING = 3
 """The number of processes that share their memory while one of them forks twice; each of them counts in full."""
 _CLOSED_S = 0.2
 _END_S = 5.0
-"""Timeout for the end of all processes but the holder. These are many if the code forks, and slow if they hold much
-memory.
+"""Time limit within which all processes but the holder must end. Code that forks starts many processes, and processes
+with much memory end slowly.
 """
 
 
 class Supervisor:
-    """The supervisor of one trajectory; it enforces the given limits."""
+    """Supervises one trajectory, and enforces the given limits."""
 
     def __init__(self, limits: dict[str, Any]) -> None:
         self.limits = limits
@@ -41,7 +41,7 @@ class Supervisor:
         self.ended: dict[int, int] = {}
 
     def start(self, program: bytes, readable: list[str]) -> int:
-        """Start the first holder; returns the version of Landlock's interface that restricts it, 0 without Landlock."""
+        """Start the first holder; return the version of Landlock's interface that restricts it (0 without Landlock)."""
         ours, theirs = pair()
         pid = os.fork()
         if not pid:
@@ -82,10 +82,10 @@ class Supervisor:
         self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Run a call; returns its header and parts: stdout, stderr, and the pixels of each image.
+        """Run a call; return the header and the parts of its answer: stdout, stderr, and the pixels of each image.
 
-        After a failed call the holder and the folder are those before the call. Raises TrajectoryLost if the trajectory
-        cannot go on.
+        After a failed call, the holder is the previous holder, and the folder's content is restored. Raises
+        TrajectoryLost if the trajectory cannot go on.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
@@ -115,10 +115,10 @@ class Supervisor:
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
     def settle(self) -> None:
-        """Wait until the holder before the last call has ended. That holder is killed when the call is answered, and
-        needs some milliseconds to release its memory; meanwhile the host reads the answer.
+        """Wait until the previous holder has ended.
 
-        Raises TrajectoryLost if that holder does not end.
+        A successful call replaces the holder. The previous holder is then killed, and needs some milliseconds to
+        release its memory; meanwhile the host reads the answer. Raises TrajectoryLost if it does not end.
         """
         self._end_all_but(self.holder)
 
@@ -153,7 +153,7 @@ class Supervisor:
                     was_started = call.pid
                     call.read_answer()
                     if call.pid == self.holder.pid:
-                        raise TrajectoryLost("the process that holds the state runs the code itself")
+                        raise TrajectoryLost("the process that holds the state ran the code itself, not in a fork")
                     if not was_started and call.pid:
                         self.holder.stop()
                     if call.is_closed:
@@ -263,7 +263,7 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0 if attempt < 10 else 0.005)
-        raise TrajectoryLost("the processes of the call do not end")
+        raise TrajectoryLost("the processes of the call were killed, but did not end in time")
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

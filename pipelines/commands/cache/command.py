@@ -1,4 +1,4 @@
-"""``beam cache``: its arguments, and the dispatch to its actions."""
+"""Implements ``beam cache``: parses its arguments, and calls the function of the action."""
 
 import argparse
 import sqlite3
@@ -39,7 +39,7 @@ def add_cache_parser(commands: Any) -> None:
 
 
 def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Run the requested action of ``beam cache``; returns the exit code.
+    """Run the requested action of ``beam cache``, and return the exit code.
 
     Raises :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` for a user's mistake.
     """

@@ -1,4 +1,4 @@
-"""``beam cache export``: one row for each reply, as JSON Lines or Parquet."""
+"""Implements ``beam cache export``, which writes one row for each reply, as JSON Lines or Parquet."""
 
 import json
 import uuid
@@ -23,9 +23,10 @@ _SCHEMA = pa.schema(
 
 
 def export(named: str, to: str) -> int:
-    """Write the replies of the cache that the command line names to a file; returns the exit code.
+    """Write the replies of a cache to the file ``to``, and return the exit code.
 
-    The file is written completely or not at all. Raises :class:`CacheCommandError` if the file cannot be written.
+    ``named`` is the cache as the command line names it. The file is written completely or not at all. Raises
+    :class:`CacheCommandError` if the cache is not found, or ``to`` is a folder or has another suffix.
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):

@@ -19,12 +19,15 @@ from groundtrace.storage.places import StorageError, is_remote, place
 
 
 class CacheCommandError(UserError):
-    """Raised for a mistake in the command, and for a cache that cannot be used; the message is one line."""
+    """Raised for a mistake in the command, and for a cache that cannot be used. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a cache: a SQLite file on this machine, or the location of segments."""
+    """Holds the place of a cache: the ``path`` of a SQLite file on this machine, or the ``location`` of segments.
+
+    Segments are the files in which a shared cache uploads its replies. The other field is "".
+    """
 
     path: str = ""
     location: str = ""
@@ -34,7 +37,7 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """Return the place of the cache that a command line names. Raises :class:`CacheCommandError` if there is none."""
+    """Return the place of the cache that a command line names. Raises :class:`CacheCommandError` if none is found."""
     if is_remote(named):
         try:
             place(named)
@@ -61,7 +64,7 @@ def _has_segments(location: str) -> bool:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[ReplyCache]:
-    """Open the cache for reading; segments are first gathered into a temporary cache."""
+    """Open the cache for reading. Segments are first gathered into a temporary cache."""
     if place.location:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):
             yield cache
@@ -74,8 +77,9 @@ def opened(place: Place) -> Iterator[ReplyCache]:
 
 @contextlib.contextmanager
 def _writable(file: Path) -> Iterator[str]:
-    """Return the cache's file, or a copy if the file is not writable, because opening a cache writes the content of its
-    logs into it.
+    """Yield the path of the cache's file, or of a copy if the file is not writable.
+
+    The file must be writable, since opening a cache writes the content of its logs into the file.
     """
     log, lock = file.parent / "log", file.parent / ".cache.lock"
     stores = sorted(file.parent.glob(f"{file.name}*"))

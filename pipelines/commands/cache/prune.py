@@ -1,4 +1,4 @@
-"""``beam cache prune``: permanently removes the replies that match all given filters."""
+"""Implements ``beam cache prune``, which permanently removes the replies that match all given filters."""
 
 import argparse
 import re
@@ -14,7 +14,11 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def prune(parsed: argparse.Namespace) -> int:
-    """Remove the replies that match the filters, or with ``--dry-run`` count them; returns the exit code."""
+    """Remove the replies that match all given filters, and return the exit code.
+
+    With ``--dry-run`` they are only counted. Raises :class:`CacheCommandError` if no filter is given, or the cache is
+    not found or is in use.
+    """
     keep = _keeper(parsed)
     place = find_cache(parsed.cache)
     if parsed.dry_run:
@@ -57,7 +61,7 @@ def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
 
 
 def age_s(text: str) -> float:
-    """Return the number of seconds in an age such as ``30d``. Raises :class:`CacheCommandError`."""
+    """Return the number of seconds in an age such as ``30d``. Raises :class:`CacheCommandError` for other texts."""
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", text, re.ASCII)
     if found is None:
         raise CacheCommandError(f"--older-than takes an age such as 30d, 12h or 2w, got {text!r}")

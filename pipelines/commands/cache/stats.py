@@ -1,4 +1,4 @@
-"""``beam cache stats``: the number of replies in a cache by model, role and prompt, and its size."""
+"""Implements ``beam cache stats``, which prints a cache's size, and its replies by model, role and prompt."""
 
 import sys
 from collections import Counter
@@ -21,7 +21,7 @@ from groundtrace.schemas.text import printable
 
 @dataclass
 class _Figures:
-    """The sums over a group of replies."""
+    """Holds the sums over a group of replies."""
 
     replies: int = 0
     truncated: int = 0
@@ -43,7 +43,7 @@ class _Figures:
 
 
 def print_stats(named: str) -> int:
-    """Print the figures of the cache that the command line names; returns the exit code."""
+    """Print the figures of the cache that the command line names, and return the exit code."""
     place, figures = find_cache(named), _Figures()
     with opened(place) as cache:
         for logged in cache.entries():

@@ -1,4 +1,4 @@
-"""Accounts for a run: its counts, costs, failures and summary; puts the outputs in place.
+"""Accounts for a run: computes its counts, costs, failures and summary, and puts the outputs in place.
 
-Imports ``execute`` and ``plan``.
+It imports ``execute`` and ``plan``.
 """

@@ -13,11 +13,11 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """Compare the finished run in the folder ``root`` with the new one; None if there is no finished run.
+    """Return how the finished run in the folder ``root`` differs from the new run, or None if ``root`` has no such run.
 
-    ``config`` is the new run's resolved config as TOML text. ``other_input`` is whether the input has another content,
-    whatever its name is. ``kept`` of the result is True if the old run has rows and anything differs: its outputs are
-    then kept. Raises :class:`groundtrace.publishing.reading.InspectError` if its config is damaged.
+    ``config`` is the new run's resolved config as TOML text. ``other_input`` is whether the content of the input has
+    changed, even under the same name. ``kept`` of the result is True if the old run has rows and anything differs: the
+    old outputs are then kept. Raises :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
     """
     try:
         old = read_summary(root, checked=False)
@@ -44,7 +44,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted keys with their values, shortened for a message."""
+    """Yield each dotted key with its value as text, shortened for a message."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from flat(value, f"{before}{key}.")

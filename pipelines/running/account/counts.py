@@ -1,7 +1,7 @@
-"""Sums the figures of a run over the ends of its records and the notes on its requests.
+"""Sums the figures of a run over the final outcomes of its records and the notes on its requests.
 
-A record's end is its row in the SFT, RL or rejected set. A runner's metrics are not used: they count repeated work
-twice.
+A record's final outcome is a row in the SFT, RL or rejected set; the tables of ends list these outcomes. A runner's
+metrics are not used, since they count repeated work twice.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ from groundtrace.stages.plumbing.stage import BUDGET
 from groundtrace.storage.views import add_table, add_view
 
 MEMORY = "2GB"
-"""The memory limit of the sums; the database spills the rest to disk."""
+"""The memory limit of the sums. The database writes data beyond the limit to disk."""
 MAX_NAMED = 5
 """The maximum number of lost or unknown records that a message names."""
 _IDS = pa.schema([("id", pa.string())])
@@ -36,24 +36,24 @@ RoleStage = tuple[str, str]
 
 @dataclass(frozen=True)
 class RunCounts:
-    """The figures of one pass of a DAG over its input.
+    """Holds the figures of one pass of a DAG over its input.
 
     Attributes:
-        counts: the records that were read, and the rows of each set.
-        kept: for each stage, how many ends have passed it.
-        side: for each stage that reads a sample, how many elements it read and how many of them it could judge.
-        asked: for each role and stage, the calls, the repairs, and what both would have cost without the cache;
-            ``cached`` counts all samples of the calls.
-        answered: for each role, the models that servers named instead of the requested one, with the number of their
+        counts: The records that were read, and the rows of each set.
+        kept: For each stage, the number of records that passed it, according to their final outcomes.
+        side: For each stage that reads a sample, the number of elements read, and the number of those with a result.
+        asked: For each role and stage, the calls, the repairs, and the cost of both if nothing came from the cache.
+            Here ``cached`` is the number of all samples of the calls.
+        answered: For each role, the models that servers named instead of the requested one, with the number of their
             replies.
-        taken_over: for each run folder from whose cache replies came, how many of them this run uses.
-        labels: for each scorer, how often two judges gave each pair of labels.
-        refused: whether a record, or an element of a sample, ended because the budget was exhausted.
-        forecast: the sums over the ends that a forecast needs
+        taken_over: For each other run folder whose cached replies this run uses, the number of these replies.
+        labels: For each scorer, how often two judges gave each pair of labels.
+        refused: Whether a record, or an element of a sample, was rejected because the budget was exhausted.
+        forecast: The sums over the final outcomes that a forecast needs
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
-        truncated: for each role and stage with truncated replies: the number of all replies, the number of truncated
-            replies, and the largest ``max_tokens`` of the truncated ones.
-        unbalanced: a text on the records that are lost or unknown; "" if every record is accounted for.
+        truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and
+            the largest ``max_tokens`` of a truncated reply.
+        unbalanced: A text on the records that are lost or unknown; "" if every record is accounted for.
     """
 
     counts: Counts
@@ -80,7 +80,7 @@ class RunCounts:
 
 
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
-    """Return the figures of a finished job; ``samples`` are the stages that read a sample of the records."""
+    """Return the figures of a finished job. ``samples`` are the names of the stages that read a sample of records."""
     with (
         tempfile.TemporaryDirectory(prefix="sums-", dir=job.folder) as scratch,
         duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": scratch}) as db,
@@ -126,7 +126,7 @@ def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
         )
 
 
-# A record ends under its own id, or, if several records have the same id, under id and number; see _unbalanced.
+# A final outcome has the record's id, or, if several records have the same id, id and number; see _unbalanced.
 _KEPT = "SELECT stage, count(*) FROM (SELECT unnest(passed) AS stage FROM ends) GROUP BY 1 ORDER BY 1"
 _REJECTED = "SELECT stage, reason, count(*) FROM rejections GROUP BY 1, 2 ORDER BY 1, 2"
 _LABELS = """
@@ -228,10 +228,10 @@ def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
 
 
 def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
-    """Compare the ids that were read with the ids in the shards; return a text on the differences, "" if there are
-    none.
+    """Return a text on the differences between the ids that were read and those in the shards; "" without differences.
 
-    A record's end has the record's id. If several records have the same id, the ends of all but one have id and number.
+    A row in a shard has the record's id. If several records have the same id, the rows of all but one have id and
+    number.
     """
     db.execute(_READ)
     db.execute(_NAMES)
@@ -251,11 +251,11 @@ def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
-    """Return the usage of the calls for each role and stage.
+    """Return the usage of the calls by role and stage.
 
-    ``asked`` holds the sums over the rows of ends: the number of calls, and their cost without the cache. ``paid``
-    holds the notes of the run's processes on their requests and payments, in which each request is counted once.
-    Samples that no request of this run returned came from the cache.
+    ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
+    of the run's processes on their requests and payments; each request is counted once. Samples that no request of this
+    run returned came from the cache.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()
@@ -272,9 +272,10 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
 
 
 def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
-    """Return the agreement of two judges for each scorer; empty if there was only one judge.
+    """Return the agreement of two judges for each scorer. The result is empty if the run had only one judge.
 
-    The values are those of :class:`groundtrace.rewards.agreement.Agreement`.
+    ``labels`` is :attr:`RunCounts.labels`. Each value holds the fields of
+    :class:`groundtrace.rewards.agreement.Agreement`.
     """
     found: dict[str, dict[str, Any]] = {}
     for scorer, pairs in sorted(labels.items()):

@@ -18,16 +18,16 @@ from groundtrace.storage.places import joined
 
 @dataclass
 class PartialRun:
-    """The part of a run's result that is known so far. ``summary`` is None until the records are counted."""
+    """Holds the part of a run's result that is known so far. ``summary`` is None until the records are counted."""
 
     summary: RunSummary | None = None
 
 
 @contextlib.contextmanager
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
-    """Write RUN/failed.html if the body raises, and add a note with the run's cost and the page's path to the error.
+    """Write RUN/failed.html if the body raises an error. The error gets a note with the run's cost and the page's path.
 
-    The error is raised again.
+    Yields an object whose ``summary`` the body sets, for the page. The error is raised again.
     """
     made = PartialRun()
     try:
@@ -38,7 +38,7 @@ def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
 
 
 def _write_report(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
-    """Write the page; returns the note with the run's cost and the page's path."""
+    """Write the page, and return a note with the run's cost and the page's path."""
     ending, root = ending_of(error), plan.folder.root
     paid = payment_lines(spending.latest)
     with contextlib.suppress(FreshnessError):
@@ -64,7 +64,7 @@ def _write_report(error: BaseException, plan: Plan, spending: Spending, summary:
 
 
 def payment_lines(paid: PaidFigures | None) -> list[str]:
-    """Return lines for the user on what a run has paid; empty if it used neither money nor tokens."""
+    """Return the lines that show the user a run's cost. The list is empty if the run used neither money nor tokens."""
     if paid is None or not (paid.usd or paid.tokens):
         return []
     return [f"paid {dollars(paid.usd)}: {counted(paid.requests, 'request')}, {counted(paid.tokens, 'token')}"]

@@ -1,4 +1,6 @@
-"""Decides whether a run has failed. It has failed if a stage could not do its work, because the outputs are then
+"""Decides whether a run has failed.
+
+A run has failed if a stage could not do its work, for example because its model calls failed. The outputs are then
 useless.
 """
 
@@ -19,11 +21,11 @@ from groundtrace.stages.sources.base import InputError
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
 MIN_FAILED = 5
-"""A run with fewer failed records than this does not fail, unless no call at all was answered."""
+"""A stage with fewer failed records than this does not fail the run, unless all its calls failed."""
 
 
 def check_records(summary: RunSummary) -> None:
-    """Raise InputError if no record of the input can be used, because the run then has no outputs."""
+    """Raise InputError if the input has no records, or none of its records can be used."""
     counts = summary.counts
     if not counts.input:
         raise InputError(f"{summary.input} has no records: nothing was replaced; name an input that has records")
@@ -32,15 +34,15 @@ def check_records(summary: RunSummary) -> None:
         reason, records = max(reasons.items(), key=itemgetter(1))
         raise InputError(
             f"{summary.input}: all records were rejected, {records} of {counts.input} as {reason} "
-            f"({summary.detail_of(reason)}). Nothing was replaced: correct the records, of which `beam validate` shows "
-            "the first"
+            f"({summary.detail_of(reason)}). Nothing was replaced: correct the records; `beam validate` shows the "
+            "first of them"
         )
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if a stage could not do its work for more than ``max_failed`` of its records.
+    """Raise PipelineError if a stage could not do its work for more than the share ``max_failed`` of its records.
 
-    The message names the most frequent detail in ``rejected/`` of the staging folder.
+    The message contains the most frequent detail of these records in ``rejected/`` of the staging folder.
     """
     for stage in stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
@@ -57,14 +59,17 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
 
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
-    """Return the most frequent detail in ``rejected/`` among the records that a stage rejected for these reasons."""
+    """Return the most frequent detail in ``rejected/`` of the records that a stage rejected for these reasons.
+
+    Without such records the text is "no detail".
+    """
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
     return most[0][0] if most else "no detail"
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """Return the most frequent detail in ``rejected/`` for each stage and reason."""
+    """Return the most frequent detail in ``rejected/`` by stage and reason."""
     found: dict[str, dict[str, str]] = {}
     for (stage, reason), details in sorted(_counted_details(staging).items()):
         found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]

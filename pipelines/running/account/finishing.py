@@ -20,9 +20,10 @@ from groundtrace.stages.sources.base import RUN_MARKER
 
 
 def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
-    """Complete the summary, check the run, and replace the old outputs with the new ones; returns the summary.
+    """Complete the summary, check the run, replace the old outputs with the new ones, and return the summary.
 
-    ``made`` gets the summary before it is checked. Raises the errors of the checks; the old outputs then stay.
+    ``made.summary`` is set before the checks, for the page of a failed run. If a check raises an error, the old outputs
+    stay.
     """
     folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)
     blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)

@@ -23,7 +23,7 @@ class NothingKept(UserError):
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Return why a run kept no rows, and what to do; "" if it kept some or had no records."""
+    """Return why a run kept no rows, and what to do. The text is "" if the run kept rows or had no records."""
     counts = summary.counts
     if counts.kept or not counts.by_reason:
         return ""
@@ -32,9 +32,9 @@ def why_no_rows(summary: RunSummary) -> str:
 
 
 def check_kept(root: Path, output: str, summary: RunSummary) -> None:
-    """Raise :class:`NothingKept` if the run has no rows and the folder ``root`` holds rows.
+    """Raise :class:`NothingKept` if the run kept no rows, but the folder ``root`` holds rows of a finished run.
 
-    ``output`` is the folder as the user named it.
+    ``output`` is the folder's path as the user gave it.
     """
     held = "" if summary.counts.kept else _rows_in(root)
     if not held:

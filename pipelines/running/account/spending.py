@@ -1,10 +1,10 @@
-"""Sums the cost of a run folder over all its runs, also over those that failed, were stopped or were killed.
+"""Sums the cost of a run folder over all its runs, also over runs that failed, were stopped or were killed.
 
-RUN/ledger/<run>/        the notes of a run's processes while it lasts (:mod:`groundtrace.inference.flow.notes`)
-RUN/ledger/<run>.json    the sum, once the run has ended
+RUN/ledger/<run>/ holds the notes of a run's processes while it lasts (:mod:`groundtrace.inference.flow.notes`).
+RUN/ledger/<run>.json holds the sum after the run has ended.
 
-The notes of a run that did not finish stay until the next run. The run's workers may continue for a while, and write
-further payments into the files that they have open.
+The notes of a run that did not finish stay until the next run. Until then, workers of the old run may still write
+payments into the files that they have open.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _ENDED = "ended"
 
 @dataclass(frozen=True)
 class _Sum:
-    """The cost of one run. ``outcome`` is how the run ended: ``done``, the name of its error, or ``killed``."""
+    """Holds the cost of one run. ``outcome`` is how the run ended: ``done``, the name of its error, or ``killed``."""
 
     outcome: str
     requests: int
@@ -37,19 +37,19 @@ class _Sum:
 
 
 class Spending:
-    """The costs of all runs of the run folder ``root``. ``gather`` downloads notes that were written elsewhere."""
+    """Records the costs of all runs of the run folder ``root``. ``gather`` downloads notes of remote workers."""
 
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
         self._folder, self._gather = root / "ledger", gather
         self.latest: PaidFigures | None = None
-        """What the run of this object has paid; None until it has ended."""
+        """The payments of the run of this object; None until that run has ended."""
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
-        """Start a run, and yield the folder for its notes. When the body ends, also if it raises, the run's cost is
-        written.
+        """Start a run, and yield the folder for its notes.
 
-        Raises the errors of ``gather``; the notes then stay, and the next run sums them up.
+        The run's cost is written when the body ends, also if the body raises an error. Raises the errors of ``gather``;
+        the notes then stay, and the next run sums them up.
         """
         self._sum_up_ended()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
@@ -68,7 +68,7 @@ class Spending:
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
-        """Return the sums of all runs, including what the present run has noted so far."""
+        """Return the sums of all runs, including the present run's notes so far."""
         return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:
@@ -81,7 +81,7 @@ class Spending:
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _has_all(self, notes: Path) -> bool:
-        """Whether the folder holds all notes of its run; their sum then replaces the written one."""
+        """Whether the folder holds all notes of its run. Their sum then replaces the written sum."""
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:

@@ -37,24 +37,28 @@ _SETTING = "max_tokens"
 
 @dataclass(frozen=True)
 class Wave:
-    """The result of one wave: its figures, and its files in the staging folder."""
+    """Holds the result of one wave: its figures, and its files in the staging folder.
+
+    A run with a target of SFT rows draws questions in several waves. Each wave includes the questions of the waves
+    before it. Other runs have one wave.
+    """
 
     figures: RunCounts
     files: Mapping[str, FileEntry] = field(default_factory=dict)
 
     @property
     def questions(self) -> int:
-        """The number of questions."""
+        """Return the number of questions from which the wave drew."""
         return self.figures.entered(DRAW.name)
 
     @property
     def drawn(self) -> int:
-        """The number of questions that the wave drew."""
+        """Return the number of questions that the wave drew."""
         return self.figures.passed(DRAW.name)
 
     @property
     def accepted(self) -> int:
-        """The number of SFT rows, including those beyond the target."""
+        """Return the number of SFT rows, including rows beyond the target."""
         counts = self.figures.counts
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
 
@@ -64,7 +68,11 @@ class Wave:
 
 
 def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
-    """Return the summary of a run from its waves; only the outputs of the last wave count."""
+    """Return the summary of a run. Its counts and files are those of the last wave.
+
+    ``wall_s`` is the run's duration in seconds. Raises PipelineError if the last wave wrote more SFT rows than the
+    target.
+    """
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files
     usage = ledger(figures.asked, paid_in(Path(plan.models.notes)))
@@ -72,8 +80,8 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     sft = figures.counts.sft
     if target is not None and sft > target:
         raise PipelineError(
-            f"{arguments.pipeline} made {sft} SFT rows for --target-sft {target}, because it uses no CutToTarget: "
-            "add this stage to the recipe, or drop --target-sft"
+            f"{arguments.pipeline} made {sft} SFT rows for --target-sft {target}, because it does not use the stage "
+            "CutToTarget: add this stage to the recipe, or remove --target-sft"
         )
     reached = None
     if target is not None:
@@ -109,8 +117,10 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
-    """Return the money and the tokens that a run with a budget has spent, as in its ledger, and the number of records
-    that were rejected because the budget was exhausted.
+    """Return the figures of a run with a budget.
+
+    They are the limits, the dollars and tokens spent according to the ledger ``usage``, whether the budget was
+    exhausted, and the number of records that were rejected for this reason.
     """
     spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -119,9 +129,7 @@ def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: 
 
 
 def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
-    """Return the endpoints whose servers named another model than the requested one, with the number of replies by
-    name.
-    """
+    """Return the endpoints whose servers named another model than the requested one, with the replies by model name."""
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():
         name, asked = plan.models.endpoint_name(role), plan.models.endpoint(role).model
@@ -150,12 +158,12 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """Return the truncated replies by role and stage, from ``truncated`` of
-    :class:`groundtrace.pipelines.running.account.counts.RunCounts`.
+    """Return the truncated replies by role and stage, each with the settings that avoid them if they are raised.
 
-    A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps only if no
-    truncated reply was requested with more than its present value; replies that must be parsed are requested again with
-    more.
+    ``found`` is ``truncated`` of :class:`groundtrace.pipelines.running.account.counts.RunCounts`. A larger
+    ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps only if no truncated
+    reply was requested with more tokens than the present value. Replies that must be parsed are requested again with
+    more tokens.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

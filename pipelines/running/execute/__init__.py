@@ -1,1 +1,1 @@
-"""Executes a plan: one job, with its runner, workers, live view and files. Imports ``plan``, but not ``account``."""
+"""Executes a plan as one job, with its runner, workers, live view and files. It imports ``plan``, not ``account``."""

@@ -1,8 +1,9 @@
 """Lets Beam inspect each function of a DoFn once, while it wires and runs a pipeline in this process.
 
-Beam reads the signatures of all methods of a DoFn, and the source code of ``process``, eight times and more for each
-ParDo. That takes a quarter of the CPU time of a small run (0.4 s). The functions do not change meanwhile, so their
-results are remembered. Beam has no setting for this. These functions are internal: pyproject.toml pins Beam's version.
+Beam reads the signatures of all methods of a DoFn, and the source code of ``process``, at least eight times for each
+ParDo. That takes a quarter of the CPU time of a small run (0.4 s). The inspected functions do not change meanwhile, so
+the results are remembered. Beam has no setting for this: this module replaces internal functions of Beam. Therefore
+pyproject.toml pins Beam's version.
 """
 
 import types
@@ -18,7 +19,7 @@ _Look = Callable[[Any], Any]
 
 @contextmanager
 def inspected_once() -> Iterator[None]:
-    """Remember in the body what Beam found in a function or in a DoFn."""
+    """Make Beam inspect each function and each DoFn only once while the body runs."""
     with ExitStack() as stack:
         stack.enter_context(_replaced(core, "get_function_args_defaults", _of_function))
         stack.enter_context(_replaced(core, "_get_function_body_without_inners", _of_function))
@@ -37,7 +38,7 @@ def _replaced(module: Any, name: str, remembering: Callable[[_Look], _Look]) -> 
 
 
 def _of_function(look: _Look) -> _Look:
-    """Return ``look``, which then looks at each method once for all objects of its class."""
+    """Return a variant of ``look`` that inspects each method once for all objects of its class."""
     seen = weakref.WeakKeyDictionary[Any, Any]()
 
     def remembered(f: Any) -> Any:
@@ -51,7 +52,7 @@ def _of_function(look: _Look) -> _Look:
 
 
 def _of_object(look: _Look) -> _Look:
-    """Return ``look``, which then looks at each object once. A DoFn need not be hashable, so its id is the key."""
+    """Return a variant of ``look`` that inspects each object once. A DoFn may be unhashable, so its id is the key."""
     seen = dict[int, tuple[Callable[[], Any], Any]]()
 
     def remembered(dofn: Any) -> Any:

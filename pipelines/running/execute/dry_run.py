@@ -13,9 +13,9 @@ from groundtrace.pipelines.shipping.ship import shipped
 
 
 def dry_run(plan: Plan) -> list[str]:
-    """Build the job; returns lines on its graph and on the files that would be staged.
+    """Build the job, and return lines that describe its graph and the files that would be staged.
 
-    Writes nothing; a store is only read. Raises the errors of checking a plan.
+    Nothing is written, and a store is only read. Raises the errors of ``check_plan``.
     """
     check_plan(plan)
     options = plan.options.copied()

@@ -1,6 +1,6 @@
-"""Runs a job and waits until it ends, the command is stopped, or a worker ends the run.
+"""Runs a job and waits until the job ends, the user stops the command, or a worker ends the run.
 
-If the command is stopped, the job is cancelled: otherwise it would continue, and cost money.
+If the user stops the command, the job is cancelled. Otherwise the job would continue, and cost money.
 """
 
 import contextlib
@@ -34,16 +34,16 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 class EndpointRefuses(UserError):
-    """Raised if an endpoint of the config does not serve the run; the message says what to change."""
+    """Raised if an endpoint of the config does not serve the run. The message says what to change."""
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
-    """Run the pipeline to its end. Raises its error, and KeyboardInterrupt after Ctrl-C or SIGTERM.
+    """Run the pipeline to its end. Raises its error, and KeyboardInterrupt after Ctrl-C, SIGTERM or SIGHUP.
 
-    After a KeyboardInterrupt a job on other machines is cancelled first, and the error has a note on this. If its job
-    server becomes unreachable, the job's outcome is unknown: raises
-    :class:`groundtrace.pipelines.running.endings.RunPaused`, or
-    :class:`groundtrace.pipelines.running.endings.JobIncomplete` if the server returns another error.
+    After a KeyboardInterrupt, a job on other machines is cancelled. A note on the error says whether this succeeded. If
+    the job server becomes unreachable, the job's outcome is unknown, and
+    :class:`groundtrace.pipelines.running.endings.RunPaused` is raised. If the server returns another error,
+    :class:`groundtrace.pipelines.running.endings.JobIncomplete` is raised.
     """
     if is_local:
         pipeline.run().wait_until_finish()
@@ -60,10 +60,10 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """Return the error to end with if a worker stopped the run because an endpoint or a store failed; else None.
+    """Return the error for the user if a worker stopped the run because an endpoint or a store failed; else None.
 
-    That is :class:`EndpointRefuses` or :class:`groundtrace.storage.places.StorageError`, or
-    :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run.
+    The error is a :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run.
+    Otherwise it is an :class:`EndpointRefuses` or a :class:`groundtrace.storage.places.StorageError`.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     each: BaseException | None = error
@@ -109,7 +109,7 @@ def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncom
     server = f"the job server at {endpoint}" if endpoint else "the job server"
     code, message = _status(error)
     if code is not grpc.StatusCode.UNAVAILABLE:
-        return JobIncomplete(f"{server} gave up on the job ({code.name}: {message})")
+        return JobIncomplete(f"{server} ended the job with an error ({code.name}: {message})")
     return RunPaused(
         f"{server} stopped in the middle of the job ({message}): start it again, see docs/engines.md, then run the "
         "same command again to resume"
@@ -124,7 +124,7 @@ def _status(error: Any) -> tuple[grpc.StatusCode, str]:
 
 
 def _cancel(result: PipelineResult) -> str:
-    """Cancel the job; returns the outcome in words."""
+    """Cancel the job, and return a text that says whether it was cancelled."""
     job = _job_of(result)
     say(f"beam: cancelling {job}", file=sys.stderr)
     try:

@@ -11,7 +11,7 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SAME_STOP_S = 2.0
-"""A closed terminal and `timeout` send their signal twice. Two signals within this time count as one."""
+"""A closed terminal and `timeout` send their signal twice. Two signals within this time are treated as one."""
 RAISE_AGAIN_S = 0.05
 """After this time an interrupt that Python ignored is raised again."""
 
@@ -20,8 +20,9 @@ RAISE_AGAIN_S = 0.05
 def stopped_like_an_interrupt() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
-    This holds only in the main thread, and only for a signal that has its default handler: nohup ignores SIGHUP.
-    A KeyboardInterrupt that Python ignores (see :func:`_not_ignored`) is raised again.
+    This works only in the main thread. A signal whose handler is not the default is left unchanged: ``nohup``, for
+    example, makes a process ignore SIGHUP. Python ignores an error in a destructor; a KeyboardInterrupt there is raised
+    again.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = Interrupting()
@@ -65,9 +66,9 @@ def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
 
 
 class Interrupting:
-    """A handler that raises KeyboardInterrupt only once for all signals within :data:`SAME_STOP_S`.
+    """Handles signals: it raises KeyboardInterrupt, but only once for all signals within :data:`SAME_STOP_S`.
 
-    ``number`` is the number of the last signal for which it raised; None if it has not raised yet.
+    ``number`` is the number of the last signal for which it raised KeyboardInterrupt, or None.
     """
 
     def __init__(self) -> None:
@@ -81,10 +82,10 @@ class Interrupting:
             raise KeyboardInterrupt
 
     def again(self) -> None:
-        """Send the last signal once more, from another thread: SIGINT if it was not handled here.
+        """Send the main thread the last signal again, or SIGINT if this handler has not handled a signal.
 
-        A real signal is needed: after ``_thread.interrupt_main``, the main thread would first wait for what it waits
-        for, such as a lock or a reply.
+        It is called in another thread. A real signal is needed: ``_thread.interrupt_main`` would have no effect while
+        the main thread waits for a lock or a reply.
         """
         number, self.number, self._last_s = self.number, None, float("-inf")
         main = threading.main_thread().ident

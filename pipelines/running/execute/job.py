@@ -28,9 +28,10 @@ from groundtrace.stages.sources.rows import kept_columns
 
 
 def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
-    """Run the DAG over the questions that ``draw`` names; ``part`` is the name of this part of the run for the user.
+    """Run the DAG over the questions that ``draw`` selects.
 
-    Raises the error of the job. If the command is interrupted, it first waits for the replies to in-flight requests.
+    ``part`` is the name of this part of the run for the user, such as a wave. Raises the error of the job. If the user
+    interrupts the command, the function first waits for the replies to in-flight requests.
     """
     options = plan.options.copied()
     notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)
@@ -57,7 +58,7 @@ def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
 
 
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str) -> beam.Pipeline:
-    """Return the whole job: the recipe's DAG, and the transforms that write its ends into ``folder``."""
+    """Return the whole job: the recipe's DAG, and the transforms that write its outputs into ``folder``."""
     pipeline = beam.Pipeline(runner=choose_runner(options, plan.recipe_file), options=options)
     wired = plan.wire(pipeline, context)
     write_ends(wired, row_context(plan, wired), folder, context.roots, plan.settings.write)

@@ -1,8 +1,8 @@
-"""The folder of one job, and the job's outcome. The folder is on this machine, or in a store if remote workers write
-it.
+"""Creates the folder of one job, and reads the job's outcome from it.
 
-The outcome consists of the files that a manifest names; all other files are ignored. This is necessary because runners
-may run a part of a job twice, lose it in the middle, or report a job as done although nothing ran.
+The folder is on this machine, or in a store if remote workers write it. The outcome consists of the files that a
+manifest names; all other files are ignored. This is necessary because runners may run a part of a job twice, stop in
+the middle of it, or report a job as done although nothing ran.
 """
 
 import contextlib
@@ -35,7 +35,10 @@ BROUGHT_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Job:
-    """A finished job: its folder, its shards, its artifacts by name, and the calls for elements of samples."""
+    """Holds the outcome of a finished job: its folder, its shards, and the texts of its artifacts by name.
+
+    ``side`` holds the calls of stages that read a sample of the records.
+    """
 
     folder: Path
     shards: tuple[ShardEntry, ...]
@@ -43,21 +46,21 @@ class Job:
     side: tuple[dict[str, Any], ...]
 
     def files(self, name: str) -> list[Path]:
-        """Return the shards of a set, under the names that they were written with."""
+        """Return the paths of the shards of the set ``name``. They have the names under which workers wrote them."""
         return [self.folder / name / entry.file for entry in self.shards if entry.set == name]
 
     @property
     def ends(self) -> list[Path]:
-        """The tables of ends, one file for each shard."""
+        """Return the paths of the tables of ends, one for each shard. Such a table lists the shard's records."""
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 
     @property
     def records(self) -> list[Path]:
-        """The lists of records that were read; several files may name the same record."""
+        """Return the paths of the lists of records that were read. Several files may list the same record."""
         return sorted((self.folder / RECORDS).glob("*.parquet"))
 
     def take_over(self, staging: Path) -> dict[str, FileEntry]:
-        """Move the shards and artifacts to their final names in ``staging``; returns their entries in ``run.json``."""
+        """Move the shards and artifacts to their final names in ``staging``; return their entries for ``run.json``."""
         entries: dict[str, FileEntry] = {}
         for entry in self.shards:
             (staging / entry.set).mkdir(exist_ok=True)
@@ -74,33 +77,36 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """A job's local folder, and, for remote workers, the folder in a store that they write into."""
+    """Represents a job's local folder ``here`` and, if remote workers write the files, their folder in a store."""
 
     here: Path
     remote: RemotePath | None = None
 
     @property
     def name(self) -> str:
-        """The path of the folder for the workers."""
+        """Return the path of the folder into which the workers write."""
         return str(self.remote or self.here)
 
     def read(self) -> Job:
-        """Return the job's outcome; its files are first downloaded if they are in a store.
+        """Return the job's outcome. Files in a store are downloaded first.
 
-        Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete`, and
-        :class:`groundtrace.storage.places.StorageError` and OSError for a store that cannot be read.
+        Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if files are missing or damaged, and
+        :class:`groundtrace.storage.places.StorageError` or OSError for a store that cannot be read.
         """
         if self.remote is not None:
             self._bring(self.remote)
         return read_job(self.here)
 
     def take_over(self, job: Job, run: LocalRun) -> dict[str, FileEntry]:
-        """Stage the job's outputs in the run folder under their final names; returns their entries in ``run.json``."""
+        """Move the job's outputs to their final names in the staging folder of ``run``.
+
+        Returns their entries for ``run.json``.
+        """
         run.register_made(self.shards(job))
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """Return the job's shards in the store, by their final names; empty for a job on this machine."""
+        """Return the paths of the job's shards in the store, by final name. A local job has none."""
         if self.remote is None:
             return {}
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
@@ -127,12 +133,11 @@ class JobFolder:
 
 @contextlib.contextmanager
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
-    """Yield a folder for the files of one job, which is removed afterwards; its folder :data:`SPOOL` holds the data of
-    shuffles.
+    """Yield a folder for the files of one job, and remove it afterwards. Its subfolder :data:`SPOOL` is for shuffles.
 
-    Each job has its own folder, in an empty staging folder, so that files of earlier or abandoned jobs do not count. If
-    the workers are ``elsewhere`` and the run folder is in a store, the job's folder is in the store too, until the run
-    ends.
+    Each job has its own folder, in an empty staging folder, so that files of earlier or abandoned jobs are ignored. If
+    the workers are on other machines (``elsewhere``) and the run folder is in a store, the job also has a folder in the
+    store, until the run ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"
@@ -145,7 +150,7 @@ def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
 
 
 def _drop_unless(path: Path, sha256: str) -> None:
-    """Remove a file whose checksum differs from its manifest's: it then counts as missing."""
+    """Remove a file whose SHA-256 differs from the manifest's. The file is then missing."""
     with contextlib.suppress(FileNotFoundError):
         with path.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() == sha256:
@@ -156,26 +161,29 @@ def _drop_unless(path: Path, sha256: str) -> None:
 def read_job(folder: Path) -> Job:
     """Return the outcome of the job that wrote into ``folder``.
 
-    If a job's last step ran twice, there are several manifests, which name different files with the same content; the
-    first complete one counts. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there is none.
+    If a job's last step ran twice, the folder has several manifests, which name different files with the same content.
+    The first complete manifest is used. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if no
+    manifest is complete.
     """
-    wrong = "it left no manifest"
+    wrong = "it wrote no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
         job = _job_of(path)
-        wrong = f"{path.name} is cut short" if job is None else _missing(job)
+        wrong = f"{path.name} is incomplete" if job is None else _missing(job)
         if job is not None and not wrong:
             return job
-    raise JobIncomplete(f"the runner reports that the job is done, but {wrong}: nothing was replaced")
+    raise JobIncomplete(
+        f"the runner reports that the job is done, but {wrong}: nothing was replaced; the runner's log may show why"
+    )
 
 
 def jobs_in(folder: Path) -> list[Job]:
-    """Yield the jobs of all complete manifests in the folder."""
+    """Return the jobs of all complete manifests in the folder."""
     found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
     return [job for job in found if job is not None]
 
 
 def _job_of(path: Path) -> Job | None:
-    """Return the job that a manifest describes; None if the manifest is cut short."""
+    """Return the job that a manifest describes; None if the manifest is incomplete."""
     with contextlib.suppress(ValueError):
         lines = [json.loads(line) for line in path.read_text("utf-8", "surrogatepass").splitlines()]
         if lines and lines[-1] == {"lines": len(lines) - 1}:
@@ -189,16 +197,16 @@ def _job_of(path: Path) -> Job | None:
 
 
 def _missing(job: Job) -> str:
-    """Return which file of a job's manifest is missing or incomplete; "" if all are complete."""
+    """Return a message on the first missing or incomplete file of a job's manifest; "" if all files are complete."""
     for entry in job.shards:
         path = job.folder / entry.set / entry.file
         if not path.is_file() or path.stat().st_size != entry.size_bytes:
-            return f"the shard {path.name} is missing or cut short"
+            return f"the shard {path.name} is missing or incomplete"
     for path, rows in zip(job.ends, (entry.rows for entry in job.shards), strict=True):
         try:
             found = pq.read_metadata(path).num_rows
         except (OSError, pa.ArrowException):
-            return f"{path.name}, which lists the records of a shard, is missing or cut short"
+            return f"{path.name}, which lists the records of a shard, is missing or incomplete"
         if found != rows:
             return f"{path.name} lists {found} records, but its shard has {rows} rows"
     return ""

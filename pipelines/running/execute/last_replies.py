@@ -1,4 +1,4 @@
-"""Before a stopped run ends, waits for the replies to its in-flight requests, because they must be paid for anyway."""
+"""Waits for the replies to in-flight requests before a stopped run ends, because these requests are paid anyway."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.text import say
 
 LAST_REPLIES_S = 20.0
-"""How long a stopped run waits. Kubernetes and Slurm kill 30 s after they have sent SIGTERM."""
+"""How long a stopped run waits. Kubernetes and Slurm kill a process 30 s after SIGTERM."""
 SILENT_S = 1.0
-"""Workers without in-flight requests end sooner, and the user gets no message."""
+"""Workers without in-flight requests end within this time. Then the user gets no message."""
 CLOSE_S = 2.0
 STOP_FILE = "stop"
 CHECK_EVERY_S = 0.1
@@ -28,10 +28,10 @@ def await_last_replies(models: ModelsSettings) -> None:
 
 
 def await_workers(folder: Path) -> None:
-    """Do the same for the worker processes that have a :class:`LastReplies` in the folder.
+    """Make worker processes stop sending requests, and wait for the replies to their in-flight requests.
 
-    Each of them sends no more requests, and this function returns when all have received their last replies or have
-    ended, or after :data:`LAST_REPLIES_S` and a few seconds.
+    These are the workers that have a :class:`LastReplies` in the folder. The function returns when all of them have
+    received their last replies or have ended, or after :data:`LAST_REPLIES_S` plus :data:`CLOSE_S` seconds.
     """
     (folder / STOP_FILE).touch()
     began_s, is_reported = time.monotonic(), False
@@ -63,7 +63,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """Used in a worker: marks in the folder that this process is running, until its last replies have arrived."""
+    """Marks in the folder that this worker process is running, until its last replies have arrived."""
 
     def __init__(self, folder: Path) -> None:
         self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())
@@ -72,7 +72,7 @@ class LastReplies:
             self._mine.touch()
 
     def check(self) -> None:
-        """Begin to wait for the last replies if the run is stopped."""
+        """Begin to wait for the last replies if the run is stopped. The wait happens in a thread."""
         if self._ending is None and self._stop.exists():
             self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)
             self._ending.start()

@@ -1,7 +1,7 @@
 """Starts worker processes on this machine that end with their run, and ends the run if a worker is killed.
 
-Beam's own runner waits forever for a killed process, such as one that used too much memory. And if the command is
-killed, its workers continue their calls for minutes.
+Beam's own runner waits forever for a killed process, for example one that used too much memory. If the command is
+killed, Beam's workers continue their calls for minutes.
 """
 
 import atexit
@@ -30,9 +30,10 @@ _THREAD = "run_worker"
 
 
 class WorkersRunner(FnApiRunner):
-    """Beam's runner with worker processes ``python -c code``.
+    """Extends Beam's local runner: its worker processes run ``python -c code``, and end when the run ends.
 
-    Raises :class:`groundtrace.pipelines.running.endings.RunPaused` if one of them ends before its work is done.
+    :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker process ends before
+    its work is done.
     """
 
     def __init__(self, python: str, code: str, **more: Any) -> None:
@@ -50,7 +51,10 @@ class WorkersRunner(FnApiRunner):
         self._is_at_work = False
 
     def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
-        """Run the pipeline as Beam does, but raise RunPaused if a worker is killed."""
+        """Run the pipeline as Beam does, but raise RunPaused if a worker is killed.
+
+        The error is raised only if this method runs in the main thread.
+        """
         if threading.current_thread() is not threading.main_thread():  # which alone handles signals
             return super().run_pipeline(*arguments, **more)
         hook_before, threading.excepthook = threading.excepthook, self._on_thread_error
@@ -63,8 +67,9 @@ class WorkersRunner(FnApiRunner):
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
-        """End the workers if a run stops; Beam calls this method around all work of the workers, but not around its
-        wait for their end.
+        """End the workers if a run stops.
+
+        Beam runs all work of the workers in the body of this context manager, but later waits for their end outside it.
         """
         with super().maybe_profile():
             self._is_at_work = True
@@ -95,24 +100,25 @@ class WorkersRunner(FnApiRunner):
         if self._is_at_work:
             raise RunPaused(
                 f"a worker process was killed ({self._failed[0]}), usually because memory ran out: run the same "
-                "command again, with fewer --direct_num_workers if it happens again"
+                "command again; if a worker is killed again, lower --direct_num_workers"
             )
 
 
 def leave() -> None:
     """End this worker process when its work is done.
 
-    It runs the exit handlers, but does not free objects: this would take a second, and Beam waits for one worker after
-    another.
+    Exit handlers run, but objects are not freed. Freeing them would take a second for each worker, and Beam waits for
+    one worker after another.
     """
     atexit._run_exitfuncs()
     os._exit(0)
 
 
 def end_with(parent: int, wanted: str) -> None:
-    """Use in a worker: end this process when its parent has ended, or when the folder ``wanted`` is removed.
+    """End this worker process when the process ``parent`` has ended, or when the folder ``wanted`` is removed.
 
-    Before the parent removes the folder, it waits for the last replies of this process.
+    A thread checks both twice a second. When the run is stopped, the parent waits for the last replies of this process
+    before it removes the folder.
     """
     last = LastReplies(Path(wanted))
 

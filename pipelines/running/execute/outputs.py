@@ -1,10 +1,10 @@
-"""Writes the ends that a DAG returns into the files of its job; the driver then checks these files and moves them into
-place.
+"""Writes a DAG's outputs into the files of its job. The driver then checks these files and moves them into place.
 
-JOB/<set>/        shards, under names of the attempt that wrote each
-JOB/ends/         for each shard, a table of its ends (:mod:`groundtrace.stages.plumbing.ends`)
-JOB/records/      which records were read, by number and id
-JOB/manifest-*    written when all of these are complete: an entry for each shard, the artifacts, the calls of samples
+JOB/<set>/ holds the shards, each under a unique name.
+JOB/ends/ holds a table of the records of each shard (:mod:`groundtrace.stages.plumbing.ends`).
+JOB/records/ holds the number and id of each record that was read.
+JOB/manifest-* is written when all of these are complete. It holds an entry for each shard, the artifacts, and the calls
+of stages that read a sample.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,7 +41,7 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest is written last."""
+    """Add the transforms that write all outputs of a DAG into the folder ``job``; the manifest is written last."""
     ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):
@@ -70,7 +70,7 @@ def write_ends(
 
 
 class _NoteRecords(beam.DoFn):
-    """Writes number and id of each record that was read; a record that a runner reads twice is written twice."""
+    """Writes number and id of each record that was read. A record that a runner reads twice is written twice."""
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
-"""The live view of a local run: the stages' progress, the run's tokens and cost, its errors and the time left.
+"""Shows a local run's progress live: its stages, tokens, cost and errors, and the time left.
 
-In a terminal it is a table that redraws itself; otherwise a line is printed every few seconds if the figures have
-changed. Worker processes and remote workers count stages on their own, so only their tokens and cost are shown.
+In a terminal the view is a table that is redrawn. Otherwise a line is printed every few seconds if the figures have
+changed. Other processes count the progress of their stages separately, so only their tokens and cost are shown.
 """
 
 import contextlib
@@ -39,10 +39,10 @@ StagesBefore = Mapping[str, str]
 def show_progress(
     stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None
 ) -> Iterator[None]:
-    """Show the board on stderr while the body runs, and its last state when it ends.
+    """Show the progress of the stages on stderr while the body runs, and the last state when the body ends.
 
-    ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only
-    one). In the folder ``notes``, the run's processes write what they wait for and what they use
+    ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only one
+    part). ``notes`` is the folder in which the run's processes write their waits, requests and costs
     (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if ``expected_calls`` is known.
     """
     stop = threading.Event()
@@ -58,7 +58,7 @@ def show_progress(
 
 
 class RunView:
-    """The view of a run. ``expected_calls`` is how many calls it makes in all, None if unknown."""
+    """Shows a run as a table or as one line. ``expected_calls`` is the number of all its calls, or None if unknown."""
 
     def __init__(self, stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
         self.part = part
@@ -73,7 +73,7 @@ class RunView:
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """Return the present state in one line; empty before the first stage or request."""
+        """Return the present state in one line. The line is empty before the first stage or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text(time.monotonic())]
         if not stages and so_far.requests:
@@ -120,19 +120,19 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(stages: StageList) -> StagesBefore:
-    """Return, for each stage whose input is exactly what the stage before it keeps, the stage before it."""
+    """Map each stage to the stage before it, if its input is exactly the kept output of that stage."""
     passed = [stage for stage in stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
 
 
 def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
-    """Return how many elements the stage will receive; None if the stage before it is not known."""
+    """Return how many elements the stage before ``stage`` has kept so far, or None if that stage is not known."""
     known = stages.get(before.get(stage, ""))
     return known.kept if known else None
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Return the number of seconds left, at the rate of the last seconds; None if unknown."""
+    """Return the number of seconds that a stage still needs at its rate of the last seconds; None if unknown."""
     finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
     if total is None or not rate or finished >= total:
         return None
@@ -142,7 +142,7 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
 def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float | None:
     """Return the number of seconds until the run has made all ``expected`` calls; None if unknown.
 
-    The rate is that of ``calls``, which are pairs: a time in seconds, and the number of calls made until then.
+    The rate is computed from ``calls``: pairs of a time in seconds and the number of calls made until then.
     """
     (began_s, first), (now_s, made) = calls[0], calls[-1]
     if expected is None or made >= expected or made == first or now_s - began_s < MIN_RATE_OVER_S:
@@ -151,7 +151,7 @@ def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float
 
 
 def duration_text(seconds: float) -> str:
-    """Return ``40 s``, ``12 min`` or ``3 h 20 min``."""
+    """Return the duration as text, such as ``40 s``, ``12 min`` or ``3 h 20 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -159,7 +159,7 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(so_far: RunningTotals) -> str:
-    """Return the run's tokens, cost and failed requests as text; empty if there are none."""
+    """Return the run's tokens, cost and failed requests as text. The text is empty if all of them are 0."""
     parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
     parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
     taken = [", ".join(parts)] if parts else []
@@ -171,7 +171,7 @@ def taken_text(so_far: RunningTotals) -> str:
 
 
 def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
-    """Return the board as a table."""
+    """Return the progress of all stages as a table."""
     names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
     table = Table(*names, box=None, title=title, title_justify="left")
     now_s = time.monotonic()
@@ -185,11 +185,10 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """Return the board in one line: the first stage that waits for replies, or else the last stage; empty without
-    stages.
+    """Return the progress of the first stage that waits for replies, or else of the last stage, in one line.
 
-    Stages behind a waiting stage have finished all that reached them, so their figures do not show the progress of the
-    run.
+    The line is empty without stages. Stages after a waiting stage have finished all elements that they have received,
+    so their figures do not show the progress of the run.
     """
     if not stages:
         return ""

@@ -1,5 +1,6 @@
-"""Computes the running totals of a run, which are the sums of its processes' notes
-(:mod:`groundtrace.inference.flow.notes`).
+"""Computes the running totals of a run: the sums over its processes' notes.
+
+:mod:`groundtrace.inference.flow.notes` writes the notes.
 """
 
 import contextlib
@@ -17,9 +18,9 @@ HTTP_TOO_MANY_REQUESTS = 429
 
 @dataclass
 class RunningTotals:
-    """A run's requests, tokens, dollars and failed requests so far, and the message of the last failure.
+    """Holds a run's requests, tokens, dollars and failed requests so far, and the message of the last failure.
 
-    ``rate_limited`` counts the failed requests that a server answered with HTTP 429.
+    ``rate_limited`` is the number of failed requests that a server answered with HTTP 429.
     """
 
     requests: int = 0
@@ -31,7 +32,7 @@ class RunningTotals:
 
 
 class NotesReader:
-    """Sums up the notes in the folder ``root`` ("" for a run without notes); each line is read once."""
+    """Sums the notes in the folder ``root`` ("" for a run without notes). Each line is read once."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root) if root else None
@@ -39,7 +40,7 @@ class NotesReader:
         self._sums = RunningTotals()
 
     def read(self) -> RunningTotals:
-        """Return the sums so far."""
+        """Read the new notes, and return the sums so far."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests
@@ -53,8 +54,9 @@ class NotesReader:
         return self._sums
 
     def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
-        """Yield the notes in complete lines that were added since the last call; lines that a full disk cut are
-        skipped.
+        """Return the notes in complete lines that were added since the last call.
+
+        Lines that were cut because the disk was full are skipped.
         """
         with path.open("rb") as file:
             file.seek(self._read_bytes.get(path, 0))

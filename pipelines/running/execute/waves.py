@@ -1,7 +1,7 @@
 """Decides how many questions each wave of a run with a target draws.
 
-A wave runs the whole DAG on the questions whose ids hash below a threshold, including those of the waves before, whose
-replies come from the cache. All sizes depend on counts only.
+A wave runs the whole DAG on the questions whose ids hash below a threshold. These include the questions of earlier
+waves, whose replies come from the cache. The size of a wave depends only on counts, not on the order of records.
 """
 
 MIN_FIRST_WAVE = 32
@@ -11,8 +11,9 @@ _HASH_BITS = 64
 
 
 def first_wave_share(target: int, questions: int | None) -> float:
-    """Return the share of the questions that the first wave draws; 0 if their number is unknown: it then only counts
-    them.
+    """Return the share of the questions (0–1) that the first wave draws.
+
+    If their number is unknown (``questions`` is None), the share is 0, and the first wave only counts the questions.
     """
     if questions is None:
         return 0.0
@@ -21,10 +22,11 @@ def first_wave_share(target: int, questions: int | None) -> float:
 
 
 def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
-    """Return the share that the next wave draws, if ``drawn`` of the ``questions`` gave only ``accepted`` rows.
+    """Return the share of the questions (0–1) that the next wave draws.
 
+    The last wave had the share ``share``: it drew ``drawn`` of the ``questions``, which gave only ``accepted`` rows.
     The observed yield is extrapolated to the target plus two standard deviations, so that a further wave is seldom
-    needed. A wave is at least 1.5 times and at most 8 times as large as the one before.
+    needed. A wave is at least 1.5 times and at most 8 times as large as the wave before it.
     """
     if share <= 0:
         return first_wave_share(target, questions)
@@ -34,7 +36,10 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the hash below which this share of all ids lies, for :class:`groundtrace.stages.plumbing.recipe.Draw`."""
+    """Return the hash (as hex text) below which this share of all ids lies, or "" for a share of 1.
+
+    :class:`groundtrace.stages.plumbing.recipe.Draw` uses it.
+    """
     if share >= 1:
         return ""
     return f"{int(max(share, 0.0) * 2**_HASH_BITS):0{_HASH_BITS // 4}x}"

@@ -1,1 +1,4 @@
-"""Plans a run: finds its recipe, config, input, models, Beam options and run folder. Imports no package beside it."""
+"""Plans a run: finds its recipe, config, input, models, Beam options and run folder.
+
+It does not import ``account`` or ``execute``.
+"""

@@ -1,4 +1,4 @@
-"""The spending limit of a run, over all its worker processes and waves."""
+"""Defines the spending limit of a run, over all its worker processes and waves."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from groundtrace.pipelines.running.plan.options import OptionError
 
 @dataclass(frozen=True)
 class RunBudget:
-    """The maximum that a run may spend in all, in US dollars and in input and output tokens (None: no limit)."""
+    """Holds the limits of a run's total cost: in US dollars, and in input and output tokens (None: no limit)."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -26,9 +26,9 @@ class RunBudget:
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
-        """Refuse a limit in dollars if an endpoint has no price: the limit would never be reached.
+        """Raise an error if a limit in dollars is set, but an endpoint has no price: the limit would have no effect.
 
-        A declared 0 is a price; a model in the worker process needs no price. Raises
+        A price of 0 is accepted. A model in the worker process needs no price. The error is a
         :class:`groundtrace.pipelines.running.plan.options.OptionError`.
         """
         if self.usd is None:
@@ -42,14 +42,14 @@ class RunBudget:
         if missing:
             named = ", ".join(f"endpoints.{name}.{price}" for name, prices in missing.items() for price in prices)
             raise OptionError(
-                f"--budget-usd {self.usd:g} cannot be kept without a price for {', '.join(missing)}: set {named} "
+                f"--budget-usd {self.usd:g} cannot be enforced without a price for {', '.join(missing)}: set {named} "
                 "(0 for a free server), or use --budget-tokens"
             )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
-        """Return the settings for the workers of a run, which share this budget.
+        """Return the settings of the models with this budget, or unchanged if no limit is set.
 
-        See :class:`groundtrace.inference.coordination.budget.Budget`.
+        All workers of a run share the budget. :class:`groundtrace.inference.coordination.budget.Budget` enforces it.
         """
         if not self.bounded or not models.notes:
             return models

@@ -1,4 +1,4 @@
-"""Checks, without opening media, that the endpoints can do what a recipe asks of them for this input."""
+"""Checks, without opening media, that the endpoints have the abilities that a recipe needs for this input."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,10 @@ VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".m
 
 @dataclass(frozen=True)
 class MediaScan:
-    """The media of the first ``records`` records: the maximum number in a record, and how many records have a clip."""
+    """Describes the media of the first ``records`` records of an input.
+
+    ``most_media`` is the maximum number of media in a record. ``videos`` is the number of records with a clip.
+    """
 
     records: int = 0
     most_media: int = 0
@@ -31,7 +34,10 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Scan the media fields of the first records, if the input's format can list them without reading media."""
+    """Scan the media fields of the first ``most_records`` records.
+
+    The scan is empty if the input's format cannot list these fields without reading media.
+    """
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
     for field in itertools.islice(found, most_records):
@@ -44,14 +50,17 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
 
 @dataclass(frozen=True)
 class AnswerScan:
-    """The gold answers of the first ``records`` records: how many are free text, which a judge grades."""
+    """Counts the gold answers that are free text, in the first ``records`` records. A judge grades such answers."""
 
     records: int = 0
     free_texts: int = 0
 
 
 def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
-    """Scan the gold answers of the first records, if the input's format can list them without reading media."""
+    """Scan the gold answers of the first ``most_records`` records.
+
+    The scan is empty if the input's format cannot list the answers without reading media.
+    """
     found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
     kept = list(itertools.islice(found, most_records))
     return AnswerScan(len(kept), sum(map(_is_free_text, kept)))
@@ -67,7 +76,7 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
-    """Return the problems and the notes on a run without a judge, one line each.
+    """Return the problems, and the notes for the user, on a run without a judge. Each is one line.
 
     Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. Free text is
     therefore a problem if the run writes RL rows, and a note otherwise.
@@ -90,7 +99,10 @@ def _is_video(medium: object) -> bool:
 
 
 def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
-    """Return the problems (abilities that a stage needs and its endpoint lacks) and the notes, one line each."""
+    """Return the problems (abilities that a stage needs and its endpoint lacks), and the notes for the user.
+
+    Each is one line.
+    """
     problems, notes = unfit_for(models, stages.asks), list[str]()
     if scan.videos:
         try:

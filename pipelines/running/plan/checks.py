@@ -17,12 +17,14 @@ from groundtrace.storage.places import is_remote
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise an error if the plan cannot be executed or would damage data in its folder; changes nothing.
+    """Raise an error if the plan cannot be executed or would damage data in its folder. Nothing is changed.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`,
-    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`,
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit,
+    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a folder that cannot be used,
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder,
-    :class:`groundtrace.config.extras.MissingExtra` and :class:`groundtrace.inference.open_files.TooFewFiles`.
+    :class:`groundtrace.stages.sources.base.InputError` for an input without a required field,
+    :class:`groundtrace.config.extras.MissingExtra` for a missing package, and
+    :class:`groundtrace.inference.open_files.TooFewFiles` for requests in flight that need too many open files.
     """
     arguments = plan.arguments
     arguments.budget.check_prices(plan.models_asked)
@@ -30,7 +32,7 @@ def check_plan(plan: Plan) -> None:
         asked = {name: plan.settings.endpoints[name] for name in plan.roles.values()}
         check_workers(asked, plan.models.cache_path, arguments.budget.bounded and not plan.is_local)
     if (served := kinds_to_serve(plan.models_asked)) and not plan.is_local:
-        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
+        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: remove --runner")
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
         allow_connections({name: plan.models.endpoint(role) for role, name in plan.roles.items()})
@@ -46,16 +48,17 @@ def check_plan(plan: Plan) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder in an input folder if a run reads every file there: the next run would read the outputs."""
+    """Refuse a run folder inside an input folder whose files are all read: the next run would read the outputs."""
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
-            f"{plan.folder.root} is inside the input, and every file of the input is read: choose another --output"
+            f"{plan.folder.root} is inside the input folder, so the next run would read its outputs as input: "
+            "choose another --output"
         )
 
 
 def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
-    """Refuse a run of a part of the input if the finished run that it would replace has read more of the input.
+    """Refuse a run of a part of the input if it would replace a finished run that has read more of the input.
 
     Raises :class:`RunFolderError`. A preview may replace any preview.
     """
@@ -66,15 +69,16 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
     records, most = held.counts.input, count_records(plan.context.sources, limit)
     if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
-            f"{plan.folder.name} holds a finished run of {records} records, which this run of fewer records "
-            "would replace: choose another --output"
+            f"{plan.folder.name} holds a finished run of {records} records, and this run would replace it by "
+            "fewer records: choose another --output"
         )
 
 
 def check_cache(plan: Plan) -> None:
-    """Raise :class:`OptionError` if the cache's folder cannot be created or written, or cannot hold its files.
+    """Raise :class:`OptionError` if the cache's folder cannot be created or written, or holds wrong entries.
 
-    A remote cache always passes.
+    Wrong entries are a folder in place of the cache's file, and a file in place of its log folder. A remote cache is
+    not checked.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return
@@ -91,4 +95,4 @@ def check_cache(plan: Plan) -> None:
         raise OptionError(f"{which}: {log} is a file, not the cache's folder: {remedy}")
     for held in (path.parent, path, log):
         if held.exists() and not os.access(held, os.W_OK):
-            raise OptionError(f"{which}: {held} cannot be written: name another folder, or change its rights")
+            raise OptionError(f"{which}: {held} cannot be written: name another folder, or change its permissions")

@@ -1,4 +1,4 @@
-"""Guesses from the names of input columns which field each holds, and writes the config block that maps them."""
+"""Guesses from the name of an input column which field it holds, and writes the config block that maps the columns."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -29,7 +29,7 @@ _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """Return, for each field, the column whose name fits; a field without such a column is left out."""
+    """Return the column whose name fits, for each field. A field without such a column is left out."""
     by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
     return {
         field: next(by_name[name] for name in names if name in by_name)
@@ -39,9 +39,10 @@ def guess_columns(columns: Collection[str]) -> dict[str, str]:
 
 
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
-    """Return the required fields that neither a column nor a constant gives.
+    """Return the required fields that neither a column nor a constant provides.
 
-    ``are_rows`` is whether the input has rows that need no id, and whose media are also found under other names.
+    ``are_rows`` is true for inputs that are not JSON Lines. Their rows need no id, and their media may be in the column
+    ``images`` or ``image``.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
@@ -52,7 +53,10 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 
 
 def input_block(columns: Collection[str], fields: Iterable[str], source: str) -> list[str]:
-    """Return the config lines for these fields: guessed columns, and placeholders for the user to fill in."""
+    """Return the config lines for these fields: guessed columns, constants, and placeholders that the user fills in.
+
+    ``source`` is the default for the constant ``source``.
+    """
     guessed = guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
     for field in fields:

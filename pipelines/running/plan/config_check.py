@@ -1,4 +1,4 @@
-"""Checks whether a config suits the stages that the recipe wires with it."""
+"""Checks whether a config fits the stages that the recipe wires with it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def _check_roles(stages: StageList, settings: Any) -> None:
 
 
 def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
-    """Refuse to keep columns of the input under names that have another meaning in the rows. Raises ConfigError."""
+    """Raise ConfigError if a column of the input would be kept under a name that has another meaning in the rows."""
     taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
     if name := next((name for name in names if name.casefold() in taken), ""):
         raise ConfigError(
@@ -47,8 +47,8 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
     """Refuse the embedded engine for images that real models also see, unless the user has chosen it explicitly.
 
     The engine finds only drawn shapes. On photographs it finds nothing, so that good traces would be rejected. As a
-    segmenter, it would find no mask, which is as bad; it is therefore refused even if the config names it, unless
-    ``allow_embedded`` is set.
+    segmenter it would find no masks, with the same effect. Therefore it is refused as a segmenter even if the config
+    names it. The setting ``allow_embedded`` allows both.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

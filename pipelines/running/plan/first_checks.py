@@ -24,10 +24,10 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
     :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`. A user's recipe is not imported. Keys of
-    the config are not checked. An input that may be a data set, a pattern of files or in a store is not looked for.
+    the config are not checked. An input is not checked if it may be a data set, a pattern of files, or in a store.
     """
     recipe_file(pipeline)
     given_values(config, overrides)
     is_path = input.strip() and "://" not in input and not may_be_hub_id(input) and not set("~*?[") & set(input)
     if is_path and not os.path.lexists(Path(input)):
-        raise CommandError(f"{input}: there is no file or folder of this name: {INPUT_REMEDY}")
+        raise CommandError(f"{input}: no file or folder has this name: {INPUT_REMEDY}")

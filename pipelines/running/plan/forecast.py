@@ -1,4 +1,4 @@
-"""Forecasts calls, cost, yield and workers' time of a run on the whole input, from an earlier run or a preview.
+"""Forecasts calls, cost, yield and workers' time of a run on the whole input, from a preview or an earlier run.
 
 Calls, cost and yield have a 95 % interval. The constants on workers are from our benchmarks:
 
@@ -30,12 +30,11 @@ from groundtrace.stages.plumbing.stage import Stage
 from groundtrace.stages.plumbing.stage_list import StageList, max_calls, max_kept
 
 RECORD_S = (1 / 104.9, 1 / 11.2)
-"""Seconds of a core for a record with cached replies: for drawings of 400×100 px, and for pictures of 1280×960 px."""
+"""Seconds of one core for a record with cached replies: for drawings of 400×100 px, and for images of 1280×960 px."""
 CALL_S = (1.1e-3, 2.2e-3)
-"""Seconds of a core for a call: for one with text only, and for one with an image of 60 KB."""
+"""Seconds of one core for a call: for a call with text only, and for a call with an image of 60 KB."""
 START_S = 64.0
-"""Seconds until a worker that has to install our requirements begins to work; with a custom image this time is saved.
-"""
+"""Seconds until a worker that has to install our requirements begins to work. A custom image saves this time."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,10 @@ class Sums:
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """Predict the total over ``records`` records, which include the ``n`` known ones, with Student's prediction
-        interval.
+        """Predict the total over ``records`` records, which include the ``n`` known records.
 
-        One value does not show the spread: the interval then reaches from the observed sum to infinity.
+        Returns the expected total and the lower and upper bound of Student's prediction interval (95 %). A single value
+        does not show the spread. The interval is then from the observed sum to infinity.
         """
         rest = max(0, records - self.n)
         mean = self.total / self.n
@@ -65,11 +64,11 @@ class Sums:
 
 
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
-    """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence`` at that many degrees of
-    freedom.
+    """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence``.
 
-    It is found by bisection on the distribution function, which is a finite sum for whole degrees of freedom
-    (Abramowitz and Stegun 26.7.3 and 26.7.4); beyond 200 by their expansion 26.7.5 around the normal quantile.
+    Up to 200 ``degrees`` of freedom, it is found by bisection on the distribution function, which is a finite sum for
+    whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4). Beyond 200, their expansion 26.7.5 around the
+    normal quantile is used. Raises ValueError for fewer than 1 degree.
     """
     if degrees < 1:
         raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")
@@ -99,14 +98,14 @@ def _within(t: float, degrees: int) -> float:
 
 
 def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
-    """Return the forecast for an input of ``total`` records, from the previewed ones.
+    """Return the forecast for an input of ``total`` records (None if unknown), from the previewed records.
 
-    The calls of a stage that reads a sample grow up to the maximum of that stage. The calls behind a stage that draws a
+    The calls of a stage that reads a sample grow up to the maximum of that stage. The calls after a stage that draws a
     sample grow up to the calls for a full sample. All other calls grow with the number of records.
 
-    All calls are priced as if they were sent, so a preview from the cache forecasts the same. The interval of calls and
-    cost is Student's, for the sum over the records that are not in the preview; that of the yield is Wilson's, for a
-    share. Few records give wide intervals.
+    All calls are priced as if they were sent, so a preview from the cache gives the same forecast. The interval of
+    calls and cost is Student's, for the sum over the records that are not in the preview. The interval of the yield is
+    Wilson's, for a share. Few records give wide intervals. Raises ValueError if ``summary`` is not of a preview.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:
@@ -114,7 +113,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     if not seen:
         return "forecast: the input has no records"
     if figures is None:
-        raise ValueError("a forecast needs the summary of a preview, got that of a run")
+        raise ValueError("a forecast needs the summary of a preview, but this summary is of a run")
     n = int(figures["records"])
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
@@ -143,7 +142,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
 
 
 def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
-    """Return how many calls ``total`` records need, extrapolated from a run of some records with the same settings."""
+    """Return how many calls ``total`` records need, extrapolated from a run of fewer records with the same settings."""
     sides = _side_calls(summary, stages)
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
@@ -153,10 +152,10 @@ def expected_calls(summary: RunSummary, total: int, stages: StageList, settings:
 
 
 def calls_to_expect(plan: Plan) -> float | None:
-    """Return the estimated number of calls of the whole run; None without an earlier run in the run folder or beside
-    it.
+    """Return the estimated number of calls of the whole run, or None if it cannot be estimated.
 
-    It is also None if the input's size is not known.
+    The estimate needs the input's size, and an earlier run with the same recipe and config in the run folder or beside
+    it.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
     return expected_calls(earlier, total, plan.stages, plan.settings) if earlier and total else None
@@ -173,15 +172,16 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:
-    """Return the minimum and maximum hours of one core for these numbers of records and calls, without waits for
-    servers.
+    """Return the minimum and maximum hours of one core for these numbers of records and calls.
+
+    The time of waiting for servers is not included.
     """
     least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
     return least / 3600, most / 3600
 
 
 def workers_text(records: float, calls: float) -> str:
-    """Return the forecast's line on workers."""
+    """Return the forecast's line on the workers' time for these numbers of records and calls."""
     least, most = worker_hours(records, calls)
     return (
         f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "
@@ -201,7 +201,7 @@ def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usa
 
 
 def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
-    """Return the calls of the stages behind a drawn sample, with their growth factor.
+    """Return the calls of the stages after a drawn sample, with their growth factor.
 
     ``records`` is the factor by which the records grow.
     """

@@ -1,11 +1,11 @@
 """Keeps the state of ``--fresh``, which ignores replies that are older than the command.
 
-RUN/.fresh.json    since when replies of this folder count
+RUN/.fresh.json holds a time. Only replies since that time are used in this run folder.
 
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
-nor in the folder of ``--cache``, nor in a run beside this one. The file stays, and later commands use the replies since
-that time, with or without ``--fresh``. If a run with ``--fresh`` did not finish, or its budget ended it, the same
-command resumes it; after a finished run, the same command requests every reply again.
+nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
+replies since that time, with or without ``--fresh``. If a run with ``--fresh`` did not finish, or its budget ended it,
+the same command resumes it. After a finished run, the same command requests every reply again.
 """
 
 import datetime
@@ -19,13 +19,13 @@ FRESH = ".fresh.json"
 
 
 class FreshnessError(UserError):
-    """Raised if the file cannot be read, so that it is unknown which replies of the folder count."""
+    """Raised if the file RUN/.fresh.json cannot be read. It is then unknown which replies may be used."""
 
 
 def fresh_since(root: Path) -> str:
-    """Return the ISO time since when the replies of the run folder count; "" if replies of any age count.
+    """Return the ISO time since which replies are used in the run folder; "" if replies of any age are used.
 
-    Raises FreshnessError.
+    Raises FreshnessError if the file is damaged.
     """
     file = root / FRESH
     try:
@@ -39,7 +39,7 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """Write the present time as the time since when replies count, unless a run with ``--fresh`` is unfinished."""
+    """Write the present time as the time since which replies are used, unless a run with ``--fresh`` is unfinished."""
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
         write_atomically(root / FRESH, json.dumps({"since": now.isoformat()}))

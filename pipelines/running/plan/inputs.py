@@ -34,11 +34,12 @@ AS_IT_IS = RowSettings()
 def find_input(
     name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD, may_lack_questions: bool = False
 ) -> Input:
-    """Return the input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
+    """Return the input that the command line names.
 
-    ``may_lack_questions`` is whether it may be a folder of images without questions.
+    ``rows`` are the settings with which it is read, ``storage`` those of an object store. If ``may_lack_questions`` is
+    true, the input may be a folder of images without questions.
 
-    Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
+    Raises :class:`InputError` if the input cannot be read, or evidently lacks a configured column or split. Raises
     :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
     :class:`groundtrace.pipelines.running.endings.RunPaused` for a store that is unreachable.
     """
@@ -64,9 +65,9 @@ def find_input(
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """Return how many records the input holds; None if they cannot be counted without reading media.
+    """Return how many records the input holds, or None if they cannot be counted without reading media.
 
-    ``limit`` keeps the first records of the whole input.
+    With a ``limit``, only the first ``limit`` records of the whole input are counted.
     """
     total = 0
     for source in sources:
@@ -79,18 +80,18 @@ def count_records(sources: Sequence[Source], limit: int | None = None) -> int | 
 
 
 def first_rows(found: Input) -> list[Row]:
-    """Return the first rows of an input, unchanged; empty if they cannot be read before a run."""
+    """Return the first rows of an input, unchanged. The list is empty if they cannot be read before a run."""
     rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
     return list(itertools.islice(rows, FIRST_ROWS))
 
 
 def seen_shape(found: Input) -> Shape:
-    """Return the shape that the input's columns and first rows have."""
+    """Return the shape (layout of records in rows) that the input's columns and first rows have."""
     return shape_of(found.columns, first_rows(found))
 
 
 def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = False) -> None:
-    """Raise :class:`InputError` if the input evidently lacks a required field: each record would be rejected."""
+    """Raise :class:`InputError` if the input evidently lacks a required field. Each record would be rejected."""
     if not may_lack_questions:
         check_questions(found, rows)
     missing = fields_lacking(found, rows, may_lack_questions)
@@ -100,14 +101,14 @@ def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = Fal
         seen = f"it looks like {shape.title}" if shape.name != OneRecordPerRow.name else f"its columns are {names}"
         raise InputError(
             f"{found.name} has no column for {', '.join(missing)} ({seen}): "
-            f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name them"
+            f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name the columns"
         )
 
 
 def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) -> list[str]:
-    """Return the required fields that no column and no constant gives; empty if the columns are not known.
+    """Return the required fields that no column and no constant provides. The list is empty for unknown columns.
 
-    If the records may lack questions, an input without the fields of both question and answer is complete.
+    If the records may lack questions, an input that lacks both the question and the answer is complete.
     """
     if not found.columns:
         return []
@@ -119,11 +120,11 @@ def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) ->
 
 
 def check_questions(found: Input, rows: RowSettings) -> None:
-    """Raise :class:`InputError` for a folder of images without questions, which a column map cannot add."""
+    """Raise :class:`InputError` for a folder of images without questions. A column map cannot add questions."""
     if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(
-            f"{found.name} holds images and no questions: list them in one .csv file in that folder, "
-            "with the columns image, question and answer, and name that file"
+            f"{found.name} holds images and no questions: write the questions into one .csv file in this folder, "
+            "with the columns image, question and answer, and give this file as --input"
         )
 
 
@@ -138,7 +139,9 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
             absent.append(error)
     check_bucket(path)
     *files, last = map(str, absent)
-    raise InputError(f"{name}: {' and '.join(files)} there, and {last}: {INPUT_REMEDY}") from absent[-1]
+    raise InputError(f"{name} cannot be used as the input ({' and '.join(files)}; {last}): {INPUT_REMEDY}") from absent[
+        -1
+    ]
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:

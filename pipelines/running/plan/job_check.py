@@ -1,4 +1,7 @@
-"""Checks a job for other machines before it is planned, because Beam would retry for minutes."""
+"""Checks the options of a job for other machines before it is planned.
+
+With wrong options Beam would retry for minutes.
+"""
 
 import os
 import re
@@ -27,17 +30,17 @@ _STORES = ("gs://", "s3://")
 
 
 def check_job(options: PipelineOptions) -> None:
-    """Check the options of a job; each error has one line and comes within seconds.
+    """Check the options of a job. An error is one line, and is raised within seconds.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`, and
-    :class:`groundtrace.config.extras.MissingExtra` for Dataflow if its packages are missing.
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that cannot work, and
+    :class:`groundtrace.config.extras.MissingExtra` if packages for Dataflow are missing.
     """
     runner = runner_name(options)
     _check_locations(options)
     if runner == "dataflowrunner":
         _check_dataflow(options)
     elif is_dry_run(options):
-        raise OptionError("--dry_run needs --runner=DataflowRunner: with other runners, use `beam validate`")
+        raise OptionError("--dry_run works only with --runner=DataflowRunner: with other runners, use `beam validate`")
     if runner in ("portablerunner", "sparkrunner", "flinkrunner"):
         _check_job_server(options, runner)
 
@@ -71,7 +74,7 @@ def _check_dataflow(options: PipelineOptions) -> None:
     if not google.region and not os.environ.get("CLOUDSDK_COMPUTE_REGION"):
         raise OptionError("--runner=DataflowRunner needs --region=REGION, such as europe-west4")
     if not google.temp_location:
-        raise OptionError("--runner=DataflowRunner needs --temp_location=gs://BUCKET/FOLDER, where it stages files")
+        raise OptionError("--runner=DataflowRunner needs --temp_location=gs://BUCKET/FOLDER, in which it stages files")
     for option in ("temp_location", "staging_location"):
         location = getattr(google, option)
         if location and not location.startswith("gs://"):
@@ -100,7 +103,9 @@ def _check_endpoint(endpoint: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OptionError(f"no job server at {endpoint} ({reason}): start it as docs/engines.md describes") from error
+        raise OptionError(
+            f"no job server runs at {endpoint} ({reason}): start one as docs/engines.md describes"
+        ) from error
     with grpc.insecure_channel(endpoint) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
@@ -118,12 +123,12 @@ def _check_java(options: PipelineOptions, runner: str) -> None:
     option = "spark_job_server_jar" if is_spark else "flink_job_server_jar"
     jar = spark.spark_job_server_jar if is_spark else flink.flink_job_server_jar
     if jar and "://" not in jar and not Path(jar).is_file():
-        raise OptionError(f"--{option}={jar}: there is no such file; name the jar of a job server")
+        raise OptionError(f"--{option}={jar}: this file does not exist; name the jar of a job server")
     java = options.view_as(JobServerOptions).job_server_java_launcher
     needs_java = not (spark.spark_submit_uber_jar if is_spark else flink.flink_submit_uber_jar)
     if needs_java and shutil.which(java) is None:
         kind = "Spark" if is_spark else "Flink"
         raise OptionError(
             f"--runner={kind}Runner starts a job server with {java}, which is not installed here: "
-            "install it, or name a server that runs with --job_endpoint=HOST:PORT"
+            "install it, or name a running job server with --job_endpoint=HOST:PORT"
         )

@@ -1,4 +1,4 @@
-"""Loads the recipe that a command line names: a bundled one, or a user's file in any folder."""
+"""Loads the recipe that a command line names: a bundled recipe, or a user's file in any folder."""
 
 import contextlib
 import importlib
@@ -20,28 +20,28 @@ _BUNDLED = Path(pipelines.__file__).resolve().parent
 
 
 class PipelineError(UserError):
-    """Raised if the pipeline cannot be used."""
+    """Raised if a pipeline cannot be used: its file is missing or cannot be imported, or a stage could not work."""
 
 
 def load_recipe(name: str) -> "Recipe":
     """Return a recipe: a bundled recipe by its name or its file, or a user's recipe by its file.
 
     A user's file may import modules beside it and use prompts from a folder ``prompts`` beside it. Raises
-    :class:`PipelineError`.
+    :class:`PipelineError` if the recipe is not found or cannot be imported.
     """
     from groundtrace.stages.plumbing.recipe import Recipe  # imports Beam, and a wrong name does not need it
 
     module = adopt_file(str(recipe_file(name)))
     recipe = getattr(module, "RECIPE", None)
     if not isinstance(recipe, Recipe):
-        raise PipelineError(f"{name} is not a pipeline: it defines no RECIPE = Recipe(…), as docs/extend.md shows")
+        raise PipelineError(f"{name} is not a pipeline: define RECIPE = Recipe(…) in it, as docs/extend.md shows")
     return recipe
 
 
 def recipe_file(name: str) -> Path:
-    """Return the file of a pipeline, which is named by its path or, if it is bundled, by its name.
+    """Return the file of a pipeline. ``name`` is the file's path, or the name of a bundled pipeline.
 
-    Raises :class:`PipelineError`.
+    Raises :class:`PipelineError` if there is no such pipeline.
     """
     path, bundled = Path(name), _BUNDLED / f"{Path(name).name.removesuffix('.py')}.py"
     if path.is_file():
@@ -49,7 +49,7 @@ def recipe_file(name: str) -> Path:
     if name.isidentifier() and bundled.is_file():
         return bundled
     bundled_ones = ", ".join(bundled_names())
-    raise PipelineError(f"there is no pipeline {name}: name one that is bundled ({bundled_ones}), or a .py file")
+    raise PipelineError(f"there is no pipeline {name}: name a bundled pipeline ({bundled_ones}), or a .py file")
 
 
 def bundled_names() -> list[str]:
@@ -58,7 +58,7 @@ def bundled_names() -> list[str]:
 
 
 def is_bundled(file: Path) -> bool:
-    """Whether the file, a path without links, is one of the bundled pipelines."""
+    """Whether the file is one of the bundled pipelines. Symbolic links in its path must be resolved."""
     return file.parent == _BUNDLED
 
 
@@ -88,8 +88,8 @@ def _no_bytecode() -> Iterator[None]:
 def adopt_file(path: str) -> ModuleType:
     """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
 
-    Worker processes call this too, so that a pipeline's stages have the same module names there. The import writes no
-    bytecode into the folder of a user's file; Python writes none for a script that it runs either. Raises
+    Worker processes also call this function, so that a pipeline's stages have the same module names there. The import
+    writes no bytecode into the folder of a user's file, like Python when it runs a script. Raises
     :class:`PipelineError` if the file cannot be imported, or another module has its name.
     """
     file = Path(path)

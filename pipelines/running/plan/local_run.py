@@ -1,10 +1,13 @@
-"""The run folder: its lock, the input that it belongs to, and the replacement of old outputs by new ones in one step.
+"""Manages a run folder: its lock, its input, and the replacement of old outputs by new outputs in one step.
 
-RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
-RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
-RUN/ledger/      what all runs of the folder paid       RUN/previous/    the outputs that the last change replaced
-RUN/.fresh.json  since when replies count, after ``--fresh``
-RUN/failed.html  why the last run did not finish; gone when the next one begins
+Besides the outputs, a run folder RUN holds these files:
+RUN/input.json names the input to which the folder belongs.
+RUN/.lock is locked by the process that writes into the folder.
+RUN/.staging/ holds the new outputs while they are written.
+RUN/previous/ holds the outputs that the last run with a different result replaced.
+RUN/ledger/ holds the payments of all runs of the folder.
+RUN/.fresh.json holds the time of ``--fresh``: only replies since then are used.
+RUN/failed.html says why the last run did not finish. The next run removes it.
 """
 
 import contextlib
@@ -26,20 +29,21 @@ _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name the
 SETS = ("sft", "rl", "rejected")
 MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
-"""In the staging folder: the replaced outputs, the mark that all were moved there, and the mark to keep them."""
+"""Names in the staging folder: of the replaced outputs, of the mark that all outputs were moved there, and of the mark
+to keep them."""
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
-"""The names that every run may write; a recipe may add artifacts, whose names are in ``run.json``."""
+"""The names that every run may write. A recipe may add artifacts, whose names are in ``run.json``."""
 
 
 class RunFolderError(UserError):
-    """Raised if the folder cannot be used for this run; the message says why and what to do."""
+    """Raised if the folder cannot be used for this run. The message says why, and what to do."""
 
 
 class LocalRun:
-    """A run folder on a disk, at the path ``root``.
+    """Manages a run folder on a disk, at the path ``root``.
 
-    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store, of which
-    ``root`` is the working copy.
+    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store. There
+    ``root`` is the local working copy.
     """
 
     def __init__(self, root: Path) -> None:
@@ -47,31 +51,31 @@ class LocalRun:
 
     @property
     def place(self) -> Place:
-        """The place where the user finds the folder."""
+        """Return the place where the user finds the folder: on a disk or in a store."""
         return self.root
 
     @property
     def staging(self) -> Path:
-        """The folder in which outputs are written before they replace the old ones."""
+        """Return the folder in which outputs are written before they replace the old outputs."""
         return self.root / ".staging"
 
     @property
     def previous(self) -> Path:
-        """The old outputs that the last run with a different result replaced."""
+        """Return the folder of the old outputs that the last run with a different result replaced."""
         return self.root / "previous"
 
     @property
     def name(self) -> str:
-        """The folder's path or URL for the user."""
+        """Return the folder's path or URL for the user."""
         return str(self.place)
 
     @property
     def cache_path(self) -> str:
-        """The file of this run's reply cache."""
+        """Return the path or URL of the file of this run's reply cache."""
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
-        """Return the run folders beside this one that have the same input and a reply cache, the newest first.
+        """Return the newest run folders beside this one (at most 8) that have the same input and a reply cache.
 
         In this way, a run finds the replies that its preview has paid for.
         """
@@ -86,11 +90,11 @@ class LocalRun:
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Mark the folder as belonging to this input, and remove the files that an interrupted run left.
 
-        With ``fresh`` no earlier reply counts.
+        With ``fresh``, earlier replies are not used. If ``resume`` is False and the folder belongs to another input, it
+        stays so until :meth:`commit` replaces the outputs. Cached replies stay, because they are found by content.
 
-        If ``resume`` is False and the folder belongs to another input, it becomes this input's only when :meth:`commit`
-        replaces the outputs. Cached replies stay, because they are found by content. Raises :class:`RunFolderError` and
-        :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError`.
+        Raises :class:`RunFolderError` if the folder cannot be used or written, and
+        :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
         """
         self.check(fingerprint, resume)
         try:
@@ -113,7 +117,7 @@ class LocalRun:
             ) from error
 
     def clear_staging(self) -> None:
-        """Remove the staged files; the folder's outputs stay."""
+        """Remove the staged files. The outputs in the run folder stay."""
         for path in self.staging.iterdir():
             if path.name != RUN_MARKER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -121,17 +125,17 @@ class LocalRun:
     def check(self, fingerprint: str, resume: bool) -> None:
         """Raise RunFolderError if the folder is not a run folder or, with ``resume``, if it belongs to another input.
 
-        Changes nothing.
+        Nothing is changed. An empty or missing folder is accepted.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
         for folder in (self.staging, self.root / "media", self.root / "ledger"):
             if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
-                raise RunFolderError(f"{folder} is a file, where a run needs a folder: move it away")
+                raise RunFolderError(f"{folder} is a file, but a run needs a folder here: move the file away")
         for file in (self.root / ".lock", self.root / FAILED_PAGE):
             if file.is_dir() and not file.is_symlink():
-                raise RunFolderError(f"{file} is a folder, where a run needs a file: move it away")
+                raise RunFolderError(f"{file} is a folder, but a run needs a file here: move the folder away")
         if not marker.exists():
             if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
@@ -153,7 +157,7 @@ class LocalRun:
         return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
-        """Return the names of the outputs in the folder, ``run.json`` last; this file also names the artifacts."""
+        """Return the names of the outputs in the folder; ``run.json`` is last. That file has the artifacts' names."""
         file = self.root / "run.json"
         try:
             summary = json.loads((file if file.exists() else self.staging / _REPLACED / file.name).read_text("utf-8"))
@@ -167,34 +171,37 @@ class LocalRun:
     def locked(self) -> Iterator[None]:
         """Lock the folder while the body runs, so that only this process writes into it.
 
-        Raises :class:`RunFolderError`, in a store :class:`groundtrace.storage.lease.Held`, if another process holds it.
+        If another process holds the lock, raises :class:`RunFolderError`, or
+        :class:`groundtrace.storage.lease.Held` for a folder in a store.
         """
         with locked(self.root, RunFolderError):
             yield
 
     def bring_notes(self) -> None:
-        """Download the notes of remote workers on their requests if the folder is in a store."""
+        """Download the notes of remote workers on their requests, if the folder is in a store."""
 
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
-        """Return a path of this folder as the workers see it; ``elsewhere`` is whether they cannot see this machine's
-        disk.
+        """Return the path or URL that workers use for ``path``, a path in this folder.
+
+        ``elsewhere`` is whether the workers cannot access this machine's disk.
         """
         return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
 
     def remote_job(self, name: str) -> RemotePath | None:
-        """Return a folder for the files of a job's remote workers, removed when the run folder is unlocked; None on a
-        disk.
+        """Return a folder in the store for the files of a job's remote workers, or None for a run folder on a disk.
+
+        It is removed when the run folder is unlocked.
         """
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that are in the store already, by their final names; does nothing on a disk."""
+        """Register outputs that are in the store already, by their final names. On a disk nothing happens."""
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs with the staged ones; ``run.json`` is last, because it marks a complete run.
+        """Replace the old outputs with the staged outputs; ``run.json`` is last, because it marks a complete run.
 
-        ``keep_previous`` keeps the old outputs in RUN/previous. If the process is killed meanwhile, the next
-        :meth:`prepare` finishes the commit. At any time, the disk holds all outputs of at least one of the two runs.
+        With ``keep_previous``, the old outputs are kept in RUN/previous. If the process is killed meanwhile, the next
+        :meth:`prepare` finishes the commit. At any time, the disk holds all outputs of the old run or of the new run.
         """
         if keep_previous:
             (self.staging / _KEEP).touch()
@@ -235,5 +242,5 @@ def local_path(name: str) -> Path:
 
 
 def real_path(name: str) -> Path:
-    """Return the path without links. Links in a cycle stay; nothing can be written to such a path."""
+    """Return the path with all symbolic links resolved. A cycle of links stays; such a path cannot be written."""
     return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them

@@ -22,7 +22,7 @@ from groundtrace.storage.places import is_remote
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
-"""Runners whose workers see no folder of this machine; the workers of other engines may see some."""
+"""Runners whose workers cannot access this machine's disk. The workers of other engines may share folders with it."""
 _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
 """The option that holds the place of a runner's workers, if no job server is named."""
 
@@ -34,10 +34,10 @@ class OptionError(UserError, ValueError):
 def pipeline_options(flags: Sequence[str]) -> Options:
     """Parse the Beam options after ``--``.
 
-    Raises :class:`OptionError` for an option that Beam would ignore or that would crash it.
+    Raises :class:`OptionError` for an option that Beam would ignore, or that would make Beam fail.
     """
     if any("\n" in flag.strip() for flag in flags):
-        raise OptionError("a Beam option has several lines: if $(…) gives the options, write it without quotes")
+        raise OptionError("a Beam option has several lines: if $(…) prints the options, write it without quotes")
     flags = _with_word(flags)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):
@@ -76,10 +76,10 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """Return the runner that the options name, in lower case and without its module; "" for the one on this machine.
+    """Return the runner that the options name, in lower case and without its module; "" if they name no runner.
 
-    Beam accepts ``Dataflow`` as a name of ``DataflowRunner``; its runner for tests sends the same job to the same
-    service.
+    The run then uses this machine. Beam accepts ``Dataflow`` as a name of ``DataflowRunner``. ``TestDataflowRunner``
+    sends the same job to the same service, so it has the same name here.
     """
     name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     whole = name if not name or name.endswith("runner") else f"{name}runner"
@@ -106,15 +106,15 @@ def runner_line(options: PipelineOptions) -> str:
 
 
 def see_no_disk(options: PipelineOptions) -> bool:
-    """Whether the workers certainly see no folder of this machine."""
+    """Whether the workers certainly cannot access this machine's disk."""
     return runner_name(options) in CLOUD_RUNNERS
 
 
 def check_in_store(named: Iterable[tuple[str, str]]) -> None:
-    """Refuse folders of this machine, which the workers cannot see; ``named`` are options with their values.
+    """Raise :class:`OptionError` for a folder of this machine, which the workers cannot access.
 
-    A name that is neither a local path nor a URL, such as the id of a data set of the Hub, passes. Raises
-    :class:`OptionError`.
+    ``named`` are pairs of an option and its value. The value of ``--input`` is accepted if it is not an existing local
+    path, since it may be the id of a data set of the Hub.
     """
     for option, name in named:
         if not is_remote(name) and (option != "--input" or Path(name).exists()):

@@ -20,8 +20,8 @@ OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
     """Return the run folder that ``--output`` names, on a disk or in a store.
 
-    Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for an impossible path and for a URL
-    that holds something other than a run, and :class:`groundtrace.storage.places.StorageError` for a URL that cannot be
+    Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for an impossible path, and for a URL
+    whose folder is not a run folder. Raises :class:`groundtrace.storage.places.StorageError` for a URL that cannot be
     used.
     """
     target = place(name, storage)
@@ -49,7 +49,7 @@ def _root_on_disk(name: str) -> Path:
 
 
 def cache_path(named: str | None, folder: LocalRun) -> str:
-    """Return the reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
+    """Return the path or URL of the reply cache's file: in the run folder, or in the folder or store ``named``.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for a place that a run would delete, and
     :class:`groundtrace.storage.places.StorageError` for an invalid URL.
@@ -62,7 +62,7 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
         inside = str(cache)[len(str(root)) + 1 :].split("/")[0]
         if inside in OF_THE_RUN:
             raise OptionError(
-                f"--cache {named}: each run rewrites {inside} in its folder, so the replies there would be lost: name "
-                f"another folder, such as {root}/cache"
+                f"--cache {named}: each run rewrites {inside} in its folder, so the cache would be lost: name another "
+                f"folder, such as {root}/cache"
             )
     return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"

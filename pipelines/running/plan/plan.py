@@ -37,11 +37,11 @@ def check_sandbox() -> None:
 
 @dataclass(frozen=True)
 class RunArguments:
-    """The arguments of a run.
+    """Holds the arguments of a run, as the command line gives them.
 
-    ``fresh`` ignores replies that were requested before this command
-    (:mod:`groundtrace.pipelines.running.plan.freshness`). ``measure`` counts the calls and the cost of each record, for
-    a preview's forecast. ``replace`` lets a run that keeps no rows replace one that has rows.
+    With ``fresh``, replies that were requested before this command are ignored
+    (:mod:`groundtrace.pipelines.running.plan.freshness`). With ``measure``, the calls and the cost of each record are
+    counted, for a preview's forecast. With ``replace``, a run that keeps no rows may replace a run that has rows.
     """
 
     pipeline: str
@@ -62,18 +62,18 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a run: the user's arguments, and all that was found for them.
+    """Holds the plan of a run: the user's arguments, and the recipe, settings, input and folder that they name.
 
     Attributes:
-        arguments: the arguments of the command line.
-        options: the parsed Beam options. A runner changes its options, so each job gets a copy.
-        recipe: the recipe.
-        settings: the config, of the recipe's class.
-        stages: the stages that the recipe wires with these settings.
-        input: the input.
-        folder: the run folder.
-        models: the models of the roles that the stages ask.
-        context: the context that is passed to the recipe's ``build``.
+        arguments: The arguments of the command line.
+        options: The parsed Beam options. A runner changes its options, so each job gets a copy.
+        recipe: The recipe.
+        settings: The config, an object of the recipe's settings class.
+        stages: The stages that the recipe wires with these settings.
+        input: The input.
+        folder: The run folder.
+        models: The models of the roles to which the stages send requests.
+        context: The context that is passed to the recipe's ``build``.
     """
 
     arguments: RunArguments
@@ -93,31 +93,34 @@ class Plan:
 
     @property
     def recipe_file(self) -> Path:
-        """The file of the recipe."""
+        """Return the file of the recipe."""
         return recipe_file(self.arguments.pipeline)
 
     @property
     def roles(self) -> dict[str, str]:
-        """The roles that the recipe asks and that have endpoints, with the names of the endpoints."""
+        """Return the names of the endpoints by role, for the roles to which the recipe's stages send requests.
+
+        Roles without an endpoint are left out.
+        """
         return {role: name for role, name in self.models.roles if role in self.stages.roles_asked}
 
     @property
     def extras(self) -> set[str]:
-        """The extras of Groundtrace that this run needs on every machine."""
+        """Return the extras (optional dependencies of Groundtrace) that this run needs on every machine."""
         places = (*(source.path for source in self.input.sources), self.models.run_root, self.models.cache_path)
         executing = {"sandbox"} if any(stage.executes for stage in self.stages) else set[str]()
         return extras_of(self.models.endpoint(role) for role in self.roles) | extras_for(places) | executing
 
     @property
     def models_asked(self) -> ModelsSettings:
-        """The models, with only those roles that the stages ask and that have endpoints."""
+        """Return the settings of the models with only the roles of :attr:`roles`."""
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
-        """Wire the recipe's DAG for a run with that context on a pipeline; the default is a pipeline that is never
-        run.
+        """Wire the recipe's DAG on a pipeline, and return the result.
 
-        Raises what :func:`groundtrace.pipelines.running.plan.wiring.wire` raises, and
+        The default pipeline is never run. The default context is the plan's. Raises the errors of
+        :func:`groundtrace.pipelines.running.plan.wiring.wire`, and
         :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the stages are not those of the plan.
         """
         wired = wire(
@@ -131,15 +134,15 @@ class Plan:
             ]
             raise PipelineError(
                 f"the recipe {self.recipe.name} wires other stages in the run than in its plan "
-                f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): make build depend on its settings only"
+                f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): build must depend only on the settings"
             )
         return wired
 
 
 def make_plan(arguments: RunArguments) -> Plan:
-    """Parse and check the Beam options, load the pipeline, the config and the input, and find the stages.
+    """Return the plan of a run: parse and check the Beam options, load recipe, config and input, and find the stages.
 
-    Raises the errors of these steps, and changes nothing.
+    Raises the errors of these steps. Nothing is changed.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)

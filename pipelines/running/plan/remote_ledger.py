@@ -1,8 +1,8 @@
-"""Copies the ledger of a run folder between a store and this machine, in both directions.
+"""Copies the ledger (payments) of a run folder between a store and this machine, in both directions.
 
-The driver writes its sums on this machine, and so do local workers with their notes. Workers elsewhere write notes into
-the store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted on the side that wrote it, it is also
-deleted on the other side.
+The driver writes sums, and local workers write notes, on this machine. Workers on other machines write notes into the
+store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted on the side that wrote it, it is also deleted
+on the other side.
 """
 
 import contextlib
@@ -44,8 +44,7 @@ class RemoteLedger:
                 del self._brought[name]
 
     def send(self) -> None:
-        """Upload the files that were written on this machine, and delete in the store those that were deleted on this
-        machine.
+        """Upload the files that were written on this machine, and delete in the store the files that were deleted here.
 
         Raises OSError if the store is unreachable.
         """
@@ -62,12 +61,12 @@ class RemoteLedger:
                 self._brought.pop(name, None)
 
     def begin(self) -> None:
-        """Bring and send every few seconds (:mod:`groundtrace.storage.uploads`)."""
+        """Start to call :meth:`bring` and :meth:`send` every few seconds (:mod:`groundtrace.storage.uploads`)."""
         self._uploads = Uploads()
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop copying; :meth:`send` then uploads the last notes."""
+        """Stop copying. The caller then calls :meth:`send` for the last notes."""
         self._uploads.close()
 
     def _copy(self) -> None:

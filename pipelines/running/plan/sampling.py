@@ -29,13 +29,14 @@ MIN_RECORDS = 50
 MAX_READ_S = 60.0
 """After this time no further record is read: the media may be large or remote."""
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
-"""Reasons whose detail names a file; all rejections with such a reason count as one problem."""
+"""Reasons whose detail names a file. All rejections with such a reason are reported as one problem."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A reason why records cannot be used, with a detail, the number of these records, and the position of the first
-    one.
+    """Describes why records cannot be used: a reason and a detail, and the number of these records.
+
+    ``first_number`` is the number of the first of them in the input.
     """
 
     reason: str
@@ -46,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class RecordSample:
-    """The sampled records: how many were read, the questions made of them, and why the others cannot be used."""
+    """Holds a sample of an input: the number of records read, the drafts made of them, and the records' problems."""
 
     read: int
     drafts: tuple[Draft, ...]
@@ -60,10 +61,12 @@ def sample_records(
     video: VideoSettings | None,
     may_lack_question: bool = False,
 ) -> RecordSample:
-    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_READ_S`, but at least :data:`MIN_RECORDS`.
+    """Read and check the first records of the input.
 
-    Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. ``may_lack_question`` is
-    whether a record may have images and no question. Raises the errors of reading the input.
+    At most :data:`MAX_RECORDS` are read. After :data:`MAX_READ_S` no more are read, but at least :data:`MIN_RECORDS`.
+    Decoded frames and other derived images are written into a temporary folder. If ``video`` is None, clips are not
+    accepted. ``may_lack_question`` is whether a record may have images and no question. Raises the errors of reading
+    the input.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()

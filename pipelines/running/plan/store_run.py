@@ -1,11 +1,11 @@
-"""A run folder in a store: a run works in a local folder, which is uploaded when the run has succeeded.
+"""Manages a run folder in a store. A run works in a local folder, which is uploaded when the run has succeeded.
 
-If the runner's workers are on this machine too, a run's staging folder, drawn images and notes are on its disk. Workers
-elsewhere write all of them into the store: a job's files into ``jobs/<job>/``, from which the driver downloads those
-that it needs. Data that must not be lost with the machine is uploaded every few seconds: replies into ``cache/``
+Workers on this machine write the staging folder, drawn images and notes on its disk. Workers on other machines write
+all of these into the store. They write a job's files into ``jobs/<job>/``, and the driver downloads the files that it
+needs. Data that must survive the loss of this machine is uploaded every few seconds: replies into ``cache/``
 (:mod:`groundtrace.inference.cache.shared`), and payments into ``ledger/``. At the end the old outputs are copied to
-``previous/`` if they are to be kept, the new ones are written under their names, and ``run.json`` is written last:
-without it, the folder holds no finished run.
+``previous/`` if they must be kept, and the new outputs are written under their names. ``run.json`` is written last: a
+folder without it holds no finished run.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
 _STAYS = (*SETS, MEDIA, PREVIOUS, JOBS, LEDGER, "cache", "logs", LEASE_FOLDER)
 """Parts of a run folder in a store that are not downloaded into the local folder."""
 _SHARED = (LEASE_FOLDER, LEDGER, JOBS, MEDIA, "cache", "logs")
-"""Parts that several processes may write: other runs with the cache, and remote workers whose driver was killed."""
+"""Parts that several processes may write: other runs with the same cache, and workers whose driver was killed."""
 T = TypeVar("T")
 
 
@@ -43,12 +43,12 @@ def _resumable() -> Iterator[None]:
 
 
 class StoreRun(LocalRun):
-    """A run folder in a store, ``target``; ``root`` is its local working copy during a run.
+    """Manages the run folder ``target`` in a store. ``root`` is its local working copy during a run.
 
-    ``root`` is a temporary folder, removed with this object. Raises
-    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a target that holds something other than a
-    run, :class:`groundtrace.storage.places.StorageError`, and, whenever the store is unreachable,
-    :class:`groundtrace.pipelines.running.endings.RunPaused`.
+    ``root`` is a temporary folder, which is removed with this object. The constructor raises
+    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if the target is neither empty nor a run
+    folder, and :class:`groundtrace.storage.places.StorageError` if the store cannot be used. Methods that use the store
+    raise :class:`groundtrace.pipelines.running.endings.RunPaused` if it is unreachable.
     """
 
     def __init__(self, target: RemotePath) -> None:
@@ -80,21 +80,22 @@ class StoreRun(LocalRun):
 
     @property
     def place(self) -> Place:
-        """The folder in the store."""
+        """Return the folder in the store."""
         return self.target
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lease, and upload the notes on the run's costs and, if the run fails, its failed.html.
+        """Hold the folder's lease while the body runs, so that only this process writes into the folder.
 
-        Raises :class:`groundtrace.storage.lease.Held` if another process holds it, and
-        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process wrote into
-        the folder after this process had read it.
+        Meanwhile the notes on the run's costs are uploaded, and at the end the failed.html of a failed run. Raises
+        :class:`groundtrace.storage.lease.Held` if another process holds the lease, and
+        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process wrote into the folder
+        after this process had read it.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
                 raise RunFolderError(
-                    f"another process wrote {self.name} while this one started: run the same command again"
+                    f"another process wrote into {self.name} while this process started: run the same command again"
                 )
             self._ledger.bring()
             self._ledger.begin()
@@ -116,16 +117,16 @@ class StoreRun(LocalRun):
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:
-        """Return a folder in the store for a job's files, removed when the lease ends."""
+        """Return a folder in the store for a job's files. It is removed when the lease ends."""
         self._jobs.append(self.target / JOBS / name)
         return self._jobs[-1]
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that are in the store already; :meth:`commit` copies them to their final names."""
+        """Register outputs that are in the store already. :meth:`commit` copies them to their final names."""
         self._made.update(outputs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Prepare the working copy as on a disk.
+        """Prepare the working copy as on a disk, and mark the folder in the store.
 
         If the folder in the store belongs to another input, it stays so until the run succeeds.
         """
@@ -134,7 +135,10 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def begin(self) -> None:
-        """Write into the store which input the folder belongs to, and since when its replies count."""
+        """Write into the store to which input the folder belongs, and the time since which replies are used.
+
+        Also removes what an earlier run left: the files of its jobs, and failed.html.
+        """
         _remove(self.target / JOBS)  # left by a driver that was killed
         if not (self.target / RUN_MARKER).exists():
             (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
@@ -143,16 +147,16 @@ class StoreRun(LocalRun):
         (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the outputs first in the working copy, as on a disk, and then in the store."""
+        """Replace the outputs in the working copy, as on a disk, and then in the store."""
         super().commit(keep_previous)
         self.deliver(keep_previous)
 
     @_resumable()
     def deliver(self, keep_previous: bool) -> None:
-        """Replace the old outputs in the store by those of the working copy, as the module describes.
+        """Replace the old outputs in the store with the outputs of the working copy, as the module describes.
 
-        Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lease, and changes nothing
-        further.
+        Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lease. After that nothing
+        more is changed.
         """
         assert self._lease is not None, "a folder is delivered while it is held"
         old, new = self._outputs_there(), self._outputs_here()

@@ -26,15 +26,16 @@ from groundtrace.stages.plumbing.stage_list import StageList, list_stages
 
 @dataclass(frozen=True)
 class WiredPipeline:
-    """A DAG on a pipeline.
+    """Holds a recipe's DAG on a Beam pipeline.
 
     Attributes:
-        ends: the ends that the recipe returned.
-        stages: the stages in the order in which they are wired, those that look at a sample last.
-        rejected: the rejections of each stage.
-        read: number and id of each record that was read.
-        side_calls: the calls of the stages that look at a sample.
-        added: the columns of each set (``sft``, ``rl``, ``rejected``): those of the stages that its rows came through.
+        ends: The outputs that the recipe's ``build`` returned.
+        stages: The stages in the order in which they are wired. Stages that read a sample are last.
+        rejected: The rejections of each stage.
+        read: The number and id of each record that was read.
+        side_calls: The calls of the stages that read a sample.
+        added: The columns that the stages add to each set (``sft``, ``rl``, ``rejected``). A set has the columns of the
+            stages through which its rows passed.
     """
 
     ends: Ends
@@ -46,15 +47,15 @@ class WiredPipeline:
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
-    """Wire the recipe's DAG on a pipeline.
+    """Wire the recipe's DAG on a pipeline, and return the result.
 
-    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if records would get lost or a stage is
-    missing from the list, :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or columns have one
-    name, and what ``build`` raises.
+    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG would lose records, or does the
+    work of a stage that is not listed. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages
+    or columns have the same name, and the errors of ``build``.
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
-        raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
+        raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__}: return an Ends instead")
     seen = _StageVisitor()
     pipeline.visit(seen)
     outer = [node for node in seen.stages if _outermost(node) is node]
@@ -69,24 +70,24 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     if not read:
         raise PipelineError(
             f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads: "
-            "begin with IngestRecords, or return that output from a stage of your own"
+            "begin the DAG with IngestRecords, or return this output from your own first stage"
         )
     return WiredPipeline(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
-    """Return the stages that the recipe wires in a run with that context and config, without expanding them.
+    """Return the stages that the recipe wires in a run with this context and config, without expanding the stages.
 
-    A stage consists of several Beam transforms, and setting these up takes most of the time of :func:`wire` (90 to
-    290 ms for the bundled recipes, against 12 to 35 ms here). If ``build`` does more with a stage's outputs than hand
-    them on, the DAG is wired in full. Raises what :func:`wire` raises.
+    A stage consists of several Beam transforms. Setting these up takes most of the time of :func:`wire` (90 to 290 ms
+    for the bundled recipes; this function takes 12 to 35 ms). If ``build`` does more with a stage's outputs than pass
+    them to other transforms, the DAG is wired completely. Raises the errors of :func:`wire`.
     """
     outline = _Outline()
     try:
         recipe.build(outline, context, settings)
     except UserError:
         raise
-    except Exception:  # stand-ins cannot do all that outputs can; the real DAG raises a mistake of build again
+    except Exception:  # placeholders lack some abilities of outputs; the complete DAG raises a mistake of build again
         return wire(recipe, beam.Pipeline(options=Options([])), context, settings).stages
     return _listed(recipe, outline.stages, context.models)
 
@@ -100,14 +101,14 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class _Outline(beam.Pipeline):
-    """A pipeline that records the stages that are applied to it, and applies a placeholder for each of them."""
+    """Records the stages that are applied to this pipeline, and applies a placeholder for each of them."""
 
     def __init__(self) -> None:
-        super().__init__(options=Options(["--no_pipeline_type_check"]))  # a stand-in's outputs have no type
+        super().__init__(options=Options(["--no_pipeline_type_check"]))  # a placeholder's outputs have no type
         self.stages: list[DraftStage] = []
 
     def apply(self, transform: Any, pvalueish: Any = None, label: str | None = None) -> Any:
-        """Apply a transform as Beam does, and a stand-in for a stage."""
+        """Apply a transform as Beam does. For a stage, apply a placeholder instead."""
         if isinstance(transform, DraftStage):
             self.stages.append(transform)
             transform, label = _StandIn(self), label or transform.label
@@ -115,7 +116,7 @@ class _Outline(beam.Pipeline):
 
 
 class _StandIn(beam.PTransform):
-    """The placeholder of a stage: it has every requested output, all of them empty."""
+    """Is the placeholder of a stage. It has every requested output; all outputs are empty."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__()
@@ -129,7 +130,7 @@ class _StandIn(beam.PTransform):
 
 
 class _Outputs(dict[Any, PCollection]):
-    """The outputs of a placeholder, by name, as items and as attributes; each is created when it is first requested."""
+    """Holds the outputs of a placeholder, as items and as attributes. Each is created when it is first requested."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__(kept=PCollection(pipeline, is_bounded=True))
@@ -147,9 +148,7 @@ class _Outputs(dict[Any, PCollection]):
 
 
 class _StageVisitor(PipelineVisitor):
-    """Collects three things: the nodes of a pipeline that are stages, the nodes that do a stage's work, and all nodes'
-    inputs.
-    """
+    """Collects the nodes of a pipeline that are stages, the nodes that do a stage's work, and all nodes' inputs."""
 
     def __init__(self) -> None:
         self.stages: list[Any] = []
@@ -180,25 +179,23 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Refuse a DAG that does the work of a stage missing from the list, because funnel, card and validation would omit
-    it.
-    """
+    """Refuse a DAG that does the work of an unlisted stage: funnel, card and validation would omit this stage."""
     for stage, node in seen.working:
         outer = _outermost(node)
         if outer is None:
             raise PipelineError(
-                f"the recipe {recipe.name} does the work of the stage {stage.name} outside a DraftStage: move it into "
-                "the expand of a DraftStage with that description"
+                f"the recipe {recipe.name} does the work of the stage {stage.name} outside a DraftStage: move this "
+                "work into the expand of a DraftStage with the stage's description"
             )
         if all(stage.name != each.name for each in _described(outer.transform)):
             raise PipelineError(
                 f"the recipe {recipe.name}: the stage {outer.transform.stage.name} does the work of the stage "
-                f"{stage.name} too: add that description to `inner` of {type(outer.transform).__name__}"
+                f"{stage.name} too: add the latter's description to `inner` of {type(outer.transform).__name__}"
             )
 
 
 def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
-    """Refuse a DAG that loses records: each output of a stage must go to another transform or to an end."""
+    """Refuse a DAG that loses records: each output of a stage must be used by a transform or returned by ``build``."""
     stage, outputs = node.transform.stage, node.outputs
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):
@@ -216,7 +213,7 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
 def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tuple[Column[Any], ...]]:
     """Return the columns of each set, in the order of the stages.
 
-    Records that a stage rejects have come through the stages before it, but not through that stage.
+    Records that a stage rejects have passed the stages before it, but not that stage.
     """
     passed = {name: _passed(end) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
     passed["rejected"] = set[str]().union(
@@ -229,9 +226,9 @@ def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tup
 
 
 def _passed(collection: Any) -> set[str]:
-    """Return the names of the stages that the elements of a collection have come through.
+    """Return the names of the stages that the elements of a collection have passed.
 
-    The elements of a side input do not come through the transform that takes it.
+    The elements of a side input do not pass the transform that reads it.
     """
     names, done, waiting = set[str](), set[int](), [collection]
     while waiting:

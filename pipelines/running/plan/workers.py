@@ -1,4 +1,4 @@
-"""The parts of the limits and of the budget that each worker gets, if workers on several machines share them."""
+"""Divides the endpoints' limits and the budget between the workers, if workers on several machines share them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
 def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[str, EndpointSettings]:
     """Return the endpoints with the limits of one of ``workers`` machines: equal parts, rounded down.
 
-    Raises OptionError if a limit is too small to be divided.
+    Raises OptionError if a limit is smaller than ``workers``.
     """
     parts: dict[str, EndpointSettings] = {}
     for name, endpoint in endpoints.items():
@@ -24,14 +24,15 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
         for limit, most in whole.items():
             if 0 < most < workers:
                 raise OptionError(
-                    f"endpoints.{name}.{limit} = {most} cannot be divided between workers = {workers}: lower workers"
+                    f"endpoints.{name}.{limit} = {most} cannot be divided between {workers} machines: "
+                    "lower the setting workers, or raise the limit"
                 )
         parts[name] = replace(endpoint, **{limit: most // workers for limit, most in whole.items()})
     return parts
 
 
 def overshoot_line(models: ModelsSettings) -> str:
-    """Return the sentence that bounds what the workers of a run may spend beyond its budget."""
+    """Return a sentence for the user on the maximum by which the workers of a run may exceed its budget."""
     asked = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
     at_once = sum(each.max_concurrency for each in asked.values() if not kind_of(each.kind).in_process)
     return (
@@ -41,10 +42,10 @@ def overshoot_line(models: ModelsSettings) -> str:
 
 
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
-    """Refuse limits, and a budget of workers elsewhere, if nobody knows how many machines share them.
+    """Raise OptionError for limits or a budget that several machines may share, since their number is unknown.
 
-    Call this if ``workers`` is not set. Machines share limits if the ``cache`` is in a store or on a network file
-    system. Raises OptionError.
+    Call this if the setting ``workers`` is not set. Machines share limits if the ``cache`` is in a store or on a
+    network file system. ``shares_budget`` is whether workers on other machines have a budget.
     """
     if shared_location(cache) is None:
         return
@@ -58,5 +59,5 @@ def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_
     if limited:
         raise OptionError(
             f"{' and '.join(limited)} must be divided between the machines that use the cache {cache}: set workers to "
-            "their number (workers = 1 if only this machine does)"
+            "the number of these machines (workers = 1 if only this machine uses the cache)"
         )

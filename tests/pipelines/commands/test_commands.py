@@ -160,7 +160,7 @@ def test_a_part_does_not_replace_a_finished_run_of_more(
     for command, words in (("preview", ["--records", "3"]), ("run", ["--limit", "3"])):
         ran = run_short(data, tmp_path / "run", *words, command=command)
         ran.check_refused(
-            2, "run holds a finished run of 4 records, which this run of fewer records would replace: choose"
+            2, "run holds a finished run of 4 records, and this run would replace it by fewer records: choose"
         )
         assert ran.counts["input"] == 4
     assert outcome("preview", "--records", "9") == (0, 4)
@@ -417,7 +417,7 @@ def test_verbose_stands_before_and_behind_a_command(line: str) -> None:
     ("content", "said"),
     [
         (None, "there is no pipeline"),
-        ("RECIPE = 'x'", "is not a pipeline: it defines no RECIPE = Recipe(…)"),
+        ("RECIPE = 'x'", "is not a pipeline: define RECIPE = Recipe(…) in it"),
     ],
 )
 def test_files_that_are_no_pipeline(

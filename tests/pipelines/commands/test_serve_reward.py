@@ -106,8 +106,8 @@ def test_what_is_being_scored_is_answered_before_the_end(write: Any, slow: threa
 
 
 REFUSED = [
-    (["--data", "nowhere"], "--data nowhere: there is no folder nowhere"),
-    (["--data", "a=nowhere"], "--data a=nowhere: there is no folder nowhere"),
+    (["--data", "nowhere"], "--data nowhere: the folder nowhere does not exist"),
+    (["--data", "a=nowhere"], "--data a=nowhere: the folder nowhere does not exist"),
     (["--config", "none.toml"], "cannot read the config none.toml"),
     (["--host", "0.0.0.0"], f"--host 0.0.0.0 accepts requests from other machines: set {TOKEN_VARIABLE}"),
     (["--host", "::"], "--host :: accepts requests from other machines"),
@@ -216,5 +216,5 @@ def test_runs_have_names(tmp_path: Path) -> None:
     (tmp_path / "a=b").mkdir()
     found = runs_named([str(tmp_path), f"x={tmp_path}", str(tmp_path / "a=b")])
     assert found == {str(tmp_path): tmp_path, "x": tmp_path, str(tmp_path / "a=b"): tmp_path / "a=b"}
-    with pytest.raises(ServeError, match="names x twice"):
+    with pytest.raises(ServeError, match="has the name x twice"):
         runs_named([f"x={tmp_path}", f"x={tmp_path}"])

@@ -39,7 +39,10 @@ def test_a_run_inside_a_folder_that_datasets_reads_is_refused(data: Path, run_be
     (data / "metadata.csv").write_text("\n".join(",".join(cells) for cells in (row, row.values())), "utf-8")
     ran = run_beam(data, data / "run")
     assert ran.code == 2
-    assert "run is inside the input, and every file of the input is read: choose another --output" in ran.err
+    assert (
+        "run is inside the input folder, so the next run would read its outputs as input: choose another --output"
+        in ran.err
+    )
     assert not (data / "run").exists()
 
 

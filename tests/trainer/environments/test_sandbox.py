@@ -248,7 +248,7 @@ def test_a_call_that_fails_when_it_is_executed_again_loses_the_response(monkeypa
         return run(self, "1/0" if seen.count("x = 1") > 1 and text == "x = 1" else text)
 
     monkeypatch.setattr(Session, "run", once)
-    with pytest.raises(EnvironmentLost, match="call 1 succeeded, but not when it was executed again"):
+    with pytest.raises(EnvironmentLost, match="call 1 succeeded before, but failed when it was executed again"):
         play(code("x = 1"), code("print(x)"))
 
 

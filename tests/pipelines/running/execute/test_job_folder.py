@@ -47,7 +47,7 @@ def test_a_shard_of_other_bytes_is_missing(folder: JobFolder) -> None:
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1
     shard.write_bytes(bytes(data))
-    with pytest.raises(JobIncomplete, match="is missing or cut short"):
+    with pytest.raises(JobIncomplete, match="is missing or incomplete"):
         folder.read()
 
 
@@ -55,7 +55,7 @@ def test_a_job_that_wrote_no_manifest(folder: JobFolder) -> None:
     assert folder.remote is not None
     for path in folder.remote.glob("manifest-*"):
         path.unlink()
-    with pytest.raises(JobIncomplete, match="it left no manifest"):
+    with pytest.raises(JobIncomplete, match="it wrote no manifest"):
         folder.read()
 
 
@@ -123,12 +123,12 @@ def cut(pattern: str) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (remove(f"{MANIFEST}*"), "it left no manifest"),
-        (cut(f"{MANIFEST}*"), "is cut short"),
+        (remove(f"{MANIFEST}*"), "it wrote no manifest"),
+        (cut(f"{MANIFEST}*"), "is incomplete"),
         (remove("sft/*"), "the shard train-00000-of-00001"),
-        (cut("sft/*"), "is missing or cut short"),
-        (remove(f"{ENDS}/sft-*"), "which lists the records of a shard, is missing or cut short"),
-        (cut(f"{ENDS}/sft-*"), "which lists the records of a shard, is missing or cut short"),
+        (cut("sft/*"), "is missing or incomplete"),
+        (remove(f"{ENDS}/sft-*"), "which lists the records of a shard, is missing or incomplete"),
+        (cut(f"{ENDS}/sft-*"), "which lists the records of a shard, is missing or incomplete"),
     ],
 )
 def test_a_job_that_is_not_whole(written: Path, damage: Callable[[Path], object], said: str) -> None:

@@ -167,5 +167,5 @@ def test_a_pipeline_that_does_not_cut(whole: Path, tmp_path: Path, run_beam: Cal
     cached = ("--limit", str(LIMIT), "--cache", str(whole / "cache"))
     ran = run_beam(SAMPLE, tmp_path / "run", "--target-sft", "2", *cached, pipeline=str(own))
     assert (ran.code, ran.out) == (2, "")
-    assert "uses no CutToTarget" in ran.err.splitlines()[-1]
+    assert "does not use the stage CutToTarget" in ran.err.splitlines()[-1]
     assert not (tmp_path / "run/run.json").exists()

@@ -56,7 +56,7 @@ def test_dollars_on_endpoints_without_a_price_are_refused(endpoints: Any, named:
     with pytest.raises(OptionError) as caught:
         RunBudget(usd=0.5).check_prices(models)
     assert str(caught.value) == (
-        f"--budget-usd 0.5 cannot be kept without a price for {named}: set {settings} "
+        f"--budget-usd 0.5 cannot be enforced without a price for {named}: set {settings} "
         "(0 for a free server), or use --budget-tokens"
     )
     RunBudget(tokens=5).check_prices(models)

@@ -20,9 +20,9 @@ print(code, [name for name in ("apache_beam", "pyarrow", "numpy", "duckdb") if n
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["grounded_cot", "--input", "no/such/folder"], "no/such/folder: there is no file or folder of this name: "),
-        (["grounded_cot", "--input", "absent.csv"], "absent.csv: there is no file or folder of this name: "),
-        (["grounded", "--input", "."], "there is no pipeline grounded: name one that is bundled"),
+        (["grounded_cot", "--input", "no/such/folder"], "no/such/folder: no file or folder has this name: "),
+        (["grounded_cot", "--input", "absent.csv"], "absent.csv: no file or folder has this name: "),
+        (["grounded", "--input", "."], "there is no pipeline grounded: name a bundled pipeline"),
         (["grounded_cot", "--input", ".", "--config", "absent.toml"], "cannot read the config absent.toml: "),
         (["grounded_cot", "--input", ".", "--config", "bad.toml"], "bad.toml is not TOML: "),
         (["grounded_cot", "--input", ".", "--set", "k"], "--set 'k': expected key=value"),
@@ -70,5 +70,5 @@ def test_an_input_that_may_exist_is_left_to_the_plan(name: str, tmp_path: Path, 
 def test_a_missing_input_beside_one_that_exists(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "here.csv").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"^her\.csv: there is no file or folder of this name: --input takes a \.csv, "):
+    with pytest.raises(UserError, match=r"^her\.csv: no file or folder has this name: --input takes a \.csv, "):
         check_command("grounded_cot", "her.csv", None, ())

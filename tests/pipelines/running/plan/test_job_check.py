@@ -46,7 +46,7 @@ def test_a_job_server_that_is_down_is_told_within_a_second(runner: str, closed: 
     with pytest.raises(OptionError) as caught:
         check_job(options)
     assert time.monotonic() - began < 1
-    assert str(caught.value).startswith(f"no job server at localhost:{closed} (Connection refused): start it")
+    assert str(caught.value).startswith(f"no job server runs at localhost:{closed} (Connection refused): start one")
 
 
 def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: p
             ["--runner=FlinkRunner", "--job_server_java_launcher=nojava"],
             "--runner=FlinkRunner starts a job server",
         ),
-        (["--dry_run=True"], "--dry_run needs --runner=DataflowRunner"),
+        (["--dry_run=True"], "--dry_run works only with --runner=DataflowRunner"),
         (
             ["--temp_location=gs://My_Bucket/x"],
             "--temp_location=gs://My_Bucket/x: 'My_Bucket' is not the name of a bucket",
@@ -145,5 +145,5 @@ def test_every_command_looks_before_it_reads_anything(command: str, closed: int,
         assert main(["validate", "grounded_cot", "--input", str(tmp_path / "none"), *words]) == 2
     else:
         ran = run_beam(tmp_path / "none", tmp_path / "run", *words, command=command)
-        ran.check_refused(2, f"no job server at localhost:{closed}")
+        ran.check_refused(2, f"no job server runs at localhost:{closed}")
     assert not (tmp_path / "run").exists()

@@ -17,7 +17,9 @@ def test_replies_are_not_kept_where_a_run_takes_them_away(tmp_path: Path) -> Non
     run = tmp_path / "run"
     (tmp_path / "link").symlink_to(run / "sft")
     for name in REFUSED:
-        with pytest.raises(OptionError, match=f"rewrites {name.split('/')[0]} in its folder, so the replies there"):
+        with pytest.raises(
+            OptionError, match=f"rewrites {name.split('/')[0]} in its folder, so the cache would be lost"
+        ):
             cache_path(str(run / name), named_folder(str(run)))
     with pytest.raises(OptionError, match="rewrites sft in its folder"):
         cache_path(str(tmp_path / "link"), named_folder(str(run)))

@@ -30,6 +30,6 @@ def test_a_dag_that_changes_between_plan_and_run_is_refused(tmp_path: Path) -> N
         with pytest.raises(PipelineError) as caught:
             replace(plan, stages=StageList(stages)).wire()
         assert str(caught.value) == (
-            f"the recipe grounded_cot wires other stages in the run than in its plan ({changed}): make build depend on "
-            "its settings only"
+            f"the recipe grounded_cot wires other stages in the run than in its plan ({changed}): "
+            "build must depend only on the settings"
         )

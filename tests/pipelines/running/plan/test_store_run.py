@@ -132,7 +132,10 @@ def test_what_another_wrote_before_it_was_held_is_seen(target: RemotePath) -> No
     run = StoreRun(target)
     (target / "ledger/others.json").write_bytes(b"paid by another")
     (target / "run.json").write_bytes(b"of another")
-    with pytest.raises(RunFolderError, match=r"wrote .+/run while this one started: run the same"), run.locked():
+    with (
+        pytest.raises(RunFolderError, match=r"wrote into .+/run while this process started: run the same"),
+        run.locked(),
+    ):
         work(run)
     assert (target / "ledger/others.json").read_bytes() == b"paid by another"
 

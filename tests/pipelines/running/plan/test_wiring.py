@@ -244,16 +244,16 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
             "the recipe mine loses the records that the stage noop keeps: pass them to another stage, or return them "
             "from build",
         ),
-        (_no_ends, "the recipe mine: build returned list instead of Ends"),
+        (_no_ends, "the recipe mine: build returned list: return an Ends instead"),
         (
             _reads_nothing,
-            "the recipe mine: no stage has an output 'read' with the records that it reads: begin with IngestRecords, "
-            "or return that output from a stage of your own",
+            "the recipe mine: no stage has an output 'read' with the records that it reads: begin the DAG with "
+            "IngestRecords, or return this output from your own first stage",
         ),
         (
             ending(Outer),
-            "the recipe mine: the stage outer does the work of the stage noop too: add that description to `inner` of "
-            "Outer",
+            "the recipe mine: the stage outer does the work of the stage noop too: add the latter's description "
+            "to `inner` of Outer",
         ),
         (
             ending(Dropping),
@@ -267,8 +267,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Bare),
-            "the recipe mine does the work of the stage noop outside a DraftStage: move it into the expand of "
-            "a DraftStage with that description",
+            "the recipe mine does the work of the stage noop outside a DraftStage: move this work into the "
+            "expand of a DraftStage with the stage's description",
         ),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_model_in_the_process_is_not_divided() -> None:
 
 
 def test_a_limit_that_cannot_be_divided_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"endpoints.e.requests_per_minute = 3 cannot be divided .* workers = 4"):
+    with pytest.raises(OptionError, match=r"endpoints.e.requests_per_minute = 3 cannot be divided between 4 machines"):
         parts_of({"e": endpoint(requests_per_minute=3)}, 4)
 
 
@@ -53,7 +53,7 @@ def test_who_has_to_say_how_many_workers_there_are(
     if not named:
         check_workers({"e": endpoint(**limits)}, cache, shares_budget)
         return
-    with pytest.raises(OptionError, match=rf"^{named} be divided between .* set workers to their number"):
+    with pytest.raises(OptionError, match=rf"^{named} be divided between .* set workers to the number of these"):
         check_workers({"e": endpoint(**limits)}, cache, shares_budget)
 
 
