@@ -1,1 +1,1 @@
-"""One interface to every model, with the reply cache, retries and accounting behind it."""
+"""Provides one interface to every model, with a reply cache, retries and accounting."""

@@ -1,4 +1,4 @@
-"""The state of a model call in progress: samples still wanted, and usage so far."""
+"""Holds the state of a model call in progress: the samples that are still missing, and the usage so far."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,9 @@ from groundtrace.schemas.usage import Usage
 
 @dataclass
 class CallInProgress:
-    """One call in progress. It holds the call's cache keys, and the samples that have arrived so far, by key. Other
-    samples come from the cache or from other calls; so it also holds the keys of the samples that this call requested
-    itself, and the replies to these requests.
-    """
+    """Holds the state of one call in progress: its cache keys, and the samples that have arrived so far, by key. Some
+    samples come from the cache or from other calls. So ``sent`` holds the keys of the samples that this call requested
+    itself, and ``replies`` holds the replies to these requests."""
 
     role: str
     endpoint: Endpoint
@@ -32,7 +31,7 @@ class CallInProgress:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """Return the indices of the samples to request, by token budget. These are the missing samples, and the
+        """Return the indices of the samples to request, grouped by token budget. These are the missing samples, and the
         truncated samples whose budget may be doubled."""
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)
@@ -45,7 +44,8 @@ class CallInProgress:
         return dict(wanted)
 
     def call(self, repairs: int) -> Call:
-        """Return the record of the call, with its samples and usage so far."""
+        """Return the record of the call, with its samples and usage so far. ``repairs`` is 1 if the call repairs a bad
+        reply, else 0."""
         settings, taken = self.endpoint.settings, joined(self.replies).usage
         keys = tuple(key for key in self.keys if key in self.have)
         worth_usd = tuple(settings.cost_usd(self.have[key].tokens_in, self.have[key].tokens_out) for key in keys)

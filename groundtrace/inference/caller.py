@@ -1,4 +1,4 @@
-"""The interface through which scorers and stages call models, and the result of a call."""
+"""Defines the interface through which scorers and stages call models, and the result of a call."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,21 +11,20 @@ from groundtrace.schemas.records import Call
 
 @dataclass(frozen=True)
 class CallResult:
-    """The samples of one call in order, and the record of the call for lineage and ledger."""
+    """Holds the samples of one call in order, and the record of the call for lineage and ledger."""
 
     completions: tuple[Completion, ...]
     call: Call
 
     @property
     def text(self) -> str:
-        """The first sample's text."""
+        """Return the first sample's text."""
         return self.completions[0].text
 
 
 class Caller(Protocol):
-    """The interface to call models. :class:`groundtrace.inference.models.Models` and
-    :class:`groundtrace.inference.session.Session` implement it.
-    """
+    """Defines the interface for calling models. :class:`groundtrace.inference.models.Models` and
+    :class:`groundtrace.inference.session.Session` implement it."""
 
     async def generate(
         self,
@@ -42,13 +41,13 @@ class Caller(Protocol):
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
+        """Return how often a bad reply may be repaired
+        (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
         ...
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the limit for repeating a truncated reply
-        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
-        """
+        """Return the largest token budget with which a truncated reply is requested again
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`)."""
         ...
 
     def family(self, role: str) -> Family:

@@ -1,7 +1,7 @@
-"""The interface to all models, and the registry of endpoint kinds.
+"""Defines the interface to all models, and the registry of endpoint kinds.
 
-A new kind needs one file with a class of this interface, and one entry in :data:`KINDS`. The registry imports no kind:
-a :class:`Kind` holds what a run must know of it before it opens an endpoint.
+A new kind needs one file with a class of this interface, and one entry in :data:`KINDS`. The registry does not import
+the modules of the kinds. A :class:`Kind` holds the properties that a run needs before it opens an endpoint.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,14 @@ from groundtrace.vision.media import MediaStore
 
 
 class Endpoint(Protocol):
-    """The interface to a model. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+    """Defines the interface to a model. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
 
     settings: EndpointSettings
 
     @property
     def revision(self) -> str:
-        """The version of the model, which distinguishes models of the same name. It is a part of every cache key."""
+        """Return the version of the model, which distinguishes models of the same name. It is a part of every cache
+        key."""
         ...
 
     async def generate(self, request: Request) -> Reply:
@@ -48,19 +49,20 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """The properties of an endpoint kind that are needed without importing it.
+    """Holds the properties of an endpoint kind that are needed before its module is imported.
 
-    ``endpoint``: its class as ``module:Class``, called with the settings, the media store and a number of threads.
-    ``in_process``: the model runs in the worker itself. It uses no tokens, costs nothing and gives the same answer each
-    time, so it needs no budget and no repair. ``server``: the context manager, as ``module:function``, that starts the
-    server of this kind on the machine of the run (:mod:`groundtrace.inference.serving`); "" for other kinds. ``extra``:
-    the optional dependency that installs the required ``modules``.
+    ``endpoint`` is the class of the endpoint as ``module:Class``. It is called with the settings, the media store and a
+    number of threads. ``in_process`` is True if the model runs in the worker itself. Such a model uses no tokens, costs
+    nothing and gives the same answer each time, so it needs no budget and no repair. ``server`` is the context manager,
+    as ``module:function``, that starts the server of this kind on the machine of the run
+    (:mod:`groundtrace.inference.serving`); it is "" for other kinds. ``extra`` is the optional dependency that installs
+    the required ``modules``.
 
-    ``own_form``: with any model, this kind writes points and boxes in our own form, in pixels of the original image
-    unless a frame is declared; it needs no family. ``embedded``: the embedded engine, which replaces a model.
-    ``needs_url``: the settings must give the server's URL. ``prompts``: the function, as ``module:function``, that
-    returns the ids of the prompts that the model of an endpoint's settings answers; it may raise CallError. It is "" if
-    the models answer all prompts.
+    ``own_form`` is True if all models of this kind write points and boxes in this project's own form. They use pixels
+    of the original image unless a frame is declared, and need no family. ``embedded`` is True for the embedded engine,
+    which replaces a model. ``needs_url`` is True if the settings must contain the server's URL. ``prompts`` is a
+    function, as ``module:function``, that returns the ids of the prompts that the model in an endpoint's settings can
+    answer. The function may raise CallError. ``prompts`` is "" if the models answer all prompts.
     """
 
     endpoint: str
@@ -75,9 +77,8 @@ class Kind:
 
 
 class Kinds(Registry[Kind]):
-    """The registry of endpoint kinds. ``module:NAME`` names a :class:`Kind`, or the class of an endpoint, which becomes
-    a kind with the defaults of :class:`Kind`.
-    """
+    """Registers the endpoint kinds. A name ``module:NAME`` refers to a :class:`Kind` or to the class of an endpoint.
+    Such a class becomes a kind with the defaults of :class:`Kind`."""
 
     def made(self, path: str, found: Any) -> Kind:
         """Return the imported value, which must be a :class:`Kind` or the class of an endpoint; the class becomes a
@@ -118,12 +119,12 @@ KINDS = Kinds("endpoint_kinds", "endpoint kind", "groundtrace.inference.endpoint
 
 
 class EndpointError(UserError, ValueError):
-    """An endpoint cannot be opened with its settings; the message says why and what to do."""
+    """Raised if an endpoint cannot be opened with its settings. The message gives the reason and the remedy."""
 
 
 def kind_of(name: str) -> Kind:
-    """Return the kind of that name, or a user's own kind at ``module:NAME``. Raises :class:`EndpointError` if there is
-    none."""
+    """Return the kind of that name, or a user's own kind at ``module:NAME``. Raises :class:`EndpointError` if no such
+    kind exists."""
     try:
         return KINDS.named(name)
     except RegistryError as error:
@@ -137,18 +138,18 @@ def is_embedded(settings: EndpointSettings) -> bool:
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Whether the endpoint is known to serve a real model. Returns False for a user's own kind, since this is not
-    known.
-    """
+    """Whether the endpoint is known to serve a real model. Returns False for a user's own kind, since its models are
+    unknown."""
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raise ValueError for endpoints and roles that cannot work together; the message begins with the config key to
+    """Raise ValueError for endpoints and roles that cannot work together. The message begins with the config key to
     change.
 
-    It raises for an endpoint of an unknown kind or family, for a role whose endpoint is not defined or has no URL, and
-    for a pointer or detector whose endpoint cannot play that role or does not declare how its model writes coordinates.
+    The error is raised for an endpoint of an unknown kind or family, and for a role whose endpoint is not defined or
+    has no URL. It is also raised for a pointer or detector whose endpoint cannot play that role, or does not declare
+    how its model writes coordinates.
     """
     for name, endpoint in endpoints.items():
         try:
@@ -180,7 +181,7 @@ prompt. If the teacher of a recipe locates objects itself, the recipe checks the
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint does not declare how its model writes coordinates, or cannot play the role.
+    """Raise ValueError if the endpoint cannot play the role, or does not declare how its model writes coordinates.
 
     The message begins with the config key to change.
     """
@@ -192,7 +193,7 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint does not declare how its model writes boxes, or its model writes none."""
+    """Raise ValueError if the endpoint does not declare how its model writes boxes, or if its model writes no boxes."""
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
         raise ValueError(
@@ -210,7 +211,7 @@ def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
     elif not settings.family and settings.frame is None:
         raise ValueError(
             f"endpoints.{name}.family is not set, and the {role} writes coordinates: set it to one of "
-            f"{', '.join(sorted(FAMILIES))} (or set endpoints.{name}.frame, for a model that is prompted with our form)"
+            f"{', '.join(sorted(FAMILIES))} (or set endpoints.{name}.frame for a model of another family)"
         )
 
 

@@ -1,4 +1,4 @@
-"""The errors of model calls, whether they are retryable, and the errors that end a run."""
+"""Defines the errors of model calls, which of them are retryable, and the errors that end a run."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from groundtrace.schemas.usage import NOTHING
 
 
 class Failure(StrEnum):
-    """The kind of a failed call.
+    """Lists the kinds of failed calls.
 
-    ``UNSUPPORTED``: the endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL``: the endpoint can find
-    objects, but does not know the label in this request. ``AWAY``: the request was not sent, since the server is known
-    to be down.
+    ``UNSUPPORTED`` means that the endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL`` means that the
+    endpoint can find objects, but does not know the label in this request. ``AWAY`` means that the request was not
+    sent, since the server is known to be down.
     """
 
     RATE_LIMITED = "rate_limited"
@@ -54,13 +54,13 @@ GATEWAY_STATUSES = frozenset({502, 503, 504})
 
 
 class CallError(Exception):
-    """A model call, or one attempt of it, failed.
+    """Raised if a model call, or one attempt of it, failed.
 
-    ``message``: the server's answer, shortened and without API keys. ``tries``: the number of attempts. ``status``: the
-    HTTP status, or None. ``unreachable``: whether no server answered. ``retry_after_s``: the server's Retry-After in
-    seconds, or None. ``partial``: the samples that did arrive, with the usage of all requests. ``key``: the cache key
-    of a missing sample. ``call``: the record of the failed call for the ledger; None if this call only waited for
-    another call's request.
+    ``message`` describes the failure, often in the server's words, shortened and without API keys. ``tries`` is the
+    number of attempts. ``status`` is the HTTP status, or None. ``unreachable`` is True if no server answered.
+    ``retry_after_s`` is the server's Retry-After in seconds, or None. ``partial`` holds the samples that did arrive,
+    with the usage of all requests. ``key`` is the cache key of a missing sample. ``call`` is the record of the failed
+    call for the ledger. It is None if this call only waited for another call's request.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class CallError(Exception):
 
     @property
     def asks_to_wait(self) -> bool:
-        """Whether the server asked for a wait; False for "Retry-After: 0"."""
+        """Whether the server demanded a wait. Returns False for "Retry-After: 0"."""
         return bool(self.retry_after_s)
 
 
@@ -107,10 +107,10 @@ NOT_SENT = Reply((), NOTHING)
 
 
 class BudgetUsedUp(Exception):
-    """A call was not sent, or not completed, because the run's budget is used up.
+    """Raised if a call was not sent, or not completed, because the run's budget is used up.
 
     This is not a :class:`CallError`, since a scorer that turns a failed judge call into an unscored verdict must not
-    catch it. ``call``: the record of the call so far, for the ledger; ``partial``: the samples that did arrive.
+    catch it. ``call`` is the record of the call so far, for the ledger. ``partial`` holds the samples that did arrive.
     """
 
     call: Call | None = None
@@ -118,13 +118,14 @@ class BudgetUsedUp(Exception):
 
 
 class RunStopped(Exception):
-    """The run cannot go on: an endpoint does not serve it, or its server stays down.
+    """Raised if the run cannot continue, because an endpoint cannot answer its calls or a server stays down.
 
     This is not a :class:`CallError`, since code that turns a failed call into a rejection or an unscored verdict must
-    not catch it. ``message``: one line that names the endpoint and says what to do. ``resumable``: whether the same
-    command resumes the run when the server is up; otherwise something has to be changed first.
+    not catch it. ``message`` is one line that names the endpoint and the remedy. ``resumable`` is True if the same
+    command resumes the run when the server is up. Otherwise the user has to change something first.
 
-    A Beam runner passes on only the text of a worker's exception: :func:`stop_in` restores the exception from it.
+    A Beam runner passes on only the text of a worker's exception. :func:`stop_in` restores the exception from this
+    text.
     """
 
     def __init__(self, message: str, resumable: bool = False) -> None:
@@ -141,7 +142,7 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 def stop_in(text: str) -> RunStopped | None:
-    """Return the :class:`RunStopped` in the text of an exception; None if there is none."""
+    """Return the :class:`RunStopped` that the text of an exception contains. Returns None if the text contains none."""
     _, found, rest = text.partition(_STOPPED)
     while found:
         try:

@@ -16,14 +16,16 @@ from groundtrace.schemas.text import storable
 
 
 class BadReply(ValueError):
-    """A reply does not have the requested form. ``key`` is its cache key, if the caller knows it."""
+    """Raised if a reply does not have the requested form. ``key`` is the reply's cache key, or None if the caller does
+    not know it."""
 
     key: str | None = None
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A boolean mask over the pixel rectangle that starts at ``x, y``; everything outside is False."""
+    """Holds a boolean mask over the rectangle of pixels whose upper left pixel is (``x``, ``y``). All pixels outside of
+    the rectangle are False."""
 
     x: int
     y: int
@@ -41,10 +43,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class ParsedPointing(Generic[T_co]):
-    """The points or boxes that a reply gives for a label.
+    """Holds the points or boxes that a reply has for a label.
 
     ``called`` is the reply's own name for the object if it is another or a more general word than the label, such as
-    "sofa" for "couch"; else "".
+    "sofa" for "couch". Otherwise ``called`` is "".
     """
 
     found: tuple[T_co, ...]
@@ -52,21 +54,22 @@ class ParsedPointing(Generic[T_co]):
 
 
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
-"""A function that parses the points of a reply, but does not convert them; it returns NoPoints if the reply states that
-there are none. Raises UnparsablePointing."""
+"""A function that parses the points of a reply, but does not convert them. It returns NoPoints if the reply states that
+the object is absent. It raises UnparsablePointing if the points cannot be parsed."""
 
 
 @dataclass(frozen=True)
 class RawBox:
-    """One box as a model wrote it: four numbers in the model's frame and order, and the label, "" without one."""
+    """Holds one box as a model wrote it: four numbers in the model's frame and order, and the label ("" if the box has
+    none)."""
 
     corners: tuple[float, float, float, float]
     label: str = ""
 
 
 BoxReader = Callable[[str], Sequence[RawBox]]
-"""A function that parses the boxes of a reply, but does not convert them; it returns no boxes if the reply states that
-there are none. Raises :class:`BadReply`."""
+"""A function that parses the boxes of a reply, but does not convert them. It returns no boxes if the reply states that
+the object is absent. It raises :class:`BadReply` if the boxes cannot be parsed."""
 
 
 def points_in_px(
@@ -77,7 +80,7 @@ def points_in_px(
     media_index: int,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
-    """Convert the points of a reply to pixels of the original, with the requested label.
+    """Convert the points of a reply to pixels of the original image. Each point gets the requested ``label``.
 
     Raises :class:`BadReply` for a point outside the frame, and for numbers from 0 to 1 in a frame of larger numbers.
     """
@@ -126,8 +129,8 @@ def boxes_in_px(
 ) -> tuple[Box, ...]:
     """Convert the boxes of a reply to pixels, like :func:`points_in_px`.
 
-    ``any_corners``: a box may be written from any of its corners to the opposite one; otherwise :class:`BadReply` is
-    also raised for a box whose second corner is left of its first, or above it.
+    If ``any_corners`` is true, a box may be written from any of its corners to the opposite one. Otherwise
+    :class:`BadReply` is also raised for a box whose second corner is left of its first, or above it.
     """
     _check_scale(frame, [value for box in written for value in box.corners])
     corners = [_corners(box.corners, frame, medium, rule, any_corners) for box in written]
@@ -135,9 +138,10 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raise :class:`BadReply` if all numbers are from 0 to 1 in a frame of larger numbers: all would be in one corner.
+    """Raise :class:`BadReply` if all numbers are from 0 to 1 in a frame of larger numbers, since all would be in one
+    corner.
 
-    Molmo 1 is an exception: its numbers from 0 to 100 have a decimal.
+    Molmo 1 is an exception, since its numbers from 0 to 100 have a decimal.
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
@@ -159,7 +163,7 @@ def _corners(
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
     """Return the masks of a segmenter's reply, one for each of the ``count`` requested places.
 
-    Raises :class:`BadReply` if a mask does not fit the image.
+    Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask does not fit into the image.
     """
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
@@ -168,7 +172,8 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
-    """Return a mask as JSON fields of a ``segment`` reply: its run lengths, row by row, beginning with background."""
+    """Return a mask as JSON fields of a reply to a ``segment`` prompt. The fields hold the mask's run lengths, row by
+    row, beginning with background."""
     flat = pixels.astype(bool).ravel()
     changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
     edges = np.concatenate([[0], changes, [flat.size]])
@@ -197,7 +202,8 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """Return the JSON object of a reply; it may be inside a code fence. Raises :class:`BadReply` if there is none."""
+    """Return the JSON object of a reply, which may be inside a code fence. Raises :class:`BadReply` if the reply holds
+    no JSON object."""
     start, end = text.find("{"), text.rfind("}")
     try:
         fields = json.loads(text[start : end + 1], strict=False)

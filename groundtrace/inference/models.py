@@ -33,12 +33,12 @@ from groundtrace.storage.uploads import Uploads
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
-"""A reply is in the cache at most this long after it has arrived."""
+"""A reply is in the cache at most this time, in seconds, after it has arrived."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Flight:
-    """A sample in flight, and the token budget of its request."""
+    """Holds a sample in flight, and the token budget of its request."""
 
     future: "asyncio.Future[CachedReply]"
     max_tokens: int
@@ -77,7 +77,8 @@ class Models:
         self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
-        """Return the endpoint of ``role``, opened at the first use."""
+        """Return the endpoint of ``role``, which is opened at the first use. Raises RunStopped (in a run) or ValueError
+        if it cannot be opened."""
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
@@ -91,9 +92,8 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """Return the circuit breaker of the role's endpoint; None without ``fails_fast``, and for a model in this
-        process.
-        """
+        """Return the circuit breaker of the role's endpoint. Returns None if the setting ``fails_fast`` is false, and
+        for a model in this process."""
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)
@@ -105,16 +105,14 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a reply of the wrong form may be repaired; 0 for a model in this process, since it would
-        give the same reply again.
-        """
+        """Return how often a reply of the wrong form may be repaired. The result is 0 for a model in this process,
+        since the model would return the same reply again."""
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget with which a truncated reply is requested again; 0 if truncated replies are
-        not requested again.
-        """
+        """Return the largest token budget with which :meth:`generate` requests a truncated reply again. If the result
+        is 0, only replies that are parsed are requested again (:func:`groundtrace.inference.role_calls.ask_for`)."""
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
@@ -136,9 +134,9 @@ class Models:
     ) -> CallResult:
         """Return ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
-        With a ``continuation`` the samples hold its log-probabilities. ``repair`` marks the call in the ledger. Raises
-        :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the budget
-        does not suffice; samples that did arrive stay cached.
+        With a ``continuation`` the samples hold its log-probabilities. ``repair`` marks the call as a repair in the
+        ledger. Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp
+        if the budget does not suffice. Samples that did arrive stay cached.
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
@@ -155,7 +153,7 @@ class Models:
         return CallResult(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the cached replies, by key. ``keys`` maps each key to the key that :func:`fresh_key` made it from.
+        """Return the cached replies, by key. ``keys`` maps each key to the key from which :func:`fresh_key` made it.
 
         Replies that only a neighbour holds are copied into this cache, since a user may delete the neighbour.
         """
@@ -196,7 +194,7 @@ class Models:
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
     ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
-        """Register these samples as in flight at once, so that other calls join; returns the coroutine that sends the
+        """Register these samples as in flight at once, so that other calls join. Returns the coroutine that sends the
         request."""
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
@@ -206,7 +204,7 @@ class Models:
     async def _send(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, CachedReply]:
-        """Send the request, unless another process has sent it; pass the replies to the calls that joined."""
+        """Send the request, unless another process has sent it, and pass the replies to the calls that joined."""
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:
@@ -233,7 +231,8 @@ class Models:
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:
-        """In the body, the current task sends requests to a server; :meth:`drain` waits for the replies."""
+        """Mark the current task as sending requests to a server while the body runs. :meth:`drain` waits for the
+        replies."""
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         self._requesting.add(task)
@@ -251,7 +250,7 @@ class Models:
             self._watch.notes.flush()
 
     async def drain(self, limit_s: float) -> int:
-        """Send no more requests, and wait until the replies to the requests in flight are cached; the wait takes at
+        """Send no more requests, and wait until the replies to the requests in flight are cached. The wait takes at
         most ``limit_s`` seconds.
 
         Later calls raise :class:`groundtrace.inference.errors.RunStopped`. Returns the number of requests still without
@@ -282,7 +281,7 @@ class Models:
 async def _joined(future: "asyncio.Future[CachedReply]") -> CachedReply:
     """Wait for the sample that another call has requested, and return it.
 
-    Raises that call's error, but without the usage, which counts for that call.
+    Raises that call's error, but without the usage, which is counted for that call.
     """
     try:
         return await asyncio.shield(future)

@@ -13,10 +13,10 @@ from groundtrace.schemas.records import MediaRef
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Point]:
-    """Return the points of an entity in an image (or a video frame) of the medium, in pixels of the original.
+    """Return the points of an entity in an image (or a video frame) of the medium, in pixels of the original image.
 
-    Raises CallError if the call fails, and BadReply for an entity that cannot be named in a prompt or a reply that
-    cannot be parsed.
+    Raises CallError if the call fails. Raises BadReply if a prompt cannot name the entity, or if the reply cannot be
+    parsed.
     """
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
@@ -29,7 +29,7 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
-    """Return the boxes of a label, in pixels of the original. Raises the errors of :func:`points_of`."""
+    """Return the boxes of a label, in pixels of the original image. Raises the errors of :func:`points_of`."""
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
 
@@ -44,7 +44,8 @@ async def objects_of(
     media_index: int,
     sampling: Sampling,
 ) -> ParsedPointing[Box]:
-    """Return the boxes of the entire objects that a question is about, named by the label, in pixels of the original.
+    """Return the boxes of the objects that a question is about, in pixels of the original image. ``label`` names these
+    objects. A box contains the entire object.
 
     Raises the errors of :func:`points_of`.
     """

@@ -28,9 +28,10 @@ from groundtrace.schemas.text import printable
 
 
 class NotServed(UserError):
-    """One or more endpoints cannot play their roles; the message says which ones, why, and what to do.
+    """Raised if one or more endpoints cannot play their roles. The message names the endpoints, the reasons and the
+    remedies.
 
-    ``can_wait``: whether the only fault is a server that is down, so that nothing has to be changed.
+    ``can_wait`` is True if the only fault is a server that is down, so that nothing has to be changed.
     """
 
     def __init__(self, message: str, can_wait: bool) -> None:
@@ -40,9 +41,8 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """The result of checking an endpoint. ``fault`` is the error because of which the endpoint does not serve, or None;
-    ``message`` says what the fault is and what to do about it.
-    """
+    """Holds the result of checking an endpoint. ``fault`` is the error because of which the endpoint cannot answer
+    calls, or None. ``message`` describes the fault and the remedy."""
 
     name: str
     roles: tuple[str, ...]
@@ -56,9 +56,10 @@ class Health:
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
-    """Raise NotServed if an endpoint of the roles in ``asks`` does not serve. ``where`` is the prefix of config keys.
+    """Raise NotServed if an endpoint of the roles in ``asks`` cannot play its role. ``where`` is the prefix of config
+    keys.
 
-    An endpoint of a user's own kind has only to pass its own check. Runs on the event loop of
+    An endpoint of a user's own kind only has to pass its own check. The coroutine runs on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
@@ -81,7 +82,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """Return a one-line message for each role whose endpoint answers no prompt that is sent to the role."""
+    """Return a one-line message for each role whose endpoint cannot answer any of the prompts that are sent to the
+    role."""
     sent: dict[str, list[str]] = {}
     for ask in asks:
         if settings.has_role(ask.role):
@@ -103,7 +105,7 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
-    """Check all endpoints of the roles in ``asks`` concurrently; returns one result for each endpoint.
+    """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint.
 
     ``timeout_s`` does not limit the loading of a model.
     """

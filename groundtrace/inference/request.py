@@ -1,4 +1,4 @@
-"""The request and the reply of a model call, and the cache key of a reply."""
+"""Defines the request and the reply of a model call, and the cache key of a reply."""
 
 import hashlib
 import json
@@ -20,7 +20,8 @@ Temperature = Annotated[float, Field(ge=0, le=2)]
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling parameters: ``n`` samples at ``temperature`` and ``top_p``, each of at most ``max_tokens`` tokens."""
+    """Holds the sampling parameters: ``n`` samples at ``temperature`` and ``top_p``, each of at most ``max_tokens``
+    tokens."""
 
     n: int = 1
     temperature: float = 0.0
@@ -39,8 +40,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A text to score: a model returns the log-probability of ``text`` after the prompt and ``given``, the beginning of
-    the reply.
+    """Holds a text to score. A model returns the log-probability of ``text`` after the prompt and ``given``, the
+    beginning of the reply.
 
     For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
     """
@@ -51,12 +52,13 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Request:
-    """A rendered prompt with its sampling. ``indices`` are the numbers of the samples to return, from ``range(n)``.
+    """Holds a rendered prompt with its sampling. ``indices`` are the numbers of the samples to return, from
+    ``range(n)``.
 
     With a ``continuation`` nothing is sampled: the only completion is its text with a log-probability for each token.
-    ``arrived``, if given, is awaited with each part of the reply as soon as it has arrived, while the request holds its
-    slot (:class:`groundtrace.inference.flow.requests.Flow`); its arguments are the number of samples before the part,
-    and the part.
+    ``arrived`` is a function or None. It is awaited with each part of the reply as soon as the part has arrived, while
+    the request holds its slot (:class:`groundtrace.inference.flow.requests.Flow`). Its arguments are the number of
+    samples before the part, and the part.
     """
 
     prompt: RenderedPrompt
@@ -68,11 +70,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """One sample of a model. ``reasoning`` is the thinking if the server returns it separately from the text, else "".
+    """Holds one sample of a model. ``reasoning`` is the thinking if the server returns it separately from the text,
+    else "".
 
     Only a scored continuation has ``logprobs`` (nats), one for each of its tokens. ``answered_by`` is the model that
-    the server names in its response, "" if it names the requested model or none. ``taken_from`` is the run folder from
-    whose cache the sample was copied, "" if it was requested in this run.
+    the server names in its response. It is "" if the server names the requested model or no model. ``taken_from`` is
+    the run folder from whose cache the sample was copied. It is "" if the sample was requested in this run.
     """
 
     text: str
@@ -90,7 +93,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Reply:
-    """The samples in the order of the request's indices, with their usage (requests and tokens)."""
+    """Holds the samples in the order of the request's indices, with their usage (requests and tokens)."""
 
     completions: tuple[Completion, ...]
     usage: Usage = ONE_REQUEST
@@ -115,8 +118,9 @@ def cache_key(
     """Return the cache key of a sample: the SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
 
     The hash covers the model and its declared revision, the messages with media digests, the reply schema, the sampling
-    parameters with the sample's number, and the continuation to score, if any. It does not cover ``n`` and
-    ``max_tokens``: a request with a larger budget finds the complete replies to a request with a smaller one.
+    parameters with the sample's number, and the continuation to score, if any. The hash does not cover ``n`` and
+    ``max_tokens``, so that a request with a larger budget finds the complete replies to a request with a smaller
+    budget.
     """
     body = {
         "v": KEY_VERSION,
@@ -136,9 +140,9 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """Return the cache key of a sample if only replies requested after the ISO time ``since`` are valid. If ``since``
-    is "", all replies are valid, and the key stays unchanged.
-    """
+    """Return the cache key to use if only replies that were requested after the ISO time ``since`` are valid. The new
+    key depends on ``since`` and ``key``, so that older replies are not found. If ``since`` is "", all replies are
+    valid, and the key stays unchanged."""
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 
@@ -154,8 +158,7 @@ TOKENS_PER_MEDIUM = 1000
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
     """Return the reply with an estimate in place of each token count that is 0, since the server did not report it.
-    Without the estimate, limits and budgets would count the reply as free.
-    """
+    Without the estimate, limits and budgets would treat the reply as free."""
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)
     tokens_in = usage.tokens_in or estimated_tokens(prompt)

@@ -1,6 +1,7 @@
-"""Requests replies of a certain form, and repairs bad replies. Also declares which prompts a stage sends to which role.
+"""Requests replies of a certain form, and repairs bad replies. Also defines how a stage declares its prompts for a
+role.
 
-In a repair the model sees its bad reply and the problem with it.
+For a repair the model gets its bad reply and the problem with this reply.
 """
 
 import hashlib
@@ -27,15 +28,16 @@ cached (see :func:`groundtrace.inference.request.cache_key`)."""
 
 
 class TruncatedReply(BadReply):
-    """A reply is truncated: it does not have the requested form, or a part of it may be missing."""
+    """Raised if a reply is truncated, and so does not have the requested form or may lack a part."""
 
 
 @dataclass(frozen=True)
 class Asks:
-    """The prompts that a stage or a scorer may send to one role.
+    """Declares the prompts that a stage or a scorer may send to one role.
 
-    ``required``: whether the role needs an endpoint. ``all_media``: whether a request holds all media of the question,
-    or only one.
+    ``required`` is True if the role needs an endpoint. ``all_media`` is True if a request holds all media of the
+    question, and False if it holds only one medium. ``clips`` is True if the prompts are sent only for input with
+    clips. ``when`` is a function of the stage's settings that returns whether the prompts are sent. None means always.
     """
 
     role: str
@@ -65,17 +67,17 @@ async def ask_for(
     read: Callable[[CallResult], T],
     form: str = "",
 ) -> tuple[T, CallResult]:
-    """Send a prompt to a role; returns the result of ``read`` on the reply, and the call of that reply.
+    """Send a prompt to a role. Returns the result of ``read`` on the reply, and the call of that reply.
 
     If ``read`` raises :class:`BadReply`, the reply is requested again. A truncated reply is requested with twice the
-    token budget, up to the endpoint's ``max_tokens_limit``, or up to :data:`MAX_TOKENS` if that is 0. Any other bad
-    reply, and a reply that is truncated at the largest budget, is requested with a repair prompt. This prompt states
-    the problem and the ``form`` (if given); it is sent at most ``repair_attempts`` times (a setting of the endpoint).
-    After truncation at the largest budget the repair begins with the first budget again, since the server's context may
-    have no room for the largest.
+    token budget, up to the endpoint's ``max_tokens_limit``, or up to :data:`MAX_TOKENS` if that limit is 0. Any other
+    bad reply, and a reply that is truncated at the largest budget, is requested with a repair prompt. This prompt
+    states the problem and the ``form`` (if given). It is sent at most ``repair_attempts`` times (a setting of the
+    endpoint). After truncation at the largest budget the repair begins with the first budget again, since the server's
+    context may have no room for the largest budget.
 
     Raises CallError if a call fails. If the last reply is bad too, raises its BadReply with its key, or a
-    :class:`TruncatedReply` if it was truncated.
+    :class:`TruncatedReply` if the reply was truncated.
     """
     attempts, asked, first = caller.repair_attempts(role), prompt, sampling
     limit = caller.max_tokens_limit(role) or MAX_TOKENS
@@ -106,8 +108,7 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
     """Return a function like ``read`` that raises BadReply for a truncated reply. Otherwise the missing items of a
-    truncated list would count as absent, and a truncated sentence would be accepted.
-    """
+    truncated list would look like absent objects, and a truncated sentence would be accepted."""
 
     def read_whole(reply: CallResult) -> T:
         if _is_cut_short(reply):
@@ -120,7 +121,7 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
     """Return the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
 
-    Its name and digest combine those of both prompts.
+    The name and the digest of the result combine those of both prompts.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
     shown, shown_problem = quoted.texts

@@ -1,4 +1,4 @@
-"""One event loop thread per process for all stages, with one :class:`Models` per settings.
+"""Runs one event loop thread per process for all stages, with one :class:`Models` for each settings object.
 
 Beam calls stages from several threads. All model calls of a process run on this loop, so that they share concurrency
 limits, connections and the deduplication of calls in flight.
@@ -26,7 +26,7 @@ fast server would wait for its next request whenever Beam's own thread is busy."
 
 
 class Runtime:
-    """The event loop thread of a process, with its models. :func:`runtime` returns this process's runtime."""
+    """Holds the event loop thread of a process, with its models. :func:`runtime` returns this process's runtime."""
 
     def __init__(self) -> None:
         # Modules imported so far live as long as the process: the collector, which pauses the loop, can skip them.
@@ -39,16 +39,15 @@ class Runtime:
         self._thread.start()
 
     def models(self, settings: ModelsSettings) -> Models:
-        """Return the process's models for these settings, opened at the first use."""
+        """Return the process's models for these settings. They are opened at the first use."""
         with self._lock:
             if settings not in self._models:
                 self._models[settings] = Models(settings)
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine on the loop, from any other thread. If it raises SystemExit, its future raises
-        RuntimeError.
-        """
+        """Start the coroutine on the loop, from any other thread. If the coroutine raises SystemExit, its future raises
+        RuntimeError."""
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 
     def _run(self) -> None:
@@ -91,7 +90,9 @@ async def _without_exit(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
-        raise RuntimeError(f"code that a stage calls ends the process ({error!r}): raise an error instead") from error
+        raise RuntimeError(
+            f"code that a stage calls would end the process ({error!r}): raise an error instead"
+        ) from error
 
 
 _lock = threading.Lock()
@@ -99,7 +100,7 @@ _runtime: Runtime | None = None
 
 
 def _forget() -> None:
-    """In a forked process, drop the parent's runtime: its thread does not exist there, and calls would hang."""
+    """Drop the parent's runtime in a forked process, since its thread does not exist there and calls would hang."""
     global _lock, _runtime
     _lock, _runtime = threading.Lock(), None
 
@@ -114,7 +115,7 @@ def end_process(limit_s: float) -> None:
 
 
 def runtime() -> Runtime:
-    """Return this process's runtime; a forked or remote worker gets its own."""
+    """Return this process's runtime. A forked or remote worker gets its own."""
     global _runtime
     with _lock:
         if _runtime is None:

@@ -19,7 +19,7 @@ from groundtrace.schemas.usage import Usage
 
 
 class SampleRequests:
-    """Sends the requests of one process. ``watcher`` returns the watcher of a role's calls, or None."""
+    """Sends the requests of one process. The function ``watcher`` returns the watcher of a role's calls, or None."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class SampleRequests:
     async def request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, CachedReply]:
         """Request the samples of these indices, and cache them as they arrive. Returns the replies by their keys.
 
-        Raises CallError or BudgetUsedUp; the samples that did arrive are then cached, and ``asked`` counts their usage.
+        Raises CallError or BudgetUsedUp if a sample is missing. The samples that did arrive are then cached, and
+        ``asked`` counts their usage.
         """
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, CachedReply] = {}
@@ -119,7 +120,7 @@ class SampleRequests:
         return taken
 
     def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
-        """Note the usage of a reply, except for that of its parts ``before``, which is noted already.
+        """Note the usage of a reply, except for the usage of its parts ``before``, which is noted already.
 
         A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
         again, and both payments are noted.
@@ -141,9 +142,9 @@ class SampleRequests:
         stored: dict[str, CachedReply],
     ) -> dict[str, CachedReply]:
         """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
-        ``arrived``. A truncated sample that they replace counts as wasted.
+        ``arrived``. A truncated sample that they replace is counted as wasted.
 
-        Returns the cached replies, by key; if another process was faster, they are its replies.
+        Returns the cached replies, by key. If another process was faster, they are its replies.
         """
         came = list(wanted[: len(reply.completions)])
         wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
@@ -157,7 +158,8 @@ class SampleRequests:
     async def _store(
         self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
     ) -> dict[str, CachedReply]:
-        """Cache the samples under the first of the keys; returns the replies that the cache then holds for them."""
+        """Cache the samples under the first of the keys. Returns the replies that the cache then holds for these
+        keys."""
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
         model, name = asked.endpoint.settings.model, asked.prompt.name

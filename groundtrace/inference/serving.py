@@ -1,4 +1,4 @@
-"""Servers that a run starts on its own machine, for the endpoint kinds that need one.
+"""Starts the servers that a run needs on its own machine, for the endpoint kinds that have such servers.
 
 The ``server`` of a :class:`groundtrace.inference.endpoint.Kind` is a context manager ``(models, log_folder) ->
 models``. It starts the servers of all endpoints of its kind. It yields settings in which these endpoints have another
@@ -14,17 +14,19 @@ from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """Return the kinds of endpoints for which a run has to start servers, sorted; only endpoints with a role count."""
+    """Return the kinds of endpoints for which a run has to start servers, sorted. Only endpoints with a role are
+    included."""
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))
 
 
 @contextlib.contextmanager
 def started_servers(models: ModelsSettings, log_folder: str) -> Iterator[ModelsSettings]:
-    """Start all servers, and yield the settings to use them; the servers write their output to ``log_folder``.
+    """Start all servers, and yield the settings to use them. The servers write their output to ``log_folder``, and are
+    stopped on exit.
 
-    Only workers on this machine can use them. Raises :class:`groundtrace.schemas.errors.UserError` if a server cannot
-    be started.
+    Only workers on this machine can use the servers. Raises :class:`groundtrace.schemas.errors.UserError` if a server
+    cannot be started.
     """
     with contextlib.ExitStack() as stack:
         for kind in kinds_to_serve(models):

@@ -1,4 +1,5 @@
-"""Records the calls that are made for one element, for its lineage and cost; also records the failed calls."""
+"""Records the calls that are made for one element (such as a draft), for its lineage and cost. Failed calls are also
+recorded."""
 
 from dataclasses import dataclass, field
 
@@ -13,9 +14,8 @@ from groundtrace.schemas.records import Call
 
 @dataclass
 class Session:
-    """A :class:`groundtrace.inference.caller.Caller` that records its calls, and the errors of failed calls. Both
-    records are in the order in which the calls ended.
-    """
+    """Implements a :class:`groundtrace.inference.caller.Caller` that records its calls, and the errors of failed calls.
+    Both records are in the order in which the calls ended."""
 
     models: Models
     calls: list[Call] = field(default_factory=list)
@@ -30,9 +30,8 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Call :meth:`groundtrace.inference.models.Models.generate`, and record the call. Returns ``sampling.n``
-        samples.
-        """
+        """Return ``sampling.n`` samples from :meth:`groundtrace.inference.models.Models.generate`, and record the
+        call."""
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:
@@ -45,13 +44,13 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
+        """Return how often a bad reply may be repaired
+        (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the limit for repeating a truncated reply
-        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
-        """
+        """Return the largest token budget with which a truncated reply is requested again
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`)."""
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:

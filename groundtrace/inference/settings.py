@@ -1,4 +1,5 @@
-"""The settings of an endpoint, and of all access to models, as they are in a config. Hashable and picklable."""
+"""Defines the settings of an endpoint, and of all access to models, as they are in a config. They are hashable and
+picklable."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -60,10 +61,10 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @settings
 class EndpointSettings:
-    """One model endpoint: its address, its limits, what the model supports, and its prices.
+    """Holds the settings of one model endpoint: its address, its limits, the abilities of the model, and its prices.
 
     All processes of a machine that use the same reply cache share the limits on concurrency and rates
-    (:mod:`groundtrace.inference.coordination.quota`); ``max_bytes_in_flight`` applies to each process. A config never
+    (:mod:`groundtrace.inference.coordination.quota`). ``max_bytes_in_flight`` applies to each process. A config never
     holds an API key. Prices are in US dollars per million tokens.
     """
 
@@ -140,7 +141,7 @@ class EndpointSettings:
 
     @property
     def model_family(self) -> "Family":
-        """The model's family; a declared frame replaces the family's own.
+        """Return the model's family. A declared frame replaces the family's own frame.
 
         Raises ValueError for a user's own family that cannot be imported.
         """
@@ -159,15 +160,17 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """The names of the price settings that are not set. Without them the cost of a request is unknown."""
+        """Return the names of the price settings that are not set. Without them the cost of a request is unknown."""
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and an ISO time;
-    only replies that were requested after this time are valid ("": all replies).
+    """Describes the reply cache of another run folder on this machine.
+
+    ``name`` is the folder's name, and ``cache_path`` is the cache's file. Only replies that were requested after the
+    ISO time ``fresh_since`` are valid ("": all replies).
     """
 
     name: str
@@ -177,14 +180,16 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class ModelsSettings:
-    """Everything that a worker needs to call models: endpoints, the endpoint of each role, the cache, the media roots.
+    """Holds everything that a worker needs to call models: endpoints, the endpoint of each role, the cache, the media
+    roots.
 
-    ``budget_usd`` and ``budget_tokens``: the budget of all processes of a run together (None: unlimited). ``notes``:
-    the folder in which these processes note usage and servers that are down (:mod:`groundtrace.inference.flow.notes`);
-    "" outside of a run, and then no endpoint is checked or waited for. ``fails_fast``: calls to a server that is down
-    fail at once. It is for callers that do not wait, and only without ``notes``. ``neighbours``: further caches on this
-    machine, whose replies are copied if needed. ``fresh_since``: the ISO time of the command before which no reply is
-    valid ("": all are). ``workers``: the number of machines that the budget is divided between. ``storage``: the
+    ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
+    is the folder in which these processes note usage and servers that are down
+    (:mod:`groundtrace.inference.flow.notes`). It is "" outside of a run; then no endpoint is checked, and no call waits
+    for a server that is down. If ``fails_fast`` is true, calls to a server that is down fail at once. This setting is
+    for callers that do not wait, and applies only without ``notes``. ``neighbours`` are further caches on this machine,
+    whose replies are copied if needed. No reply is valid that was requested before the ISO time ``fresh_since`` ("":
+    all are valid). ``workers`` is the number of machines among which the budget is divided. ``storage`` holds the
     settings to access a remote cache and remote media.
     """
 
@@ -204,14 +209,16 @@ class ModelsSettings:
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:
-        """Return the name of the endpoint that ``role`` uses. Raises ValueError if the config defines none."""
+        """Return the name of the endpoint that ``role`` uses. Raises ValueError if the config names no endpoint for the
+        role."""
         for name, endpoint in self.roles:
             if name == role:
                 return endpoint
         raise ValueError(f"no endpoint is set for the role {role!r}: add roles.{role} to the config")
 
     def endpoint(self, role: str) -> EndpointSettings:
-        """Return the settings of the endpoint that ``role`` uses."""
+        """Return the settings of the endpoint that ``role`` uses. Raises ValueError if the config does not define the
+        endpoint."""
         name = self.endpoint_name(role)
         for key, endpoint in self.endpoints:
             if key == name:
@@ -224,7 +231,8 @@ class ModelsSettings:
 
     @property
     def judges_text(self) -> bool:
-        """Whether the judge can judge text. The embedded engine cannot: it judges only by arithmetic on pixels."""
+        """Whether the judge can judge text. The embedded engine cannot, since it judges only by arithmetic on
+        pixels."""
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 
     @property

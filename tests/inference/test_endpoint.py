@@ -99,7 +99,7 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
         {},
         "endpoints.e.family is not set, and the detector writes coordinates: set it to one of claude, ",
     ),
-    ("detector", "gemini", {}, "or set endpoints.e.frame, for a model that is prompted with our form"),
+    ("detector", "gemini", {}, "or set endpoints.e.frame for a model of another family"),
     ("pointer", "mine:Own", {}, "endpoints.e.family is not set, and the pointer"),
     ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only point"),
     ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),

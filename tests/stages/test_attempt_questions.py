@@ -181,7 +181,7 @@ def test_odd_replies_end_as_attempts_or_rejections(
     stage = AttemptQuestions(AttemptSettings(), models("policy", says=says))
     asked = [drafts(name, question=f"How many squares are there, {name}?") for name in (*ODD, "silence")]
     kept = [(name, [correct] * 4, 4, float(correct)) for name, (_, correct) in ODD.items()]
-    detail = "empty_content: empty content, finish_reason stop"
+    detail = "empty_content: the reply has no text (finish_reason stop)"
     check_stage(stage, asked, kept, [("silence", "call_failed", detail)], show=graded, show_rejected=why)
 
 

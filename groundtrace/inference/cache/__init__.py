@@ -1,1 +1,1 @@
-"""The reply cache: on one machine, or shared by several machines."""
+"""Stores the replies of models, on one machine or shared by several machines."""

@@ -7,17 +7,16 @@ from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCa
 
 
 class BatchedPuts:
-    """Collects the replies that arrive in one turn of the loop, and puts them together: a transaction for each reply
-    would take four times as long.
-    """
+    """Collects the replies that arrive in one turn of the event loop, and puts them into the cache together. A separate
+    transaction for each reply would take four times as long."""
 
     def __init__(self, cache: ReplyCache) -> None:
         self._cache = cache
         self._waiting: list[tuple[list[CacheEntry], asyncio.Future[dict[str, CachedReply]]]] = []
 
     async def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies, as :meth:`groundtrace.inference.cache.replies.ReplyCache.put` does; returns after the
-        transaction. If the caller is cancelled meanwhile, the replies are stored nevertheless."""
+        """Store the replies as :meth:`groundtrace.inference.cache.replies.ReplyCache.put` does, and return the result
+        for these entries. If the caller is cancelled meanwhile, the replies are stored nevertheless."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._put)
@@ -30,7 +29,7 @@ class BatchedPuts:
         try:
             kept = self._cache.put(entry for entries, _ in waiting for entry in entries)
         except Exception as error:
-            if len(waiting) > 1:  # one reply that cannot be stored does not keep the others out
+            if len(waiting) > 1:  # each entry is tried alone, so that one invalid entry does not prevent the others
                 for each in waiting:
                     self._waiting = [each]
                     self._put()

@@ -1,4 +1,5 @@
-"""The folders of a reply cache: on a local disk, on a network file system, or on object storage with a local copy."""
+"""Finds the folders of a reply cache. The cache is on a local disk, on a network file system, or on object storage with
+a local copy."""
 
 import hashlib
 import os
@@ -11,8 +12,8 @@ from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, i
 
 
 def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """Return the folder in which the processes of this machine that use the cache ``path`` coordinate. It is beside the
-    cache, or beside this machine's copy of a shared cache. Returns None for a cache in memory."""
+    """Return the folder through which the processes of this machine coordinate if they use the cache ``path``. The
+    folder is beside the cache, or beside this machine's copy of a shared cache. Returns None for a cache in memory."""
     if path == MEMORY:
         return None
     location = shared_location(path)
@@ -21,7 +22,8 @@ def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path 
 
 
 def shared_location(path: str) -> str | None:
-    """Return the folder of the segments of the cache ``path``; None for a cache on a local disk or in memory."""
+    """Return the folder of the segments (uploaded pieces of the log) of the cache ``path``. Returns None for a cache on
+    a local disk or in memory."""
     if is_remote(path):
         return path.rpartition("/")[0]
     if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
@@ -30,9 +32,9 @@ def shared_location(path: str) -> str | None:
 
 
 def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
-    """Return the folder of this machine's copy of a shared cache. It is in the user's cache folder if that is on a
-    local disk, else in the temporary folder. Buckets of the same name at two endpoints have two copies.
-    """
+    """Return the folder of this machine's copy of a shared cache. The folder is in the user's cache folder if that is
+    on a local disk, else in the temporary folder. Two buckets of the same name at different store endpoints have
+    separate copies."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):
         base = Path(tempfile.gettempdir()) / f"groundtrace-{os.getuid()}"

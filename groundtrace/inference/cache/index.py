@@ -1,4 +1,5 @@
-"""The SQLite database of the reply cache: schema, import of logs, detection of damage, and rebuilding."""
+"""Reads and writes the SQLite database of the reply cache: its schema, the import of logs, the detection of damage, and
+the rebuilding."""
 
 import sqlite3
 import uuid
@@ -68,18 +69,19 @@ Row = tuple[str, str, str, str, int, float, str, int, int, int | None]
 
 
 class Damaged(Exception):
-    """The database is damaged; the message says how."""
+    """Raised if the database is damaged. The message describes the damage."""
 
 
 def row_of(logged: LogEntry, body: str) -> Row:
-    """Return the row of an entry whose encoded reply is ``body``."""
+    """Return the database row of a log entry whose encoded reply is ``body``."""
     e = logged.entry
     row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
     return (*row, _crc(row))
 
 
 def logged_of(row: Row) -> LogEntry:
-    """Return the entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
+    """Return the log entry of a database row. Raises :class:`Damaged` if the row has changed since it was written, or
+    cannot be decoded."""
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
         raise Damaged("a reply has changed")
@@ -96,7 +98,7 @@ def _crc(values: tuple[object, ...]) -> int:
 
 @contextmanager
 def reporting_damage() -> Iterator[None]:
-    """Raise :class:`Damaged` for SQLite's errors that mean a damaged file; other errors are passed on."""
+    """Raise :class:`Damaged` for SQLite's errors that mean a damaged file. Other errors are passed on."""
     try:
         yield
     except UnicodeDecodeError as error:  # sqlite3 could not even read the message, which quotes the damaged schema
@@ -105,13 +107,14 @@ def reporting_damage() -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", None) or 0
         broken = code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or code == _SHORT_READ
         if broken or any(words in str(error) for words in _DAMAGE_WORDS):
-            raise Damaged(str(error).partition(" with text ")[0]) from error  # that text would be a reply's
+            raise Damaged(str(error).partition(" with text ")[0]) from error  # the cut part may quote a reply
         raise
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run the body in a transaction that holds the write lock from the beginning; rolls back on an exception."""
+    """Run the body of the ``with`` statement in a transaction that holds the write lock from the beginning. The
+    transaction is rolled back if the body raises an exception."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
@@ -123,11 +126,11 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
-    """Open the database; create or migrate it if necessary. Raises :class:`Damaged` if it is damaged.
+    """Open the database, and create or migrate it if necessary. Raises :class:`Damaged` if the database is damaged.
 
-    With ``check`` (only if no other process has the database open), also looks for damage that SQLite does not detect
-    by itself: a truncated last page and, if a process did not close the database, a write-ahead log whose pages do not
-    fit those of the file.
+    If ``check`` is true, the function also looks for damage that SQLite does not detect by itself. One such damage is a
+    truncated last page. Another is possible if a process did not close the database: a write-ahead log whose pages do
+    not fit those of the file. ``check`` may be true only if no other process has the database open.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -198,8 +201,8 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
-    """Yield the entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged` if one
-    is damaged."""
+    """Yield the entries with keys greater than ``after`` in the order of their keys, at most ``limit`` entries (-1:
+    all). Raises :class:`Damaged` if an entry is damaged."""
     where = "" if after is None else "WHERE key > ?"
     query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
     with reporting_damage():
@@ -208,7 +211,8 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
-    """Return the entries of the keys, which must fit into one query. Raises :class:`Damaged` if one is damaged."""
+    """Return the entries that the database holds for the keys. All keys must fit into one SQL query. Raises
+    :class:`Damaged` if an entry is damaged."""
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
     return [logged_of(row) for row in rows]
@@ -217,8 +221,9 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> int:
-    """Insert rows, and store up to which byte their log (if any) is imported. Returns how many rows were inserted, or
-    have replaced another one. Call this in a :func:`transaction`."""
+    """Insert the rows. If ``log`` is not None, also record that the first ``taken_bytes`` bytes of this log are
+    imported. Returns the number of rows that were inserted or that replaced another row. Call this function inside of a
+    :func:`transaction`."""
     stored = db.executemany(statement, rows).rowcount
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
@@ -226,9 +231,8 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Return the logs whose last bytes are not imported yet, each with the offset of the first such byte. This is 0
-    for a log that was cut, since such a log is read from its start.
-    """
+    """Return the logs that are not completely imported yet, each with the offset of the first byte to import. The
+    offset is 0 for a log that became shorter, since such a log is read again from its start."""
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
     found = []
@@ -240,18 +244,16 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 
 
 def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
-    """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged` if the database is
-    damaged.
-    """
+    """Insert the entries of a batch, and record in the database that they are imported. Raises :class:`Damaged` if the
+    database is damaged."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
         insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
-    """Delete the replies with the keys ``doomed``, and record ``log`` as the only log, of which ``taken_bytes`` bytes
-    are imported.
-    """
+    """Delete the replies with the keys ``doomed``, and record ``log`` as the only log. The first ``taken_bytes`` bytes
+    of this log are recorded as imported."""
     with reporting_damage(), transaction(db):
         db.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in doomed))
         db.execute("DELETE FROM logs")
@@ -264,7 +266,8 @@ def logs(log_folder: Path) -> list[Path]:
 
 
 def rebuild(path: Path, log_folder: Path) -> int:
-    """Replace a damaged database by one built from the logs alone; the damaged file is kept as ``.damaged``.
+    """Replace a damaged database by a new database that is built from the logs alone. The damaged file is kept under
+    its name plus ``.damaged``.
 
     Returns the number of replies. The caller must hold the lock that prevents other processes from opening the
     database.

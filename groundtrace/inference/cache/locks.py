@@ -1,7 +1,8 @@
-"""File locks that are released when their process ends.
+"""Locks files. The operating system releases the locks of a process when the process ends.
 
-This module uses flock instead of filelock: several processes can hold a shared lock (LOCK_SH), which excludes an
-exclusive lock (LOCK_EX), and an exclusive lock can be turned into a shared lock without a release in between.
+This module uses ``flock`` instead of the package filelock for two reasons. Several processes can hold a shared lock
+(LOCK_SH) at the same time, while an exclusive lock (LOCK_EX) excludes all other locks. And an exclusive lock can be
+turned into a shared lock without a release in between.
 """
 
 import contextlib
@@ -11,7 +12,8 @@ from pathlib import Path
 
 
 def lock_alone(handle: int) -> bool:
-    """Lock the open file exclusively, without waiting; returns False if another process holds a lock on it."""
+    """Lock the open file exclusively, without waiting. Returns False if another process holds a lock on the file, else
+    True."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -21,7 +23,8 @@ def lock_alone(handle: int) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, how: int) -> Iterator[None]:
-    """Lock the file, created if necessary, while the body runs; ``how`` is LOCK_SH or LOCK_EX."""
+    """Lock the file while the body of the ``with`` statement runs. The file is created if necessary. ``how`` is LOCK_SH
+    or LOCK_EX."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         fcntl.flock(handle, how)

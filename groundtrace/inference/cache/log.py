@@ -1,8 +1,8 @@
-"""The append-only log of replies, from which a damaged reply cache is rebuilt.
+"""Reads and writes the append-only log of replies, from which a damaged reply cache is rebuilt.
 
-Each writing process has a file of its own, ``<UTC time>-<pid>-<uuid>.jsonl``, so that no two processes ever write into
-one file. A line is the CRC-32 of the rest as 8 hexadecimal digits, a space, and a JSON object. A line that was torn,
-cut or changed fails its checksum and is skipped; the lines after it are still read.
+Each writing process has its own file, ``<UTC time>-<pid>-<uuid>.jsonl``, so that two processes never write into one
+file. A line is a checksum, a space and a JSON object; the checksum is the CRC-32 of the JSON object as 8 hexadecimal
+digits. An incomplete or changed line fails its checksum and is skipped. The lines after it are still read.
 """
 
 import json
@@ -26,7 +26,7 @@ _MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A reply for the cache, with the fields by which users can search the cache."""
+    """Holds a reply for the cache, with the fields by which users can search the cache."""
 
     key: str
     role: str
@@ -40,7 +40,7 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A cache entry with its creation time (Unix time)."""
+    """Holds a cache entry with its creation time (Unix time in seconds)."""
 
     entry: CacheEntry
     created_s: float
@@ -48,9 +48,8 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogEntries:
-    """A batch of log entries in order, the number of damaged lines among them, and the offset after the last whole
-    line.
-    """
+    """Holds a batch of log entries in order, the number of damaged lines in the batch, and the offset in bytes after
+    the last whole line."""
 
     entries: list[LogEntry]
     damaged: int
@@ -58,12 +57,13 @@ class LogEntries:
 
 
 def stamp() -> str:
-    """Return the current time as a prefix of file names: UTC to the microsecond, sortable as text."""
+    """Return the current time as a prefix of file names. The text is the UTC time to the microsecond, and sorts by
+    time."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
 
 
 def encode_body(completion: Completion) -> str:
-    """Return the reply as JSON in ASCII: its text may hold a lone surrogate, which UTF-8 cannot encode. Raises
+    """Return the reply as JSON in ASCII, because its text may hold a lone surrogate, which UTF-8 cannot encode. Raises
     ValueError if the reply cannot be encoded."""
     fields: dict[str, Any] = {
         "text": completion.text,
@@ -79,7 +79,7 @@ def encode_body(completion: Completion) -> str:
 
 
 def decode_body(body: str) -> Completion:
-    """Return the reply that a JSON text holds. Raises ValueError if it does not hold one."""
+    """Return the reply that a JSON text holds. Raises ValueError if the text does not hold a reply."""
     try:
         return _completion(json.loads(body))
     except RecursionError as error:
@@ -87,8 +87,8 @@ def decode_body(body: str) -> Completion:
 
 
 def encode_line(logged: LogEntry, body: str) -> bytes:
-    """Return the log's line for an entry, with its line feed. Raises ValueError if the entry has a field that the
-    cache cannot store."""
+    """Return the log's line, with its line feed, for an entry whose encoded reply is ``body``. Raises ValueError if the
+    entry has a field that the cache cannot store."""
     entry = logged.entry
     fields = {
         "key": entry.key,
@@ -106,7 +106,7 @@ def encode_line(logged: LogEntry, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> LogEntry | None:
-    """Return the entry of a line; None if the line is damaged or does not hold an entry."""
+    """Return the entry of a line. Returns None if the line is damaged or does not hold an entry."""
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
         return None
@@ -120,9 +120,9 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
-    """Yield the log's lines from an offset on, in batches. If the last line has no line feed, it counts as damaged;
-    ``end_bytes`` is then before this line, since a process may still be writing it.
-    """
+    """Yield the entries of the log from the offset ``start_bytes`` on, in batches of ``batch_lines`` lines. A last line
+    without a line feed is counted as damaged. The batch's ``end_bytes`` is then before this line, since a process may
+    still be writing it."""
     with path.open("rb") as stream:
         stream.seek(start_bytes)
         entries: list[LogEntry] = []
@@ -147,7 +147,7 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
 
 
 def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
-    """Write a whole log atomically; returns its size in bytes."""
+    """Write a whole log atomically, and return its size in bytes."""
     with written_whole(path, durable=True) as unfinished, unfinished.open("wb") as stream:
         for logged in entries:
             stream.write(encode_line(logged, encode_body(logged.entry.completion)))
@@ -155,7 +155,8 @@ def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
 
 
 class LogWriter:
-    """This process's log in ``folder``, created with the first line. It is not thread-safe."""
+    """Writes this process's log in ``folder``. The file is created when the first line is written. A writer is not
+    thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -164,9 +165,10 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Write the lines without a sync to disk. They survive the end of this process, but not a power failure.
+        """Append the lines ``data`` to the log without a sync to disk. They survive the end of this process, but not a
+        power failure.
 
-        After an error the log is abandoned, since its end is unknown; the next lines begin a new file.
+        After an error the file is closed, since its last line may be incomplete. The next lines begin a new file.
         """
         try:
             if self._file is None:
@@ -211,8 +213,8 @@ def _completion(fields: Any) -> Completion:
     texts += [fields.get(name, "") for name in ("answered_by", "taken_from")]
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
-        raise ValueError("a reply must have a text, a reasoning and a finish reason")
+        raise ValueError("a cached reply needs strings as its texts, and a list as its 'logprobs'")
     if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
-        raise ValueError("log-probabilities must be finite numbers")
+        raise ValueError("the 'logprobs' of a cached reply must be finite numbers")
     text, reasoning, finish_reason, *named = map(str, texts)
     return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)

@@ -10,14 +10,14 @@ def on_network(folder: Path) -> bool:
     """Whether a folder, which need not exist yet, is on a network file system of this machine."""
     try:
         mounts = Path("/proc/mounts").read_text("utf-8", "surrogateescape")
-    except OSError:  # not Linux: assumed to be local
+    except OSError:  # not Linux: the folder is assumed to be local
         return False
     return is_network(filesystem_of(mounts, str(folder.resolve())))
 
 
 def filesystem_of(mounts: str, path: str) -> str:
-    """Return the type of the file system that contains an absolute ``path``, from the text of /proc/mounts; "" if
-    there is none."""
+    """Return the type of the file system that contains the absolute path ``path``. ``mounts`` is the text of
+    /proc/mounts. Returns "" if no mounted file system contains the path."""
     longest, kind = -1, ""
     for line in mounts.split("\n"):
         fields = line.split(" ")
@@ -25,7 +25,7 @@ def filesystem_of(mounts: str, path: str) -> str:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[1])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= longest:  # of two mounts on one point the later hides the earlier
+        if inside and len(point) >= longest:  # the later of two mounts on one point hides the earlier one
             longest, kind = len(point), fields[2]
     return kind
 

@@ -1,4 +1,4 @@
-"""Reads the reply caches of other runs, so that their replies are not paid for again."""
+"""Reads the reply caches of other runs, so that requests that another run has paid for are not sent again."""
 
 import logging
 import sqlite3
@@ -13,7 +13,8 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """The reply caches of other runs, which are only read. A cache that cannot be opened is skipped with a warning."""
+    """Holds the open reply caches of other runs, which are only read. A cache that cannot be opened is skipped with a
+    warning."""
 
     def __init__(self, neighbours: Sequence[Neighbour]) -> None:
         self._caches: list[tuple[Neighbour, ReplyCache]] = []
@@ -24,10 +25,9 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the cached replies by key. ``keys`` maps the key of each wanted sample to the key that ``fresh_key``
-        made it from. If several caches hold a reply, the first cache is used; ``taken_from`` of the reply names its
-        run.
-        """
+        """Return the cached replies by key. ``keys`` maps the key of each wanted sample to the key from which
+        ``fresh_key`` made it. If several caches hold a reply, the reply of the first cache is used. ``taken_from`` of
+        the reply names the run of the cache."""
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:
             if missing:
@@ -38,6 +38,6 @@ class Neighbours:
         return found
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of the caches."""
         for _, cache in self._caches:
             cache.close()

@@ -1,10 +1,11 @@
-"""The durable reply cache: a reply is written before it is used, and is not lost if a file is damaged.
+"""Holds the durable reply cache: a reply is written before it is used, and is not lost if a file is damaged.
 
-``replies.sqlite`` is the database; ``log/`` beside it holds a second copy of every reply, in one file for each process.
-The log decides: a damaged or cut database is moved aside and rebuilt from the log, and replies that only the log holds
-(the process died between the two writes, or SQLite's write-ahead log was cut) are imported at the next opening. A cut
-log loses nothing as long as the database is whole. A killed process loses at most the replies that had not arrived.
-Several processes on one machine may use one cache; a folder holds one cache.
+``replies.sqlite`` is the database. The folder ``log/`` beside it holds a second copy of every reply, in one file for
+each process. A damaged or truncated database is moved aside and rebuilt from the log. At the next opening, replies that
+only the log holds are imported. Such replies exist if the process died between the two writes, or if SQLite's
+write-ahead log was truncated. A truncated log loses no reply as long as the database is undamaged. A killed process
+loses at most the replies that had not arrived. Several processes on one machine may use one cache. A folder holds one
+cache.
 
 A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``).
 """
@@ -46,12 +47,12 @@ T = TypeVar("T")
 
 
 class CacheInUse(Exception):
-    """Another process has the cache open."""
+    """Raised if another process has the cache open."""
 
 
 @dataclass(frozen=True)
 class CachedReply:
-    """A cached reply, its token budget, and its share of the tokens of its request."""
+    """Holds a cached reply, its token budget, and its share of the tokens of its request."""
 
     completion: Completion
     max_tokens: int
@@ -59,15 +60,17 @@ class CachedReply:
     tokens_out: int = 0
 
     def serves(self, max_tokens: int) -> bool:
-        """Whether the reply answers a request with this budget: it is complete, or its budget was at least as large."""
+        """Whether the reply can be used for a request with the token budget ``max_tokens``. This is so if the reply is
+        complete, or if its own budget was at least as large."""
         return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
 
 class ReplyCache:
-    """A cache of replies by key. It is safe to use from several threads and processes.
+    """Stores replies by key. It is safe to use from several threads and processes.
 
-    ``path`` is the SQLite file, or ":memory:" for a cache without files. ``exclusive`` keeps other processes from
-    opening the cache; the constructor then raises :class:`CacheInUse` if another process has it open.
+    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is true, other processes
+    cannot open the cache. The constructor then raises :class:`CacheInUse` if another process already has the cache
+    open.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -105,20 +108,21 @@ class ReplyCache:
         return found
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
+        """Store the replies so that a killed process does not lose them. Returns the replies that the cache has for
+        their keys.
 
-        If another process was first to put a reply for a key, its reply is returned, so that all processes use the same
-        reply. Raises ValueError, and stores no entry, if an entry is not valid (the key is not a text, a token count is
-        not an integer, …).
+        If another process stored a reply for a key first, that reply is returned, so that all processes use the same
+        reply. If an entry is not valid (the key is not a text, a token count is not an integer, …), ValueError is
+        raised and no entry is stored.
         """
         entries = list(entries)
         with self._lock:
-            if entries and self._write(entries) == len(entries):  # no other reply stayed in the place of one of these
+            if entries and self._write(entries) == len(entries):  # no key kept another reply
                 return {e.key: CachedReply(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
             return self.get(dict.fromkeys(entry.key for entry in entries))
 
     def _write(self, entries: list[CacheEntry]) -> int:
-        """Store the replies; returns how many were inserted, or have replaced another one."""
+        """Store the replies. Returns the number of replies that were inserted or that replaced another reply."""
         bodies = [encode_body(entry.completion) for entry in entries]
         try:
             return self._use(lambda db: self._insert(db, entries, bodies))
@@ -156,7 +160,7 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yield all replies in the order of their keys; replies that are put meanwhile may be among them."""
+        """Yield all replies in the order of their keys. Replies that are put meanwhile may be among them."""
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -166,11 +170,10 @@ class ReplyCache:
             after = page[-1].entry.key
 
     def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
-        """Delete the replies for which ``keep`` returns False, from the database and the logs; returns the number of
-        deleted replies.
+        """Delete the replies for which ``keep`` returns False from the database and the logs, and return their number.
 
-        The cache must be open as ``exclusive``. If the process is killed meanwhile, some of the replies to delete may
-        be left, but no other reply is lost.
+        The cache must have been opened with ``exclusive``. If the process is killed meanwhile, some of the replies to
+        delete may be left, but no other reply is lost.
         """
         doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
         with self._lock:
@@ -186,11 +189,11 @@ class ReplyCache:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the files are closed."""
+        """Whether the cache's files are closed."""
         return self._db is None
 
     def close(self) -> None:
-        """Close the files; all replies are already on disk. Closing again does nothing."""
+        """Close the files. All replies are already on disk. A second call does nothing."""
         with self._lock:
             if self._db is not None:
                 self._db.close()
@@ -204,7 +207,7 @@ class ReplyCache:
         """Return the result of ``work``; if it meets damage, the database is rebuilt, and ``work`` is run again."""
         with self._lock:
             if self._db is None:
-                raise ValueError("the reply cache is closed")
+                raise ValueError("the reply cache is closed: open it again")
             if self._path is None:
                 return work(self._db)
             if _inode(self._path) != self._inode:  # another process has rebuilt the database
@@ -269,5 +272,5 @@ def _inode(path: Path) -> int:
 
 def _share(handle: int, path: Path, exclusive: bool) -> None:
     if exclusive:
-        raise CacheInUse(f"another process has {path} open: wait until it has ended")
+        raise CacheInUse(f"another process has the reply cache {path} open: wait until that process has ended")
     fcntl.flock(handle, fcntl.LOCK_SH)

@@ -1,11 +1,12 @@
-"""The reply cache on object storage or a network file system: a local cache, and segments that all workers share.
+"""Keeps the reply cache on object storage or a network file system. Each machine has a local cache, and all machines
+share the cache's segments.
 
 SQLite needs a local disk. So each machine has a :class:`groundtrace.inference.cache.replies.ReplyCache` in a local
-folder. Every few seconds it uploads the new lines of its log as an immutable file
-``segments/<UTC time>-<uuid>.jsonl.zz`` to the shared location, and imports the segments of other machines. A process
-that dies loses nothing: its replies are in the local log, and the next process on that machine uploads them. If a
-machine is lost with its disk, at most the replies of the last seconds (:data:`groundtrace.storage.uploads.EVERY_S`) and
-of the upload in progress are lost.
+folder. Every few seconds the machine uploads the new lines of its log to the shared location as a segment: an immutable
+file ``segments/<UTC time>-<uuid>.jsonl.zz``. It also imports the segments of other machines. If a process dies, no
+reply is lost: its replies are in the local log, and the next process on that machine uploads them. If a machine is lost
+with its disk, two kinds of replies are lost at most: those of the last seconds
+(:data:`groundtrace.storage.uploads.EVERY_S`) and those of the upload in progress.
 """
 
 import json
@@ -32,14 +33,15 @@ _log = logging.getLogger(__name__)
 
 
 class SegmentStore(ReplyCache):
-    """A cache of replies by key that several machines share. It is safe to use from several threads and processes.
+    """Stores replies by key for several machines. It is safe to use from several threads and processes.
 
     The processes on one machine use one ``local_folder``. The constructor imports all segments, and raises OSError if
-    the location cannot be reached. ``uploads`` calls :meth:`synchronize` from then on; without it, only :meth:`close`
-    uploads. ``torn`` is the number of damaged segments, ``foreign`` the number of files that are not segments.
+    the location cannot be reached. Afterwards ``uploads`` calls :meth:`synchronize` regularly. Without ``uploads``,
+    only :meth:`close` uploads. ``torn`` is the number of damaged segments, and ``foreign`` the number of files that are
+    not segments.
 
-    Two machines that send the same request before the next upload each use their own reply; later the older reply
-    replaces the other.
+    If two machines send the same request before the next upload, each machine uses its own reply at first. Later the
+    older reply replaces the newer one on both machines.
     """
 
     def __init__(
@@ -59,9 +61,10 @@ class SegmentStore(ReplyCache):
             uploads.add(f"synchronise the reply cache with {location}", self.synchronize)
 
     def close(self) -> None:
-        """Upload new replies and close. Raises OSError if the upload fails; the replies then stay on this machine.
+        """Upload new replies, and close the files. Raises OSError if the upload fails. The replies then stay on this
+        machine.
 
-        Close the ``uploads`` before.
+        Close ``uploads`` before you call this method.
         """
         if self.is_closed:
             return
@@ -72,7 +75,8 @@ class SegmentStore(ReplyCache):
             super().close()
 
     def synchronize(self) -> None:
-        """Upload the new lines of the local logs, and import the segments of other machines. Raises OSError."""
+        """Upload the new lines of the local logs, and import the segments of other machines. Raises OSError if the
+        shared location cannot be reached."""
         with self._state() as own:
             self._upload(own)
             self._download(own)
@@ -113,7 +117,7 @@ class SegmentStore(ReplyCache):
 
 
 class _Own:
-    """The record of what this machine has uploaded: the number of bytes of each local log, and the names of the
+    """Holds the record of this machine's uploads: the number of uploaded bytes of each local log, and the names of the
     segments. If the record is lost, everything is uploaded again."""
 
     def __init__(self, uploaded: dict[str, int], segments: set[str]) -> None:
@@ -172,7 +176,8 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
     """Yield a temporary cache with the replies of all segments, the names of the undamaged segments, and the number of
-    damaged ones."""
+    segments that were damaged or deleted meanwhile. ``scratch`` is the parent of the temporary folder; None means the
+    system's."""
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0
         for name in files.sizes_bytes()[0]:
@@ -191,10 +196,10 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[LogEntry], bool] = lambda _: True
 ) -> tuple[int, int]:
-    """Merge all undamaged segments into one, with the replies for which ``keep`` returns True. The new segment is
-    written before the old ones are deleted; other machines may read and write meanwhile.
+    """Merge all undamaged segments into one new segment. It holds the replies for which ``keep`` returns True. The new
+    segment is written before the old ones are deleted. Other machines may read and write meanwhile.
 
-    Returns how many segments were merged and how many replies were dropped.
+    Returns the number of merged segments and the number of dropped replies. Both are 0 if there is nothing to do.
     """
     with gathered(files, scratch) as (cache, names, _):
         dropped = sum(not keep(logged) for logged in cache.entries())
@@ -210,8 +215,8 @@ def merge(
 def prune_segments(
     location: str, local_folder: str, keep: Callable[[LogEntry], bool], storage: StorageSettings = STANDARD
 ) -> int:
-    """Delete the replies for which ``keep`` returns False from the segments and this machine's copy; returns the number
-    of deleted replies.
+    """Delete the replies for which ``keep`` returns False from the segments and from this machine's copy. Returns the
+    number of deleted replies.
 
     The copies on other machines still hold and use these replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
@@ -227,9 +232,11 @@ def prune_segments(
 
 
 def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None) -> ReplyCache:
-    """Open the cache ``path``, which is ":memory:" or the path or URL of a SQLite file. If ``path`` is on a network
-    file system, or a URL of a store (opened with the settings ``storage``), the cache consists of segments in that
-    file's folder, which ``uploads`` exchanges.
+    """Open the cache ``path``, which is ":memory:", or the path or URL of a SQLite file.
+
+    If ``path`` is on a network file system or is the URL of a store, the cache consists of segments in that file's
+    folder. ``storage`` holds the settings of the store, and ``uploads`` exchanges the segments with other machines
+    regularly.
     """
     location = shared_location(path)
     if location is None:

@@ -21,11 +21,11 @@ CHUNK_BYTES = 2**20
 
 
 class TornSegment(Exception):
-    """A segment's file is truncated or damaged."""
+    """Raised if the file of a segment is truncated or damaged."""
 
 
 class SegmentFiles:
-    """The folder ``segments`` at a location. Its methods raise OSError if the location cannot be reached.
+    """Accesses the folder ``segments`` at a location. Its methods raise OSError if the location cannot be reached.
 
     The constructor raises :class:`groundtrace.storage.places.StorageError` for a URL that no store supports.
     """
@@ -35,14 +35,16 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Return the size of each segment by name, in the order of time, and the number of other files there."""
+        """Return the size in bytes of each segment by name, ordered by time, and the number of other files in the
+        folder."""
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
         foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]
         return ours, len(foreign)
 
     def fetch(self, name: str, target: Path) -> None:
-        """Download a segment, and write its lines to ``target`` atomically. Raises :class:`TornSegment`."""
+        """Download a segment, and write its lines to ``target`` atomically. Raises :class:`TornSegment` if the segment
+        is damaged, and FileNotFoundError if it does not exist any more."""
         target.parent.mkdir(parents=True, exist_ok=True)
         unpacker = zlib.decompressobj()
         with written_whole(target) as unfinished, self._open(name) as source, unfinished.open("wb") as stream:
@@ -52,12 +54,12 @@ class SegmentFiles:
                         stream.write(unpacker.decompress(data, CHUNK_BYTES))
                         data = unpacker.unconsumed_tail
             except zlib.error as error:
-                raise TornSegment(f"{name}: {error}") from error
+                raise TornSegment(f"the segment {name} is damaged: {error}") from error
             if not unpacker.eof:
-                raise TornSegment(f"{name} ends early")
+                raise TornSegment(f"the segment {name} ends early")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
-        """Upload the lines as a new segment; returns its name. ``scratch`` is a local folder for the packed file."""
+        """Upload the lines as a new segment, and return its name. ``scratch`` is a local folder for the packed file."""
         name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
         packed = scratch / f".{name}.tmp"
         try:

@@ -1,4 +1,4 @@
-"""The budget of a run: the dollars and tokens that the requests of all its worker processes may use in total."""
+"""Keeps a run within its budget of dollars and tokens, which the requests of all its worker processes use together."""
 
 import asyncio
 import contextlib
@@ -21,17 +21,18 @@ FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
 class Budget:
     """Lets requests through while the amounts spent and reserved stay within the limit.
 
-    A request that does not fit is not refused at once: it waits until the cost of the requests in flight is known, so
-    that the whole budget can be used. The cost of a request is estimated from earlier requests. The overshoot is at
-    most the amount by which the last requests in flight were underestimated. After one refusal all later requests are
-    refused too, so that a run stops cleanly.
+    A request that does not fit into the budget is not refused at once. It waits until the cost of the requests in
+    flight is known, so that the whole budget can be used. The cost of a request is estimated from earlier requests. The
+    overshoot is at most the amount by which the last requests in flight were underestimated. After one refusal all
+    later requests are refused too, so that a run stops cleanly.
 
-    ``run`` is the folder of the run's notes, a path or a URL. Processes with the same run and ``peers`` share one
-    budget. The first one reads from the notes what processes before it have spent, also those that were killed.
+    ``run`` is the folder of the run's notes, a path or a URL. In the notes each process records what it spends.
+    Processes with the same run and the same ``peers`` share one budget. The first process reads from the notes what all
+    earlier processes have spent, including killed processes.
 
-    A run with several ``workers`` (machines) divides its budget evenly. Each machine spends its part once, and nothing
-    beyond what the notes of all machines leave of the whole (:meth:`read_notes`): a machine that replaces a lost one
-    does not spend the lost one's part again.
+    A run with several ``workers`` (machines) divides its budget evenly. Each machine spends at most its own part. In
+    addition, its own spending and the noted spending of all other machines together stay within the whole budget
+    (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost machine's part again.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Budget:
         self.spent = Cost()
         """The amounts that all processes had spent when this process last read them."""
         self.exhausted = False
-        """Whether any process had refused a request then."""
+        """Whether any process had refused a request when this process last read the budget."""
         self._reserved, self._requests = Cost(), 0
         self._others, self._others_requests = Cost(), 0
         self._seen: dict[str, tuple[int, int]] = {}
@@ -70,15 +71,17 @@ class Budget:
         return self._usd is not None or self._tokens is not None
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
-        """Return the expected output tokens of ``n`` samples of this prompt, from its earlier samples in this process;
-        before the first sample it is a guess.
-        """
+        """Return the expected number of output tokens of ``n`` samples of this prompt, at most ``max_tokens`` for each
+        sample. The number is estimated from the prompt's earlier samples in this process. Before the first sample it is
+        a guess."""
         samples, tokens_out = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
         return n * min(max_tokens, -(-tokens_out // samples))
 
     async def reserve(self, cost: Cost) -> None:
-        """Wait until the cost fits into the budget; earlier calls of this method are served first. Raises BudgetUsedUp
-        if it does not fit even with no other request in flight, and RunStopped if the run's folder is not visible.
+        """Wait until the cost fits into the budget, and reserve it. Earlier calls of this method are served first.
+
+        Raises BudgetUsedUp if the cost does not fit although no other request is in flight. Raises RunStopped if the
+        run's folder is not visible to this process.
         """
         if not self._bounded:
             return
@@ -92,11 +95,12 @@ class Budget:
             raise BudgetUsedUp(f"the budget is used up: {self._as_text()}")
 
     def reserve_at_once(self, cost: Cost) -> bool:
-        """Reserve the cost if it fits without waiting; returns whether it was reserved."""
+        """Reserve the cost if it fits without waiting. Returns whether it was reserved."""
         return not self._bounded or self._fits_now(cost) is True
 
     def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """Replace the reservation of an ended request by the request's real cost."""
+        """Replace the reservation of a finished request by the request's real cost. ``samples`` and ``tokens_out``
+        improve the estimate for later requests of ``prompt``."""
         if samples:
             seen, total = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
             self._seen[prompt] = (seen + samples, total + tokens_out)
@@ -110,17 +114,18 @@ class Budget:
         self._settled.set()
 
     def read_notes(self) -> None:
-        """Read again what other machines have spent. Raises OSError; any thread may call this."""
+        """Read again from the notes what other machines have spent. Raises OSError if the notes cannot be read. Any
+        thread may call this method."""
         if self._noted is not None and self._is_read:
             spent = self._noted.by_process()
             with self._peers.lock, self._peers.transaction() as db:
                 self._elsewhere = self._sorted(db, spent)[1]
 
     def _fits_now(self, cost: Cost) -> bool | None:
-        """Reserve the cost if it fits; returns whether it did.
+        """Reserve the cost if it fits, and return whether it did.
 
-        Returns None if it may fit later: requests are in flight, and may cost less than expected. Returns False if it
-        does not fit although no request is in flight; then every later reservation is refused too.
+        Returns None if the cost may fit later, since requests are in flight and may cost less than expected. Returns
+        False if it does not fit although no request is in flight. Then every later reservation is refused too.
         """
         if not self._peers.join():
             return None
@@ -159,7 +164,7 @@ class Budget:
             async with asyncio.timeout(None if is_alone else wait_s):
                 await self._settled.wait()
 
-    # What peers share
+    # The state that peers share
 
     @contextlib.contextmanager
     def _shared(self) -> Iterator[sqlite3.Connection | None]:
@@ -195,7 +200,7 @@ class Budget:
         is_known = db.execute("SELECT 1 FROM reservations WHERE run = ? LIMIT 1", (self._run,)).fetchone()
         db.execute("INSERT OR IGNORE INTO spenders VALUES (?, ?)", (self._run, self._peers.me))
         noted, self._elsewhere = self._sorted(db, self._by_process())
-        if not is_known:  # else a peer knows it better: the notes hold requests that have not been settled yet
+        if not is_known:  # else the file is right: the notes hold requests that have not been settled yet
             self.spent = Cost(max(noted.usd, self.spent.usd), max(noted.tokens, self.spent.tokens))
 
     def _by_process(self) -> dict[str, Cost]:
@@ -209,7 +214,7 @@ class Budget:
         try:
             return self._noted.by_process()
         except OSError as error:
-            raise RunStopped(f"the run's notes cannot be read: {error}", resumable=True) from error
+            raise RunStopped(f"the run's notes of its spending cannot be read: {error}", resumable=True) from error
 
     def _sorted(self, db: sqlite3.Connection, spent: dict[str, Cost]) -> tuple[Cost, Cost]:
         """Return what processes of this machine have noted, and what the others have."""
@@ -218,10 +223,11 @@ class Budget:
         return noted_here, sum((cost for name, cost in spent.items() if name not in here), Cost())
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the amounts into the file (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        """Write the spent and reserved amounts into the file that peers share
+        (:class:`groundtrace.inference.coordination.peers.Part`)."""
         if self._is_read:
             known, was_exhausted = self.spent, self.exhausted
-            self._read(db)  # peers may have spent more while this process counted as lost
+            self._read(db)  # peers may have spent more while they treated this process as lost
             self.spent = Cost(max(known.usd, self.spent.usd), max(known.tokens, self.spent.tokens))
             self.exhausted |= was_exhausted
         else:
@@ -229,7 +235,8 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the amounts from the file, and remove this process's reservation, which stays in memory."""
+        """Read the amounts from the file, and remove this process's reservation from the file. The reservation stays in
+        memory."""
         if self._is_read:
             self._read(db)
         else:
@@ -238,4 +245,4 @@ class Budget:
         db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
 
     def changed(self) -> None:
-        """Do nothing: a waiting request looks again soon."""
+        """Do nothing, since a waiting request soon checks the budget again."""

@@ -1,8 +1,8 @@
 """Deduplicates requests between processes: a process waits if another process has already sent the same request.
 
-A process claims the keys of a request until it has put the replies into the cache, or the request has failed. It looks
-for a reply after it has claimed the key, so that it finds a reply that another process put before it released its
-claim.
+A process claims the keys of a request until it has put the replies into the cache, or the request has failed. The
+process reads the cache after it has claimed a key. So it finds a reply that another process put before releasing its
+own claim on the key.
 """
 
 import asyncio
@@ -15,11 +15,12 @@ from groundtrace.inference.cache.replies import CachedReply, ReplyCache
 from groundtrace.inference.coordination.peers import Peers
 
 FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
-"""The first and the longest interval at which a waiting process looks again."""
+"""The first and the longest interval, in seconds, at which a waiting process checks the claims again."""
 
 
 class Claims:
-    """The cache keys that this process claims for its requests in flight. It may claim a key several times."""
+    """Holds the cache keys that this process claims for its requests in flight. The process may claim a key several
+    times."""
 
     def __init__(self, peers: Peers, cache: ReplyCache) -> None:
         self._peers, self._cache = peers, cache
@@ -28,11 +29,12 @@ class Claims:
 
     @contextlib.asynccontextmanager
     async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, CachedReply]]:
-        """Wait until no other process claims any of the keys. Yields the cached replies that serve ``max_tokens``.
+        """Wait until no other process claims any of the keys. Yields the cached replies that are complete or have at
+        least the token budget ``max_tokens``.
 
-        While the body runs, this process claims the keys without a reply. It claims all of them or none, so that two
-        processes never wait for each other. Raises :class:`groundtrace.inference.errors.RunStopped` if the processes
-        cannot coordinate.
+        While the body of the ``with`` statement runs, this process claims the keys that have no such reply. It claims
+        all of them or none, so that two processes never wait for each other. Raises
+        :class:`groundtrace.inference.errors.RunStopped` if the processes cannot coordinate.
         """
         wait_s = FIRST_POLL_S
         while (found := self._claimed(keys, max_tokens)) is None:
@@ -52,7 +54,7 @@ class Claims:
             if not (there := self._replies(rest, max_tokens)):
                 return None
             found |= there
-        if self._peers.had_peers:  # else nobody else can have put a reply since the caller looked
+        if self._peers.had_peers:  # else no other process can have put a reply since the caller read the cache
             there = self._replies(rest, max_tokens)
             self._release(there)
             found |= there
@@ -86,13 +88,13 @@ class Claims:
                     db.executemany("DELETE FROM claims WHERE key = ? AND process = ?", last)
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the claims into the file (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        """Write the claims into the file that peers share (:class:`groundtrace.inference.coordination.peers.Part`)."""
         held = [(key, self._peers.me) for key in self._held]
         db.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?)", held)  # a peer may have a lost process's claims
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Remove the claims from the file; they stay in memory."""
+        """Remove the claims from the file. They stay in memory."""
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing: the next claim is made in the new place."""
+        """Do nothing, since the next claim is made in the right place, in memory or in the file."""

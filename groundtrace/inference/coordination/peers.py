@@ -1,12 +1,14 @@
-"""The processes of one machine that coordinate through one SQLite file, ``coordination/peers.sqlite`` by the cache.
+"""Coordinates the processes of one machine through one SQLite file, ``coordination/peers.sqlite`` beside the cache.
 
-A process that is alone has its state in memory, so that coordination costs it nothing. A second process registers in
-the file, wakes the first, and sends nothing until the first has written its state into the file. From then on all
-changes are transactions in the file. The last process that is left reads the state back into memory.
+The shared state consists of claims on requests, slots of endpoints, and budgets. A process that is alone has this state
+in memory, so that coordination takes no time. A second process registers in the file and wakes the first process. It
+sends no request until the first process has written its state into the file. From then on all changes are transactions
+in the file. The last remaining process reads the state back into memory.
 
-A process registers with its first request. The processes see at once whether another one lives
-(:mod:`groundtrace.inference.coordination.presence`). The row of a process that ended is deleted, and with it what the
-process held; its reservations of a budget then count as spent, since the servers may charge for its requests.
+A process registers with its first request. Processes detect at once whether another process lives
+(:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
+and slots that the process held. Its budget reservations are then added to the spending, since the servers may charge
+for its requests.
 """
 
 import fcntl
@@ -26,12 +28,14 @@ from groundtrace.inference.coordination.presence import Presence, lives
 from groundtrace.inference.errors import RunStopped
 
 LOOK_S: Final = 1.0
-"""The interval at which a process that has peers looks whether they live."""
+"""The interval, in seconds, at which a process that has peers checks whether they live."""
 WARN_LOOKS: Final = 10
-"""A process that others have found unchanged so often is named in a warning: it is suspended, or hangs."""
+"""The number of checks without progress of a process after which a warning names it: the process is suspended, or
+hangs."""
 LOST_LOOKS: Final = 60
-"""A process that others have found unchanged so often counts as lost until it responds, so that a run does not wait for
-it forever. Looks are counted, and not seconds, so that a process that was suspended itself does not count."""
+"""The number of checks without progress of a process after which it is treated as lost until it responds, so that a run
+does not wait for it forever. The unit is checks, not seconds: if the checking process was suspended itself, that time
+is not included."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS processes (
@@ -59,29 +63,31 @@ _log = logging.getLogger(__name__)
 
 
 class Part(Protocol):
-    """A shared state of one kind: in memory while the process is alone, else in the file.
+    """Defines the interface of one kind of shared state. The state is in memory while the process is alone, else in the
+    file.
 
     ``publish`` and ``withdraw`` run in a transaction, with the lock of :class:`Peers` held.
     """
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write this process's state into the file, since it has peers now, or ends."""
+        """Write this process's state into the file, because the process has peers now or is about to end."""
         ...
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the state from the file into memory, since this process is alone."""
+        """Read the state from the file into memory, because this process has no peers."""
         ...
 
     def changed(self) -> None:
-        """Adapt to the change, after :meth:`publish` or :meth:`withdraw`; any thread may call this."""
+        """Adapt this part after :meth:`publish` or :meth:`withdraw` has run. Any thread may call this method."""
         ...
 
 
 class Peers:
-    """This process among those that share ``folder``; with None, it never has peers.
+    """Represents this process among its peers: the processes that share ``folder``. If ``folder`` is None, this process
+    never has peers.
 
-    ``has_peers`` is whether the state is in the file now, and ``had_peers`` whether it ever was. Both change only while
-    ``lock`` is held.
+    ``has_peers`` is True while the state is in the file. ``had_peers`` is True if the state has ever been in the file.
+    Both change only while ``lock`` is held.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -97,7 +103,7 @@ class Peers:
         self._counted_s = float("-inf")
 
     def add(self, part: Part) -> None:
-        """Add a state that peers share."""
+        """Add a part of the state that peers share."""
         with self.lock:
             self._parts.append(part)
             if self._db is not None:
@@ -105,10 +111,10 @@ class Peers:
                     (part.publish if self.has_peers else part.withdraw)(db)
 
     def join(self) -> bool:
-        """Register this process at the first call; returns whether it may send requests.
+        """Register this process at the first call, and return whether it may send requests.
 
-        It may not while a peer has not written its state into the file; then ask again soon. Raises
-        :class:`groundtrace.inference.errors.RunStopped` if the folder cannot be used.
+        The result is False while a peer has not written its state into the file. Call the method again soon in this
+        case. Raises :class:`groundtrace.inference.errors.RunStopped` if the folder cannot be used.
         """
         if self._may_send:
             return True
@@ -119,13 +125,14 @@ class Peers:
                 self._may_send = not (self.has_peers and self._wake_silent())
             except (OSError, sqlite3.Error) as error:
                 raise RunStopped(
-                    f"processes cannot coordinate in {self._folder} ({error}): name another --cache"
+                    f"processes cannot coordinate through {self._folder} ({error}): choose another --cache"
                 ) from error
             return self._may_send
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the body in a transaction on the file. The caller holds ``lock``, and this process has joined."""
+        """Run the body of the ``with`` statement in a transaction on the file. The caller must hold ``lock`` and must
+        have called :meth:`join`."""
         assert self._db is not None, "a process that has joined has the file open"
         with transaction(self._db) as db:
             if self.has_peers and self._enter(db, True):
@@ -133,7 +140,8 @@ class Peers:
             yield db
 
     def close(self) -> None:
-        """Leave the peers. What this process holds is free then. It has no peers any more, even if it sends again."""
+        """Leave the peers, and release the claims and slots of this process. Afterwards the process has no peers, even
+        if it sends requests again."""
         with self.lock:
             db, self._db, presence, self._presence = self._db, None, self._presence, None
             self._may_send = True
@@ -174,7 +182,7 @@ class Peers:
                     self._presence = None
                 raise
             self.has_peers, self.had_peers, self._db = has_peers, self.had_peers or has_peers, db
-            lives(self._pipe(self.me), wake=True)  # from now on its thread looks, if there are peers
+            lives(self._pipe(self.me), wake=True)  # from now on its thread checks the peers, if any
 
     def _wake_silent(self) -> bool:
         """Wake the peers that have not written their state yet; returns whether there are any."""
@@ -193,20 +201,21 @@ class Peers:
         return [each for each in found if each[0] not in gone]
 
     def _enter(self, db: sqlite3.Connection, is_open: bool) -> bool:
-        """Insert the row of this process; returns False if it is there."""
+        """Insert the row of this process. Returns False if the row already exists."""
         row = self.me, os.getpid(), is_open
         return db.execute("INSERT OR IGNORE INTO processes VALUES (?, ?, ?, 0)", row).rowcount > 0
 
     def _publish_again(self, db: sqlite3.Connection) -> None:
-        """Write what this process holds after it counted as lost; it may send again when its peers have answered."""
+        """Write the state of this process again after its peers treated it as lost. The process may send requests again
+        when its peers have answered."""
         self._may_send = False
         for part in self._parts:
             part.publish(db)
 
     def _responding(self, db: sqlite3.Connection) -> bool:
-        """Whether there are peers that live and respond; deletes the rows of the others."""
+        """Whether any peer lives and responds. Deletes the rows of the other peers."""
         living = dict(self._living(db))
-        if (now_s := time.monotonic()) < self._counted_s + LOOK_S / 2:  # woken between two looks
+        if (now_s := time.monotonic()) < self._counted_s + LOOK_S / 2:  # woken between two checks
             return bool(living)
         self._counted_s, before, self._seen = now_s, self._seen, {}
         for name, looks in db.execute("SELECT id, looks FROM processes WHERE id != ?", (self.me,)).fetchall():
@@ -224,7 +233,7 @@ class Peers:
         return bool(living)
 
     def _look(self) -> None:
-        """Write the state into the file if a first peer has come; read it back if the last one has gone."""
+        """Write the state into the file if a first peer has come. Read the state back if the last peer has gone."""
         try:
             with self.lock:
                 if self._db is None:
@@ -244,7 +253,7 @@ class Peers:
                     self._wake_silent()
             for part in list(self._parts) if was_lost or is_changed else ():
                 part.changed()
-        except Exception as error:  # a full disk, say: the peers wait, and wake this process again
+        except Exception as error:  # such as a full disk: the peers wait, and wake this process again
             _log.warning("%s: %s: other processes wait for this one", self._folder, error)
 
     def _pipe(self, name: str) -> Path:
@@ -253,7 +262,8 @@ class Peers:
 
 
 def _opened(path: Path, is_alone: bool) -> sqlite3.Connection:
-    """Open the file. If it is damaged and no other process lives, begin a new one: it holds nothing that lasts."""
+    """Open the file. If the file is damaged and no other process lives, begin a new file, since the content is only
+    temporary."""
     try:
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
         try:

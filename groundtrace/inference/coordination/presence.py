@@ -19,10 +19,10 @@ _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
 
 class Presence:
-    """This process's pipe at ``path``. A thread calls ``woken`` after a wake-up.
+    """Owns this process's pipe at ``path``. A thread calls ``woken`` after each wake-up.
 
-    ``interval_s`` returns the time after which the thread calls ``woken`` without a wake-up; None: never. Raises
-    OSError if the folder cannot hold a pipe.
+    ``interval_s`` returns the time in seconds after which the thread calls ``woken`` without a wake-up. None means that
+    it waits for a wake-up without a limit. The constructor raises OSError if the folder cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
@@ -34,7 +34,7 @@ class Presence:
         self._thread.start()
 
     def close(self, wait: bool = True) -> None:
-        """Remove the pipe and end the thread; with ``wait``, the thread has ended afterwards."""
+        """Remove the pipe and end the thread. If ``wait`` is true, the method returns after the thread has ended."""
         self._path.unlink(missing_ok=True)
         os.write(self._pipe, _END)
         if wait:
@@ -56,7 +56,7 @@ class Presence:
 
 
 def lives(path: Path, wake: bool = False) -> bool:
-    """Whether the process with the pipe at ``path`` lives; with ``wake``, also wakes it."""
+    """Whether the process with the pipe at ``path`` lives. If ``wake`` is true, the process is also woken."""
     try:
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -65,7 +65,7 @@ def lives(path: Path, wake: bool = False) -> bool:
         raise
     try:
         if wake:
-            with contextlib.suppress(BlockingIOError):  # it has thousands of wake-ups to read
+            with contextlib.suppress(BlockingIOError):  # thousands of wake-ups are unread
                 os.write(pipe, _WAKE)
     except BrokenPipeError:
         return False

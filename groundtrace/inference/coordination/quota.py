@@ -1,9 +1,11 @@
-"""An endpoint's limits over all processes of a machine: concurrent requests, and requests and tokens per minute.
+"""Applies an endpoint's limits over all processes of a machine: concurrent requests, and requests and tokens per
+minute.
 
-A process that is alone has all slots for concurrent requests. Peers divide them: each gets as many slots as it has work
-for, in even parts if they do not suffice. Every ``BEAT_S`` seconds a process with peers takes slots that others gave
-back, and gives back slots that it does not need. All processes share one schedule for the requests and tokens per
-minute: a request takes its part when the schedule is free, and no process reserves future parts.
+A process that is alone has all slots for concurrent requests. Processes that share the endpoint (peers) divide the
+slots. Each peer gets as many slots as it has requests to send. If the slots do not suffice, the peers get equal parts.
+Every ``BEAT_S`` seconds a process with peers takes slots that others gave back, and gives back slots that it does not
+need. All processes share one schedule for the requests and tokens per minute. A request takes its part of the schedule
+at the moment when it may be sent. No process reserves future parts.
 """
 
 import asyncio
@@ -20,25 +22,27 @@ from groundtrace.inference.settings import EndpointSettings
 
 BEAT_S: Final = 0.5
 HURRY_S: Final = 0.1
-"""The intervals at which a process with peers asks for its slots. ``HURRY_S`` holds while it waits for slots, or uses
-more than its share; else ``BEAT_S``."""
+"""The intervals, in seconds, at which a process with peers updates its slots. ``HURRY_S`` applies while the process
+waits for slots, or uses more than its share; else ``BEAT_S`` applies."""
 POLL_S: Final = 0.5
-"""The interval at which a waiting request reads the schedule again: if a reply is shorter than expected, the schedule
-is free sooner."""
+"""The interval, in seconds, at which a waiting request reads the schedule again: if a reply is shorter than expected,
+the schedule is free sooner."""
 MAX_DEBT_S: Final = 600.0
-"""The longest wait that the replies to earlier processes may cause. It is limited since a server's token counts may be
-wrong."""
+"""The longest wait, in seconds, that the replies to earlier processes may cause. The limit is needed since a server's
+token counts may be wrong."""
 TURN_S: Final = 10.0
-"""How long the same processes keep the slots that cannot be divided evenly."""
+"""The time in seconds for which the same processes keep the slots that cannot be divided evenly."""
 _NEVER_S: Final = float("-inf")
 T = TypeVar("T")
 
 
 def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
-    """Divide ``most`` slots evenly; no process gets more than ``wanted`` while another gets less.
+    """Divide ``most`` slots evenly. No process gets more slots than it wants while another process gets fewer than it
+    wants.
 
-    Unclaimed slots are shared evenly too. With each ``turn`` the remainder goes to other processes, so that each
-    process gets slots at some time, even if there are more processes than slots.
+    The slots that no process wants are divided evenly too. With each ``turn`` the remainder goes to other processes, so
+    that each process gets slots at some time, even if there are more processes than slots. Returns the number of slots
+    by process.
     """
     names = sorted(wanted)
     turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
@@ -65,10 +69,11 @@ def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: in
 
 
 class Quota:
-    """An endpoint's quota in one process. Processes share it if their ``peers`` are the same, and ``endpoint``.
+    """Holds an endpoint's quota in one process. Processes share the quota if they have the same ``peers`` and the same
+    ``endpoint``.
 
-    The slots that this process may use are lent to ``concurrency``. Methods run on one event loop, except for those of
-    :class:`groundtrace.inference.coordination.peers.Part`.
+    The quota lends the slots that this process may use to ``concurrency``. Methods run on one event loop, except for
+    those of :class:`groundtrace.inference.coordination.peers.Part`.
     """
 
     def __init__(
@@ -107,8 +112,8 @@ class Quota:
             self._scheduled(self._tokens.take, tokens)
 
     def _taken(self, tokens: float, now_s: float) -> float:
-        """Return the seconds until both rates are free. If both are free now, takes one request and ``tokens`` from
-        them, and returns 0."""
+        """Return the seconds until both rates are free. If both are free now, take one request and ``tokens`` tokens
+        from them, and return 0."""
         if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
             return wait_s
         self._requests.take(1, now_s)
@@ -137,7 +142,7 @@ class Quota:
     # Concurrent requests
 
     def _more(self) -> None:
-        """Ask for slots soon, since a request waits and all slots of this process are in use."""
+        """Request slots soon, because a request waits and all slots of this process are in use."""
         self._loop = asyncio.get_running_loop()
         if self._now_s() >= self._beat_s + HURRY_S:
             self._beat()
@@ -145,7 +150,8 @@ class Quota:
             self._next_beat(self._beat_s + HURRY_S)
 
     def _beat(self) -> None:
-        """Take the slots that this process may use now; without work since the last beat, give all of them back."""
+        """Take the slots that this process may use now. Give back all slots if it had no request since the last
+        update."""
         self._beat_s = self._now_s()
         if self._timer is not None:
             self._timer.cancel()
@@ -187,12 +193,11 @@ class Quota:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
 
-    # What peers share
+    # The state that peers share
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the schedule, and hold all slots, until :meth:`changed` has adapted this process's part
-        (:class:`groundtrace.inference.coordination.peers.Part`).
-        """
+        """Write the schedule into the file, and register all slots as held by this process, until :meth:`changed` has
+        reduced them to this process's part (:class:`groundtrace.inference.coordination.peers.Part`)."""
         requests_free_s, tokens_free_s, *_ = self._row(db)
         self._requests.free_s = max(self._requests.free_s, requests_free_s)
         self._tokens.free_s = max(self._tokens.free_s, tokens_free_s)
@@ -201,7 +206,7 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the schedule, which the requests of earlier processes filled.
+        """Read the schedule from the file, including the requests of earlier processes.
 
         The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
         measured in Unix time.
@@ -226,7 +231,8 @@ _opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=N
 
 @contextlib.contextmanager
 def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
-    """In the body, :func:`quota_of` opens the quota of the endpoint with that name, which ``peers`` share."""
+    """Make :func:`quota_of` open quotas that ``peers`` share while the body of the ``with`` statement runs.
+    ``endpoint`` is the name of the endpoint to open."""
     token = _opening.set((peers, endpoint))
     try:
         yield
@@ -235,9 +241,8 @@ def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Return the quota of the endpoint that is being opened. Inside of :func:`shared_with`, processes share it if the
-    endpoint's name, kind, URL, model and limits are the same in all of them.
-    """
+    """Return the quota of the endpoint that is being opened. Inside of :func:`shared_with`, processes share this quota
+    if the endpoint's name, kind, URL, model and limits are the same in all of them."""
     opening = _opening.get()
     if opening is None:
         return Quota(settings, concurrency)

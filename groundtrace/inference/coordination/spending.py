@@ -1,4 +1,4 @@
-"""Reads from a run's notes what its processes have spent."""
+"""Reads from a run's notes how much each of its processes has spent."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ _NOTES = re.compile(r"paid-([0-9]+-[0-9a-f]+)(-[0-9]+)?\.jsonl")
 
 @dataclass(frozen=True)
 class Cost:
-    """An amount of dollars, and of tokens (input plus output)."""
+    """Holds an amount of dollars and an amount of tokens (input plus output)."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -29,9 +29,9 @@ class Cost:
 
 
 class NotedSpending:
-    """The notes of a run in the folder ``root``, a path or a URL (:mod:`groundtrace.inference.flow.notes`).
+    """Reads the notes of a run in the folder ``root``, a path or a URL (:mod:`groundtrace.inference.flow.notes`).
 
-    It reads each byte once, since the notes only grow.
+    Each byte is read once, since the notes only grow.
     """
 
     def __init__(self, root: str, storage: StorageSettings) -> None:
@@ -40,7 +40,8 @@ class NotedSpending:
         self._spent: dict[str, Cost] = defaultdict(Cost)
 
     def by_process(self) -> dict[str, Cost]:
-        """Return what each process has noted so far. Raises OSError if the folder cannot be read."""
+        """Return the cost that each process has noted so far, by the process's name. Raises OSError if the folder
+        cannot be read."""
         for path, size_bytes in _sizes_bytes(self._root):
             named, start = _NOTES.fullmatch(path.name), self._ends.get(path.name, 0)
             if named is not None and size_bytes > start:

@@ -1,1 +1,1 @@
-"""One file per kind of endpoint, and the code that several kinds share."""
+"""Holds one file for each kind of endpoint, and the code that several kinds share."""

@@ -1,11 +1,12 @@
 """Gets the log-probabilities of a given continuation from a server with vLLM's chat API.
 
-The last turn of the conversation in the request is the beginning of the reply followed by the continuation; the server
+In the request, the last turn of the conversation is the beginning of the reply followed by the continuation. The server
 does not close this turn. Nothing is sampled: the response has the log-probabilities of the prompt's last tokens. The
-server's tokenizer decides which of them belong to the continuation. Both the beginning alone and the whole turn are
-tokenized; the continuation starts after the tokens that both have in common. So a token that contains the end of the
-beginning and the start of the continuation belongs to the continuation. If the chat template strips, drops or rewrites
-a part of the turn, the prompt doesn't end with the turn's tokens, and the call fails instead of scoring another text.
+server's tokenizer decides which of these tokens belong to the continuation. Both the beginning alone and the whole turn
+are tokenized; the continuation starts after the tokens that both have in common. So if a token contains the end of the
+beginning and the start of the continuation, it belongs to the continuation. If the chat template strips, drops or
+rewrites a part of the turn, the prompt does not end with the turn's tokens. Then the call fails instead of scoring
+another text.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,13 +29,14 @@ ROUNDING_NATS = 1e-3
 async def score(
     post: Post, model: str, messages: list[dict[str, Any]], continuation: Continuation
 ) -> tuple[tuple[float, ...], int]:
-    """Return the log-probability in nats of each token of ``continuation.text``, and the prompt's number of tokens.
+    """Return the log-probability in nats of each token of ``continuation.text``, and the number of tokens of the
+    prompt.
 
-    Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
-    Raises ValueError if the text is empty. Raises CallError if ``post`` does; if the server can't do this
-    (``UNSUPPORTED``: no such fields, no tokenizer, a template that changes the turn); and if the response has another
-    form, or a log-probability is not a number, minus infinity or above 0 (``GARBLED``). Its message may be a long
-    quotation of the server's response.
+    Each log-probability is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the
+    tokens before it. Raises ValueError if ``continuation.text`` is empty. Passes on the CallError of ``post``. Raises
+    CallError with ``UNSUPPORTED`` if the server lacks the fields or the tokenizer, or if its template changes the turn.
+    Raises CallError with ``GARBLED`` if the response has another form, or if a log-probability is not a number, is
+    minus infinity, or is above 0. The error's message may be a long quotation of the server's response.
     """
     if not continuation.text:
         raise ValueError("a continuation must not be empty: it would have no log-probability")
@@ -62,7 +64,7 @@ async def score(
     # In the prompt, a line break at the reply's start may be one token with the line break after the turn's header.
     first = 1 if continuation.given[:1].isspace() and shared else 0
     if prompt[len(prompt) - len(whole) + first :] != whole[first:]:
-        message = "the prompt doesn't end with the reply's tokens: the server's chat template changes the last turn"
+        message = "the prompt does not end with the reply's tokens: the server's chat template changes the last turn"
         raise CallError(Failure.UNSUPPORTED, message)
     size = len(whole) - shared
     return tuple(map(_logprob, prompt[-size:], positions[-size:])), len(prompt)
@@ -79,7 +81,7 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
         raise CallError(Failure.UNSUPPORTED, message, partial=error.partial) from error
     tokens = _token_ids(field_of(answer, "tokens"))
     if tokens is None:
-        raise CallError(Failure.GARBLED, f"no token ids but {_shown(answer)}")
+        raise CallError(Failure.GARBLED, f"the server returned no token ids but {_shown(answer)}")
     return tokens
 
 
@@ -93,13 +95,15 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
     """Return the prompt's token ids, and the response's log-probability entry for each position."""
     tokens, positions = field_of(answer, "prompt_token_ids"), field_of(answer, "prompt_logprobs")
     if isinstance(answer, dict) and (tokens is None or positions is None):
-        message = "the server gives no prompt log-probabilities (prompt_logprobs, return_token_ids)"
+        message = "the server does not support prompt_logprobs and return_token_ids: use a vLLM server"
         raise CallError(Failure.UNSUPPORTED, message)
     ids = _token_ids(tokens)
     if ids is None or not isinstance(positions, list):
-        raise CallError(Failure.GARBLED, f"prompt log-probabilities of another form: {_shown(answer)}")
+        raise CallError(Failure.GARBLED, f"the server's prompt_logprobs have an unknown form: {_shown(answer)}")
     if len(ids) != len(positions):
-        raise CallError(Failure.GARBLED, f"{len(positions)} log-probabilities for {len(ids)} prompt tokens")
+        raise CallError(
+            Failure.GARBLED, f"the response has {len(positions)} log-probabilities for {len(ids)} prompt tokens"
+        )
     return ids, positions
 
 
@@ -107,9 +111,13 @@ def _logprob(token: int, position: Any) -> float:
     """Return the log-probability in nats of a prompt token, from the entry for its position."""
     value = field_of(field_of(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
+        raise CallError(
+            Failure.GARBLED, f"the response has no log-probability for the token {token}: {_shown(position)}"
+        )
     if not FLOOR_NATS < value <= ROUNDING_NATS:
-        raise CallError(Failure.GARBLED, f"{value} is not a log-probability of the token {token}")
+        raise CallError(
+            Failure.GARBLED, f"the response has an impossible log-probability {value} for the token {token}"
+        )
     return min(float(value), 0.0)
 
 

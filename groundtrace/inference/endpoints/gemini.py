@@ -1,8 +1,8 @@
-"""Endpoints with Gemini's REST API, over the official ``google-genai`` client.
+"""Implements endpoints with Gemini's REST API, over the official ``google-genai`` client.
 
-The client's typed responses are not used: one candidate of an unknown form would make all candidates fail. Its own
-session is not used either: it has no connect or read timeout, reads a body of any size, and sends the API key along
-with a redirect.
+The client's typed responses are not used, because one candidate of an unknown form would make all candidates fail. The
+client's own session is not used either. It has no connect or read timeout, reads a body of any size, and sends the API
+key along with a redirect.
 """
 
 import json
@@ -51,10 +51,11 @@ _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
 
 
 class GeminiEndpoint:
-    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one Gemini model, at ``base_url`` if given.
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one Gemini model. The requests go
+    to ``settings.base_url`` if it is set, else to Google's API.
 
-    No seed is sent, since each sample would need another seed: a client learns only from the response which samples a
-    request returns, and two requests with the same seed would return the same sample twice.
+    No seed is sent, since each sample would need another seed. Before the response arrives, a client does not know
+    which samples the request will return. So two requests with the same seed would return the same sample twice.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -62,20 +63,23 @@ class GeminiEndpoint:
         self._media = media
         self._key = api_key(settings)
         if self._key == NO_KEY and not settings.base_url:
-            raise ValueError(f"endpoint {settings.model!r}: gemini needs api_key_env or api_key_file, or a base_url")
+            raise ValueError(
+                f"endpoint {settings.model!r} has no API key: set api_key_env or api_key_file, or the base_url of a "
+                "server without keys"
+            )
         self._flow = Flow(settings)
         self._session: _Session | None = None
         self._opened: genai.Client | None = None
 
     @property
     def revision(self) -> str:
-        """The revision in the config."""
+        """Return the model's revision from the settings."""
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. Raises CallError if that fails."""
+        """Return a reply with one sample for each of the request's indices. Raises CallError if the request fails."""
         if request.continuation is not None:
-            raise _not_sent(f"{self.settings.model} cannot give log-probabilities of a continuation: the API has none")
+            raise _not_sent(f"{self.settings.model} cannot score a continuation: Gemini's API does not support this")
         if not request.prompt.media:
             return await self._collect(request, self._parts(request))
         async with self._flow.holding(lambda: self._parts(request), _total_bytes) as parts:
@@ -84,7 +88,7 @@ class GeminiEndpoint:
     async def _collect(self, request: Request, parts: list[types.Part]) -> Reply:
         size_bytes = _total_bytes(parts) + len(request.prompt.system.encode("utf-8", "replace"))
         if size_bytes > MAX_REQUEST_BYTES:
-            raise _not_sent(f"the request has {size_bytes} bytes, but inline media are limited to {MAX_REQUEST_BYTES}")
+            raise _not_sent(f"the request has {size_bytes} bytes, but Gemini's API accepts at most {MAX_REQUEST_BYTES}")
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:
@@ -97,7 +101,7 @@ class GeminiEndpoint:
     def _media_part(self, part: MediaPart) -> types.Part:
         data, mime = media_bytes(self._media, part)
         if not (taken := _VIDEO_MIMES.get(mime, mime)):
-            raise _not_sent(f"Gemini takes no {mime}: convert it to mp4 or webm")
+            raise _not_sent(f"Gemini's API does not accept {mime}: convert the video to mp4 or webm")
         return types.Part(inline_data=types.Blob(data=data, mime_type=taken))
 
     async def _send(self, request: Request, n: int, parts: list[types.Part]) -> Reply:
@@ -111,7 +115,7 @@ class GeminiEndpoint:
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
-            raise CallError(Failure.GARBLED, f"not a JSON object: {scrub(body, self._key)[:120]!r}")
+            raise CallError(Failure.GARBLED, f"the response is not a JSON object: {scrub(body, self._key)[:120]!r}")
         return gemini_reply(fields, wanted, self._key, self.settings.model)
 
     def _config(self, request: Request, n: int) -> types.GenerateContentConfig:
@@ -138,7 +142,9 @@ class GeminiEndpoint:
             return await asking
         except aiohttp.ServerTimeoutError as error:
             away = isinstance(error, aiohttp.ConnectionTimeoutError)
-            raise CallError(Failure.TIMEOUT, self._clean(f"no reply in time: {error}"), unreachable=away) from None
+            raise CallError(
+                Failure.TIMEOUT, self._clean(f"the server did not reply in time: {error}"), unreachable=away
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise CallError(Failure.CONNECTION, self._clean(f"{type(error).__name__}: {error}")) from None
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -180,10 +186,11 @@ class GeminiEndpoint:
         return self._opened
 
     async def check(self) -> str:
-        """Request the description of the model from the server. Raises CallError if the server lacks the model."""
+        """Request the description of the model from the server, and return one line for the user. Raises CallError if
+        the server lacks the model."""
         found = await self._answered(self._client().aio.models.get(model=self.settings.model))
         if not found.name:
-            raise CallError(Failure.GARBLED, "the response names no model")
+            raise CallError(Failure.GARBLED, "the server's description of the model has no name")
         return f"serves {self.settings.model}"
 
     async def close(self) -> None:
@@ -210,13 +217,13 @@ class _Response(aiohttp.ClientResponse):
 
 
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """Return the usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
+    """Return the usable candidates of a response, at most ``n``. The API key is removed if the server echoes it.
 
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the candidates is that
-    model.
+    other model.
 
-    Raises CallError if no candidate is usable. Tokens count as wasted only in this case, since the API does not report
-    them by candidate.
+    Raises CallError if no candidate is usable. The tokens are counted as wasted only in this case, since the API does
+    not report them by candidate.
     """
     usage = field_of(answer, "usageMetadata")
     thoughts = token_count(usage, "thoughtsTokenCount")
@@ -239,7 +246,7 @@ def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> R
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:
-    """Return the candidates; if the server numbers them, only the first with each index."""
+    """Return the candidates of a response. If the server numbers them, only the first with each index is returned."""
     candidates = field_of(answer, "candidates")
     if not isinstance(candidates, list):
         return []
@@ -257,7 +264,7 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
 
 
 def _sample(candidate: Any, key: str) -> Completion | CallError:
-    """Return the sample of a candidate or, if it is not usable, the error that says why."""
+    """Return the sample of a candidate. If the candidate is not usable, return an error with the reason."""
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     if isinstance(reason, str) and reason in _REFUSED:
         message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
@@ -269,7 +276,7 @@ def _sample(candidate: Any, key: str) -> Completion | CallError:
     text = "".join(text for text, part in zip(texts, parts, strict=True) if not field_of(part, "thought"))
     reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if field_of(part, "thought"))
     if not text.strip() and reason != "MAX_TOKENS":
-        return CallError(Failure.EMPTY, f"empty content, finish reason {reason}")
+        return CallError(Failure.EMPTY, f"the reply has no text (finish reason {reason})")
     return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), _FINISHED[reason])
 
 

@@ -1,11 +1,12 @@
-"""Open-vocabulary detectors behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`:
-the g of Argos §3.1.
+"""Runs open-vocabulary detectors for :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`.
+They are the detector g of Argos §3.1.
 
-Each label is searched separately, even if several are requested at the same time. Grounding DINO accepts several labels
-as one text ("a cat. a dog."), but then they would attend to the image together: a reply would depend on the other
+Each label is searched separately, even if several labels are requested at the same time. Grounding DINO accepts several
+labels as one text ("a cat. a dog."), but then the labels would influence each other: a reply would depend on the other
 labels, which are not in its cache key. So labels that share a forward pass are separate rows of a batch.
 
-A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold, best first, each object once.
+A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold. The best box is first, and each object is
+listed once.
 """
 
 import json
@@ -36,14 +37,15 @@ SAME_OBJECT_IOU = 0.7
 MAX_BOXES = 100
 MIN_SIDE_PX = 0.5
 LABELS_AT_ONCE = 8
-"""The batch size of Grounding DINO, in copies of an image: what fits into a 16 GB GPU at its usual input size."""
+"""The batch size of Grounding DINO, in copies of an image. A 16 GB GPU has enough memory for it at the usual input
+size."""
 _DECIMALS = {CoordinateFrame.UNIT: 5}
 _Found = tuple[torch.Tensor, torch.Tensor]
 """Boxes in pixels (N, 4) xyxy, and their scores (N,)."""
 
 
 class Detector(ABC):
-    """The base of the two detectors: reads the label of a prompt, and writes boxes as a reply."""
+    """Reads the label of a prompt, and writes boxes as a reply. This is the base class of both detectors."""
 
     prompts = ("detect",)
     model_class: ClassVar[Any]
@@ -55,16 +57,18 @@ class Detector(ABC):
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
 
     def read(self, prompt: RenderedPrompt) -> str:
-        """Return the label of a prompt as text for the model. Raises CallError if it has no word or too many tokens."""
+        """Return the label of a prompt as text for the model. Raises CallError if the label has no word or too many
+        tokens."""
         text = self.text_of(prompt.variable("label"))
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
-            message = f"{self.settings.model} cannot look for {text!r:.80}: it has {tokens} of at most "
+            message = f"{self.settings.model} cannot search for {text!r:.80}: the label has {tokens} of at most "
             raise CallError(Failure.UNKNOWN_LABEL, f"{message}{self.most_tokens} tokens, or no word", partial=NOT_SENT)
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """Return a reply for each label in ``asked``: the boxes of the label, in the endpoint's frame."""
+        """Return a reply for each label in ``asked``. A reply holds the boxes of the label in the endpoint's coordinate
+        frame."""
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
@@ -81,26 +85,27 @@ class Detector(ABC):
     @property
     @abstractmethod
     def most_tokens(self) -> int:
-        """The maximal length of a text, with begin and end tokens."""
+        """Return the largest allowed number of tokens of a text, including the begin and end tokens."""
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's width and height in pixels and, for each text, the boxes above the threshold."""
+        """Return the image's width and height in pixels and, for each text, the boxes above the threshold with their
+        scores."""
 
 
 class GroundingDino(Detector):
-    """Grounding DINO. As in the library's own post-processing, a box has the score of its best token."""
+    """Runs Grounding DINO. As in the library's own post-processing, a box gets the score of its best token."""
 
     model_class = GroundingDinoForObjectDetection
     processor_class = GroundingDinoProcessor
 
     def text_of(self, label: str) -> str:
-        """Return the label in lower case with a full stop only at the end: another full stop would separate labels."""
+        """Return the label in lower case with a full stop only at the end. Another full stop would separate labels."""
         return " ".join(label.lower().replace(".", " ").split()) + "."
 
     @property
     def most_tokens(self) -> int:
-        """The maximal length of a text, from the model's config."""
+        """Return the largest allowed number of tokens of a text, from the model's config."""
         return self.model.config.max_text_len
 
     @torch.inference_mode()
@@ -126,7 +131,7 @@ class GroundingDino(Detector):
 
 
 class Owlv2(Detector):
-    """OWLv2. Its features of an image do not depend on the label, so they are computed once for all labels."""
+    """Runs OWLv2. Its features of an image do not depend on the label, so they are computed once for all labels."""
 
     model_class = Owlv2ForObjectDetection
     processor_class = Owlv2Processor
@@ -136,12 +141,12 @@ class Owlv2(Detector):
         self._seen: LruCache[tuple[tuple[int, int], torch.Tensor]] = LruCache(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
-        """Return the label alone: a template such as "a photo of a" would not fit plurals and names."""
+        """Return the label alone, since a template such as "a photo of a" would not fit plurals and names."""
         return " ".join(label.split())
 
     @property
     def most_tokens(self) -> int:
-        """The maximal length of a text, from the model's config."""
+        """Return the largest allowed number of tokens of a text, from the model's config."""
         return self.model.config.text_config.max_position_embeddings
 
     @torch.inference_mode()
@@ -162,17 +167,18 @@ class Owlv2(Detector):
         return (width, height), [(result["boxes"], result["scores"]) for result in results]
 
     def _features(self, pixels: np.ndarray) -> tuple[tuple[int, int], torch.Tensor]:
-        """Return the image's size in pixels, and its features by patch, (1, rows, columns, hidden)."""
+        """Return the image's size (width, height) in pixels, and the features of its patches, (1, rows, columns,
+        hidden)."""
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
         return (width, height), self.model.image_embedder(seen.pixel_values)[0]
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """Return the boxes in pixels (N, 4), clipped to the image, without duplicates of a better box.
+    """Return the boxes in pixels (N, 4), clipped to the image, without boxes that duplicate a better box.
 
-    The box with the best score is first; there are at most :data:`MAX_BOXES`. Boxes less than half a pixel wide or high
-    are dropped, which removes the boxes outside of the image (OWLv2 pads images to a square).
+    The box with the best score is first. At most :data:`MAX_BOXES` boxes are returned. Boxes less than half a pixel
+    wide or high are dropped, which removes the boxes outside of the image (OWLv2 pads images to a square).
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)

@@ -1,10 +1,10 @@
-"""Promptable segmenters behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`: the h
-of Argos Eq. 1.
+"""Runs promptable segmenters for :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`.
+They are the segmenter h of Argos Eq. 1.
 
 An image's features are computed once for all boxes and points of this prompt and of later prompts. For a box the model
-returns a single mask. For a point, which may mean a part or a whole object, it returns three masks; the mask with the
-best score is used, as the models' authors advise. Masks have the size of the image and may extend beyond their boxes; a
-reply crops each mask to its bounding rectangle.
+returns a single mask. For a point, which may mean a part or a whole object, the model returns three masks. The mask
+with the best score is used, as the models' authors advise. Masks have the size of the image and may extend beyond their
+boxes. A reply crops each mask to its bounding rectangle.
 """
 
 import json
@@ -32,7 +32,8 @@ _NUMBERS = {"boxes": 4, "points": 2}
 
 
 class Segmenter(ABC):
-    """The base of the two segmenters: reads the places (boxes or points) of a prompt, and writes masks as a reply."""
+    """Reads the places (boxes or points) of a prompt, and writes masks as a reply. This is the base class of both
+    segmenters."""
 
     prompts = ("segment", "segment_points")
     model_class: ClassVar[Any]
@@ -51,14 +52,16 @@ class Segmenter(ABC):
         try:
             places = [[float(value) for value in place] for place in json.loads(text)]
         except (ValueError, TypeError, RecursionError) as error:
-            raise CallError(Failure.BAD_REQUEST, f"{what} {text!r:.80}: {error}", partial=NOT_SENT) from error
+            raise CallError(
+                Failure.BAD_REQUEST, f"{what} {text!r:.80} are malformed: {error}", partial=NOT_SENT
+            ) from error
         if not all(len(place) == _NUMBERS[what] and all(map(math.isfinite, place)) for place in places):
-            message = f"{what} {text!r:.80}: expected {_NUMBERS[what]} numbers for each"
+            message = f"{what} {text!r:.80} are malformed: expected {_NUMBERS[what]} finite numbers for each"
             raise CallError(Failure.BAD_REQUEST, message, partial=NOT_SENT)
         return places
 
     def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
-        """Return a reply for each list of places in ``asked``: the masks of the places."""
+        """Return a reply for each list of places in ``asked``. A reply holds the masks of the places."""
         masks = {
             size: map(
                 mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
@@ -69,14 +72,14 @@ class Segmenter(ABC):
 
     @torch.inference_mode()
     def masks(self, image: LazyImage, places: Sequence[_Place]) -> Iterator[np.ndarray]:
-        """Yield the mask of each place, bool (H, W). The places are either all boxes or all points."""
+        """Yield the mask of each place as a bool array (H, W). The places are either all boxes or all points."""
         for start in range(0, len(places), PLACES_AT_ONCE):
             seen = self._seen.of(image.sha256, lambda: self._features(image.load()))
             part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
             yield from self._segment(seen, part).cpu().numpy()
 
     def _features(self, pixels: np.ndarray) -> dict[str, Any]:
-        """Return the features and sizes of an image, which is all that the model needs."""
+        """Return the features and sizes of an image. The model needs nothing else of the image."""
         seen = prepared(self.processor.image_processor, pixels)
         embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
         return {**seen, "embeddings": embeddings}
@@ -101,7 +104,7 @@ class Segmenter(ABC):
 
 
 class Sam2(Segmenter):
-    """SAM 2 in its image mode: its input is the image stretched to a square."""
+    """Runs SAM 2 in its image mode. The model's input is the image stretched to a square."""
 
     model_class = Sam2Model
     processor_class = Sam2Processor
@@ -116,7 +119,7 @@ class Sam2(Segmenter):
 
 
 class Sam(Segmenter):
-    """SAM 1: its input is the image resized so that its longer side fits."""
+    """Runs SAM 1. The model's input is the image scaled so that the longer side has the model's input size."""
 
     model_class = SamModel
     processor_class = SamProcessor
@@ -132,9 +135,8 @@ class Sam(Segmenter):
 
 
 def mask_fields(mask: np.ndarray) -> dict[str, object]:
-    """Return the fields of a mask in a reply. The mask is cropped to its bounding rectangle, whose size is 0 for an
-    empty mask.
-    """
+    """Return the fields of a mask in a reply. The mask is cropped to its bounding rectangle. The size of the rectangle
+    is 0 for an empty mask."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not rows.size:
         return encode_mask(0, 0, mask[:0, :0])

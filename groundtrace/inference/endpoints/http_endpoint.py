@@ -1,7 +1,8 @@
-"""The base of endpoints over HTTP. It posts JSON, handles errors, checks health, and removes the API key from texts.
+"""Provides the base class of endpoints over HTTP. It posts JSON, handles errors, checks health, and removes the API key
+from texts.
 
-A kind is a subclass that writes a request in its API's form and reads the reply (docs/extend.md shows one). Requests
-use aiohttp. Redirects are not followed, since the API key would be sent along.
+An endpoint kind is a subclass that writes a request in its API's form and reads the reply (docs/extend.md shows an
+example). Requests use aiohttp. Redirects are not followed, since the API key would be sent along.
 """
 
 import abc
@@ -30,15 +31,15 @@ File = tuple[bytes, str]
 
 
 class HttpEndpoint(abc.ABC):
-    """The base of endpoints (:class:`groundtrace.inference.endpoint.Endpoint`) for one model that a server at
-    ``base_url`` has.
+    """Implements the common part of endpoints (:class:`groundtrace.inference.endpoint.Endpoint`) for one model of the
+    server at ``base_url``.
 
     The endpoint's :class:`groundtrace.inference.flow.requests.Flow` handles limits, retries and hedging.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if not settings.base_url:
-            raise ValueError(f"endpoint {settings.model!r}: an endpoint of the kind {settings.kind} needs a base_url")
+            raise ValueError(f"endpoint {settings.model!r} of the kind {settings.kind} has no base_url: set it")
         self.settings = settings
         self.url = settings.base_url.rstrip("/")
         self.key = api_key(settings)
@@ -48,15 +49,15 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     def conversation(self, request: Request, files: Sequence[File]) -> Any:
-        """Return the request's prompt in the form of the API. It is called once for all samples.
+        """Return the request's prompt in the form of the API. The method is called once for all samples.
 
         ``files`` are the files of the prompt's media, in the order of the media.
         """
 
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
-        """Send one request for ``n`` samples; returns the reply. The reply may have fewer samples: the missing ones are
-        then requested again.
+        """Send one request for ``n`` samples, and return the reply. The reply may have fewer samples. The missing
+        samples are then requested again.
 
         Raises CallError, as :meth:`post` does.
         """
@@ -68,11 +69,11 @@ class HttpEndpoint(abc.ABC):
 
     @property
     def revision(self) -> str:
-        """The revision in the config."""
+        """Return the model's revision from the settings."""
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. Raises CallError if that fails."""
+        """Return a reply with one sample for each of the request's indices. Raises CallError if the request fails."""
         if not request.prompt.media:
             return await self._collect(request, [])
         media = request.prompt.media
@@ -85,8 +86,8 @@ class HttpEndpoint(abc.ABC):
         return await self._flow.collect(request, lambda request, n: self.ask(request, n, conversation))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Post ``body``; returns the server's JSON. ``path`` is relative to the base URL, or to the server's root if it
-        begins with a slash.
+        """Post ``body``, and return the server's JSON. ``path`` is relative to the base URL, or to the server's root if
+        it begins with a slash.
 
         Raises CallError for all errors of connection and response.
         """
@@ -94,15 +95,20 @@ class HttpEndpoint(abc.ABC):
         return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
 
     async def check(self) -> str:
-        """Request the list of the server's models from ``models`` under the base URL; in the response, ``data`` must
-        hold an object with an ``id`` for each model. Raises CallError if the list does not have the endpoint's model.
+        """Request the list of the server's models, and return one line for the user.
+
+        The request is a GET of ``models`` under the base URL. In the response, ``data`` must hold an object with an
+        ``id`` for each model. Raises CallError if the list lacks the endpoint's model, unless the setting
+        ``check_model`` is false.
         """
         try:
             listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")
         except CallError as error:
             raise self._with_hint(error) from None
         if not isinstance(listed, list):
-            raise self._with_hint(CallError(Failure.GARBLED, f"{self.url}/models lists no models"))
+            raise self._with_hint(
+                CallError(Failure.GARBLED, f"the response of {self.url}/models has no list of models")
+            )
         names = [str(field_of(model, "id")) for model in listed]
         if self.settings.check_model and self.settings.model not in names:
             message = self.clean(f"{self.url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
@@ -110,8 +116,8 @@ class HttpEndpoint(abc.ABC):
         return f"serves {self.settings.model}"
 
     def clean(self, message: str) -> str:
-        """Return an error's message: first the API key is removed, then the message is shortened. In the other order a
-        part of a key could be left."""
+        """Return an error's message without the API key, shortened to 300 characters. The key is removed before the
+        message is shortened, since otherwise a part of the key could be left."""
         return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
 
     def text(self, written: str) -> str:
@@ -133,9 +139,11 @@ class HttpEndpoint(abc.ABC):
                     raise self._refusal(response.status, data, response.headers)
         except aiohttp.ServerTimeoutError as error:
             away = isinstance(error, aiohttp.ConnectionTimeoutError)
-            raise CallError(Failure.TIMEOUT, self.clean(f"no reply in time: {error}"), unreachable=away) from None
+            raise CallError(
+                Failure.TIMEOUT, self.clean(f"the server did not reply in time: {error}"), unreachable=away
+            ) from None
         except aiohttp.ClientPayloadError as error:
-            raise CallError(Failure.CONNECTION, self.clean(f"the body ended early: {error}")) from None
+            raise CallError(Failure.CONNECTION, self.clean(f"the response ended early: {error}")) from None
         except (aiohttp.ClientError, OSError) as error:
             raise CallError(Failure.CONNECTION, self.clean(f"{type(error).__name__}: {error}")) from None
         return self._parsed(data)
@@ -152,7 +160,7 @@ class HttpEndpoint(abc.ABC):
             return json.loads(data, strict=False)
         except (ValueError, RecursionError):
             text = scrub(data.decode("utf-8", "replace"), self.key)
-            raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
+            raise CallError(Failure.GARBLED, f"the response is not JSON: {text[:120]!r}") from None
 
     def _client(self) -> aiohttp.ClientSession:
         """Return the client session, which is opened at the first use, on the event loop of its connections."""

@@ -1,4 +1,4 @@
-"""API keys: reads them from the environment or a file when an endpoint is opened, and removes them from all texts."""
+"""Reads API keys from the environment or a file when an endpoint is opened, and removes them from all texts."""
 
 import base64
 import os
@@ -21,9 +21,10 @@ _ESCAPES = ("%", "&", "\\")
 
 
 def api_key(settings: EndpointSettings) -> str:
-    """Return the endpoint's key; :data:`NO_KEY` if the settings name neither a variable nor a file.
+    """Return the endpoint's API key. Returns :data:`NO_KEY` if the settings name neither an environment variable nor a
+    file.
 
-    Raises ValueError, whose message names the variable or the file, if the key is missing or not valid in a header.
+    Raises ValueError if the key is missing or not valid in a header. The message names the variable or the file.
     """
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()
@@ -40,7 +41,7 @@ def api_key(settings: EndpointSettings) -> str:
         message = f"endpoint {settings.model!r}: cannot read the key file {settings.api_key_file}: {reason}"
         raise ValueError(message) from None
     if not key:
-        raise ValueError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} is empty")
+        raise ValueError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key")
     return _checked(key, settings.model, f"the key file {settings.api_key_file}")
 
 
@@ -53,13 +54,14 @@ def _checked(key: str, model: str, where: str) -> str:
 
 
 def scrub(text: str, key: str) -> str:
-    """Return the text without the key, which some servers echo. A very short key is not removed: it may be a word.
+    """Return the text without the key, which some servers echo. A key of fewer than six characters is not removed,
+    since it may be a word.
 
     The key is found in these forms: each character plain or escaped as in JSON, Python, HTML, a URL or Markdown; in
-    hexadecimal; and within base64, as in Basic authorisation. It is also found in another case, reversed, and broken by
-    blanks or line ends. Encodings of an encoding are not searched. If a text was cut in the middle of the key, the part
-    of the key at the text's beginning or end is removed too. Call this before a text is cut: then no part of a key has
-    to be guessed.
+    hexadecimal; and within base64, as in Basic authorisation. It is also found in upper or lower case, reversed, and
+    broken by blanks or line ends. Encodings of an encoding are not searched. If a text was cut in the middle of the
+    key, the part of the key at the text's beginning or end is removed too. Call this function before a text is cut.
+    Then no part of a key has to be guessed.
     """
     if len(key) < _MIN_SECRET_CHARS:
         return text
@@ -75,8 +77,8 @@ _BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
 
 @dataclass(frozen=True)
 class _Form:
-    """A form in which the key may be written. If there are ``hints``, each text with the key in this form contains one
-    of them; a search for them is fast."""
+    """Describes a form in which the key may be written. If the form has ``hints``, each text with the key in this form
+    contains one of the hints. A search for hints is fast."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]

@@ -1,4 +1,5 @@
-"""Encodes a medium for a server. A file that every server shows upright stays unchanged; others become PNG files."""
+"""Encodes an image or a video for a server. Videos, and JPEG or PNG files that every server shows upright, stay
+unchanged. Other images become PNG files."""
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.vision.media import MediaStore

@@ -1,7 +1,8 @@
 """Checks a server with OpenAI's own client, which users' other tools use.
 
-`beam validate` does so after the check of :mod:`groundtrace.inference.endpoints.openai_compatible`, which runs use. If
-a server passes only the check that runs use, users should know this before they use the server with other tools.
+``beam validate`` calls this module after the endpoint's own check
+(:mod:`groundtrace.inference.endpoints.openai_compatible`). Only the endpoint's own check matters to a run. A server may
+pass it but fail with OpenAI's client. Users should know this before they use the server with other tools.
 """
 
 from groundtrace.inference.endpoints.keys import api_key, scrub
@@ -10,8 +11,7 @@ from groundtrace.inference.settings import EndpointSettings
 
 async def official_client_note(settings: EndpointSettings) -> str:
     """Request the server's list of models with OpenAI's client. Returns one line that describes the client's error,
-    without the API key; "" if there is no error. Redirects are not followed, since the key would be sent along.
-    """
+    without the API key, or "" if no error occurs. Redirects are not followed, since the key would be sent along."""
     import openai  # takes half a second, which a run does not need
 
     key = api_key(settings)
@@ -25,9 +25,9 @@ async def official_client_note(settings: EndpointSettings) -> str:
             models = [model.id async for model in client.models.list()]
         except openai.OpenAIError as error:
             message = " ".join(str(error).split())[:200]
-            return scrub(f"OpenAI's own client cannot list its models: {type(error).__name__}: {message}", key)
+            return scrub(f"OpenAI's own client cannot list the server's models: {type(error).__name__}: {message}", key)
         except (AttributeError, TypeError, ValueError) as error:  # the list has another form than the client expects
-            return f"OpenAI's own client cannot read its list of models: {type(error).__name__}"
+            return f"OpenAI's own client cannot read the server's list of models: {type(error).__name__}"
     if settings.check_model and settings.model not in models:
-        return f"OpenAI's own client does not find {settings.model} among its models"
+        return f"OpenAI's own client does not find {settings.model} among the server's models"
     return ""

@@ -1,6 +1,6 @@
-"""Endpoints with OpenAI's chat API: vLLM, SGLang, OpenAI and others.
+"""Implements endpoints with OpenAI's chat API, which vLLM, SGLang, OpenAI and others provide.
 
-The official client is not used: it needs several times the CPU time per call and keeps a fast server less busy
+The official client is not used, because it needs several times the CPU time per call and keeps a fast server less busy
 (benchmarks/bench_saturation.py measures both).
 """
 
@@ -20,13 +20,12 @@ from groundtrace.schemas.usage import Usage
 
 
 class OpenAIEndpoint(HttpEndpoint):
-    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one model of a server with OpenAI's chat API
-    at ``base_url``.
-    """
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one model of a server with OpenAI's
+    chat API at ``base_url``."""
 
     @property
     def revision(self) -> str:
-        """The revision in the config, with the seed, which changes the samples."""
+        """Return the model's revision from the settings, with the seed, which changes the samples."""
         return revision_of(self.settings)
 
     def conversation(self, request: Request, files: Sequence[File]) -> list[dict[str, Any]]:
@@ -42,7 +41,7 @@ class OpenAIEndpoint(HttpEndpoint):
         return messages
 
     async def ask(self, request: Request, n: int, conversation: list[dict[str, Any]]) -> Reply:
-        """Send one request for ``n`` samples, or for the log-probabilities of a continuation; returns the reply."""
+        """Send one request for ``n`` samples, or for the log-probabilities of a continuation, and return the reply."""
         if request.continuation is not None:
             try:
                 logprobs, tokens_in = await score(self.post, self.settings.model, conversation, request.continuation)

@@ -1,4 +1,4 @@
-"""Parses the response of an OpenAI-compatible server: untrusted JSON into a reply or a typed error."""
+"""Parses the response of an OpenAI-compatible server: untrusted JSON becomes a reply or a typed error."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,18 +14,19 @@ MAX_FINISH_REASON_CHARS = 40
 
 
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
-    """Return the usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
+    """Return the usable samples of a response, at most ``n``. The API key is removed if the server echoes it.
 
-    ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that model.
+    ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
+    model.
 
-    Only the first ``n`` choices are used. Raises CallError if no choice is usable. Samples are not usable if they are
-    empty or refused, have another form than the API's, or repeat an index. The tokens of unusable samples count as
-    wasted; since the server reports only their sum, each sample counts as an equal share of it.
+    Only the first ``n`` choices are used. Samples are not usable if they are empty or refused, have another form than
+    the API's, or repeat an index. Raises CallError if no choice is usable. The tokens of unusable samples are counted
+    as wasted. Since the server reports only the sum of the tokens, each sample gets an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))
     if not isinstance(choices, list) or not choices:
-        raise CallError(Failure.GARBLED, "the server's response has no choices", partial=_spent(usage, (), 1.0))
+        raise CallError(Failure.GARBLED, "the server's response has no list of choices", partial=_spent(usage, (), 1.0))
     completions, failures, numbers = [], [], set()
     for place, choice in enumerate(choices[:n]):
         index = field_of(choice, "index")
@@ -57,14 +58,14 @@ def _completion(choice: Any, key: str) -> Completion:
     text, refusal = field_of(message, "content") or "", field_of(message, "refusal")
     reasoning = field_of(message, "reasoning_content") or field_of(message, "reasoning") or ""
     finish_reason = field_of(choice, "finish_reason") or "stop"
-    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # the word of some servers
+    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # some servers use this word
     if not isinstance(message, dict) or not all(isinstance(part, str) for part in (text, reasoning, finish_reason)):
-        raise CallError(Failure.GARBLED, f"a choice of another form: {scrub(repr(choice), key):.120}")
+        raise CallError(Failure.GARBLED, f"a choice has an unknown form: {scrub(repr(choice), key):.120}")
     finish_reason = scrub(storable(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
     if refusal or finish_reason == "content_filter":
         raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:200])
     if not text.strip() and finish_reason != "length":
-        raise CallError(Failure.EMPTY, f"empty content, finish_reason {finish_reason}")
+        raise CallError(Failure.EMPTY, f"the reply has no text (finish_reason {finish_reason})")
     return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), finish_reason)
 
 

@@ -2,10 +2,10 @@
 
 The guard starts the command in a session of its own. It stops the command, with all processes that the command has
 started, when the guard's standard input closes, when the process PARENT_PID ends (also after kill -9), or on SIGTERM.
-When the command ends by itself, the guard stops the processes that are left. Its exit code is the command's, 128 + N
-for signal N, and 127 for a command that can't be started. On Linux it adopts processes that detached themselves;
-elsewhere only the command's process group is stopped. The guard is run as a script by its path: it uses only the
-standard library, and imports nothing from this package.
+When the command ends by itself, the guard stops the processes that are left. The guard's exit code is the exit code of
+the command, 128 + N if signal N ended the command, or 127 if the command can't be started. On Linux the guard adopts
+processes that detached themselves, so it can stop them too. Elsewhere it stops only the command's process group. The
+guard is run as a script by its path, so it uses only the standard library and imports nothing from this package.
 """
 
 import contextlib
@@ -26,7 +26,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command until it ends or has to be stopped. Returns the exit code."""
+    """Run the command until it ends or has to be stopped, and return the exit code. ``arguments`` are the process id of
+    the parent and the command."""
     parent, command = int(arguments[0]), arguments[1:]
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
@@ -72,7 +73,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ended(pid: int) -> bool:
-    """Whether the child has ended, without reaping it."""
+    """Whether the child has ended. The child is not reaped."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -82,7 +83,7 @@ def _signal_group(group: int, number: int) -> None:
 
 
 def _children() -> Iterator[int]:
-    """Return the pids of this process's children, adopted ones included."""
+    """Return the process ids of this process's children, including adopted children."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # The process name, in parentheses, may contain any character; the state and the parent's pid follow it.

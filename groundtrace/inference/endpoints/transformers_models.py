@@ -1,6 +1,7 @@
-"""Open-vocabulary detectors and promptable segmenters of the ``transformers`` library as an endpoint, in this process.
+"""Runs open-vocabulary detectors and promptable segmenters of the ``transformers`` library as an endpoint in this
+process.
 
-The endpoint's model is a local folder or a hub id; the checkpoint's config determines its class (:data:`MODELS`).
+The endpoint's model is a local folder or a hub id. The checkpoint's config determines its class (:data:`MODELS`).
 Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes of Argos §3.1, b* = g(o). SAM 2 and SAM answer
 ``segment`` prompts with the masks of Argos Eq. 1, and ``segment_points`` prompts with the masks at a pointing model's
 points. The paper does not name its models, so the user's config chooses one of these.
@@ -48,22 +49,22 @@ MODELS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LazyImage:
-    """An image that is decoded only if its pixels are needed: ``load`` returns them, RGB uint8 (H, W, 3), upright."""
+    """Holds an image that is decoded only if its pixels are needed. ``load`` returns the upright pixels, RGB uint8 (H,
+    W, 3)."""
 
     sha256: str
     load: Callable[[], np.ndarray]
 
 
 class VisionModel(Protocol):
-    """A loaded model, used by only one thread."""
+    """Defines the interface of a loaded model. Only one thread uses the model."""
 
     prompts: tuple[str, ...]
     """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """Parse the request of a prompt; the result can be an element of ``asked`` in :meth:`answer`. Raises CallError
-        if the model cannot answer the prompt.
-        """
+        """Return the parsed request of a prompt, which can be an element of ``asked`` in :meth:`answer`. Raises
+        CallError if the model cannot answer the prompt."""
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
@@ -73,7 +74,8 @@ class VisionModel(Protocol):
 
 @dataclass(eq=False)
 class _Batch:
-    """Prompts about one image that wait for the model's thread; ``answers`` holds a text or an error for each."""
+    """Holds prompts about one image that wait for the model's thread. ``answers`` holds a text or an error for each
+    prompt."""
 
     part: MediaPart
     prompts: list[RenderedPrompt] = field(default_factory=list)
@@ -81,7 +83,7 @@ class _Batch:
 
 
 class TransformersEndpoint:
-    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose model runs in this process.
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose model runs in this process.
 
     The model is loaded at the first use and runs on a thread of its own, so that it never blocks the event loop.
     Requests about one image that arrive while the thread is busy are answered together. The argument ``threads`` is not
@@ -99,15 +101,14 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """The declared revision, with the threshold and :data:`READING_REVISION`, which change the reply too."""
+        """Return the declared revision, with the threshold and :data:`READING_REVISION`, which change the reply too."""
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. All samples are equal, since the models
-        are deterministic. Raises CallError if that fails.
-        """
+        """Return a reply with one sample for each of the request's indices. All samples are equal, since the models are
+        deterministic. Raises CallError if the request fails."""
         if request.continuation is not None:
-            raise _not_sent(f"{self.settings.model} writes no text: it gives no log-probabilities")
+            raise _not_sent(f"{self.settings.model} writes no text, so it cannot score a continuation")
         batch, place = self._join(self._one_image(request.prompt), request.prompt)
         assert batch.answers is not None
         answer = (await asyncio.shield(batch.answers))[place]  # other requests may wait for the same batch
@@ -117,7 +118,7 @@ class TransformersEndpoint:
 
     def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
-            raise _not_sent(f"{self.settings.model} looks at one image; {prompt.name} has none, several or a video")
+            raise _not_sent(f"{self.settings.model} needs one image, but {prompt.name} has none, several or a video")
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
@@ -157,7 +158,7 @@ class TransformersEndpoint:
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
                 raise
-            raise CallError(Failure.OVERLOADED, _line(f"out of memory: {error}")) from error
+            raise CallError(Failure.OVERLOADED, _line(f"the model has run out of memory: {error}")) from error
         answers.update(zip(asked, texts, strict=True))
         return [answers[place] for place in range(len(batch.prompts))]
 
@@ -173,7 +174,7 @@ class TransformersEndpoint:
         return self._model
 
     async def check(self) -> str:
-        """Load the model. Raises CallError as :func:`load_model` does."""
+        """Load the model, and return one line for the user. Raises CallError as :func:`load_model` does."""
         model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers {_listed(model)} prompts with {self.settings.model}"
 
@@ -191,10 +192,10 @@ def prompts_of(settings: EndpointSettings) -> frozenset[str]:
 
 
 def load_model(settings: EndpointSettings) -> VisionModel:
-    """Load the model that the settings name, on the GPU if there is one.
+    """Load the model that the settings name, on the GPU if this machine has one.
 
-    Raises CallError if the libraries cannot be imported (``UNSUPPORTED``), or if the checkpoint does not exist, its
-    class is not in :data:`MODELS`, it has no safetensors, or weights are missing (``BAD_REQUEST``).
+    Raises CallError with ``UNSUPPORTED`` if the libraries cannot be imported. Raises CallError with ``BAD_REQUEST`` if
+    the checkpoint does not exist, has a class outside of :data:`MODELS`, has no safetensors, or lacks weights.
     """
     return _of_library(settings, lambda settings: _class_of(settings)(settings))
 
@@ -207,7 +208,7 @@ def _of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]
         message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
         raise _not_sent(message) from error
     except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
-        raise _not_sent(f"cannot load {settings.model}: {error}", Failure.BAD_REQUEST) from error
+        raise _not_sent(f"{settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
 
 
 def _class_of(settings: EndpointSettings) -> Any:
@@ -217,16 +218,16 @@ def _class_of(settings: EndpointSettings) -> Any:
     config = AutoConfig.from_pretrained(settings.model, **source(settings))
     if config.model_type not in MODELS:
         known = ", ".join(MODELS)
-        raise _not_sent(f"{settings.model} is a {config.model_type!r}: use one of {known}", Failure.BAD_REQUEST)
+        raise _not_sent(f"{settings.model} has the type {config.model_type!r}: use one of {known}", Failure.BAD_REQUEST)
     module, name = MODELS[config.model_type].split(":")
     return getattr(importlib.import_module(module), name)
 
 
 def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
-    """Load the checkpoint as a ``model_class`` in evaluation mode, float32, on the GPU if there is one.
+    """Load the checkpoint as a ``model_class`` in evaluation mode, in float32, on the GPU if this machine has one.
 
-    Raises CallError if its file is damaged, or if weights are missing: the library would initialise them at random and
-    only warn.
+    Raises CallError if the checkpoint's file is damaged or lacks weights. The library itself would initialise missing
+    weights at random and only warn.
     """
     import torch
     from safetensors import SafetensorError
@@ -244,9 +245,8 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Return arguments for from_pretrained: the revision, which is ignored for a local folder, and the instruction to
-    run no code of the checkpoint.
-    """
+    """Return the arguments for ``from_pretrained``: the revision, and the instruction to run no code of the checkpoint.
+    For a local folder the library ignores the revision."""
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 
@@ -271,5 +271,5 @@ def _not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError
 
 
 def _line(message: str) -> str:
-    """Return the message on one line, shortened: the library's messages have many lines; the first is important."""
+    """Return the message on one line, shortened. The library's messages have many lines, and the first is important."""
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

@@ -1,4 +1,4 @@
-"""Endpoints of the kind ``vllm`` before a run has started their server: they cannot be called yet.
+"""Implements endpoints of the kind ``vllm`` whose server has not been started yet. They cannot be called.
 
 A run replaces them by ``openai`` endpoints (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
 """
@@ -11,26 +11,29 @@ from groundtrace.vision.media import MediaStore
 
 
 class VllmEndpoint:
-    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started: it has a revision,
-    but no call succeeds.
-    """
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started. It has a
+    revision, but every request raises an error."""
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         self.settings = settings
 
     @property
     def revision(self) -> str:
-        """The revision that the endpoint's server will have, so that the cache finds replies of earlier runs."""
+        """Return the revision that the endpoint's server will have, so that the cache finds replies of earlier runs."""
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
         """Raise :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError` for every request."""
         model = self.settings.model
-        raise VllmServerError(f"the vllm endpoint {model!r} has no server: only a run on this machine starts one")
+        raise VllmServerError(
+            f"the vllm endpoint {model!r} has no server: only a run on this machine starts one; start the server "
+            "yourself and use the kind openai"
+        )
 
     async def check(self) -> str:
-        """Search for the command that a run starts; raises VllmServerError if it is not found."""
+        """Search for the command that a run starts, and return one line for the user. Raises VllmServerError if the
+        command is not found."""
         return f"a run starts {self.settings.model} with {find_vllm()}"
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, since no connection is open."""

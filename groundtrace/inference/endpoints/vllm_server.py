@@ -1,9 +1,9 @@
-"""Endpoints of the kind ``vllm``: servers that a run starts on this machine, and stops at its end.
+"""Starts the servers of ``vllm`` endpoints on this machine, and stops them at the end of a run.
 
-:func:`serving` starts a server for each of them and yields settings in which they are ordinary ``openai`` endpoints;
-the rest of the code never gets the kind ``vllm``. The server runs under
-:mod:`groundtrace.inference.endpoints.process_guard`, which stops it with all its processes when this process ends, even
-by kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
+:func:`serving` starts a server for each of these endpoints. It yields settings in which they are ordinary ``openai``
+endpoints, so the rest of the code never gets the kind ``vllm``. A server runs under
+:mod:`groundtrace.inference.endpoints.process_guard`, which stops the server with all its processes when this process
+ends, even by kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class VllmServerError(UserError, ValueError):
-    """A server could not be started; the message says why and what to do."""
+    """Raised if a server could not be started. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """One server to start, for the endpoints ``names``; ``port`` 0 means any free port."""
+    """Describes one server to start for the endpoints ``names``. The ``port`` 0 means any free port."""
 
     model: str
     serve_args: tuple[str, ...]
@@ -58,9 +58,10 @@ class _Wanted:
 
 
 def find_vllm() -> str:
-    """Return the path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, or else a file beside this Python or on PATH.
+    """Return the path of the ``vllm`` executable. This is ``$GROUNDTRACE_VLLM``, or else a file beside this Python
+    interpreter or on PATH.
 
-    Raises :class:`VllmServerError` if it is not found.
+    Raises :class:`VllmServerError` if the executable is not found.
     """
     named = os.environ.get(EXECUTABLE_ENV)
     if named:
@@ -82,12 +83,13 @@ def find_vllm() -> str:
 def serving(
     models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[ModelsSettings]:
-    """Start a server for every ``vllm`` endpoint that a role uses; stop all servers on exit.
+    """Start a server for every ``vllm`` endpoint that a role uses, and stop all servers on exit.
 
-    It yields settings in which these endpoints have the kind ``openai`` and a URL of this machine, so that only workers
-    on this machine can use them. All else is as in ``models``; model, revision and cache keys stay the same. A server
-    writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints with the same model and arguments share a
-    server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy in time.
+    The function yields settings in which these endpoints have the kind ``openai`` and a URL of this machine, so that
+    only workers on this machine can use them. All else is as in ``models``; model, revision and cache keys stay the
+    same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Endpoints with the same model and
+    arguments share a server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy after
+    ``start_timeout_s`` seconds.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:
@@ -165,7 +167,9 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
                 log_folder.mkdir(parents=True, exist_ok=True)
                 log = starting.enter_context(log_path.open("wb"))
             except OSError as error:
-                raise VllmServerError(f"{log_path} can't be written ({error.strerror}): check its folder") from error
+                raise VllmServerError(
+                    f"the log {log_path} can't be written ({error.strerror}): check its folder"
+                ) from error
             # Only the guard keeps the lock: so it is held for exactly as long as the server may run.
             guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), *command, *server.serve_args],
@@ -204,8 +208,8 @@ def _locked(server: _Wanted) -> Iterator[int]:
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise VllmServerError(
-                f"already serving {server.model} (pid {holder}): wait for that run to end, or use its server with"
-                " the kind openai"
+                f"another run already serves {server.model} (pid {holder}): wait until that run ends, or use its "
+                "server with the kind openai"
             ) from error
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -229,7 +233,7 @@ def _reserve(port: int) -> int:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise VllmServerError(
-                f"port {port} can't be used for a vllm server ({error.strerror}): choose another"
+                f"port {port} can't be used for a vllm server ({error.strerror}): choose another port"
             ) from error
         return probe.getsockname()[1]
 

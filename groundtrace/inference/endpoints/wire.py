@@ -24,7 +24,8 @@ _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
 async def read_body(received: AsyncIterator[bytes]) -> bytes:
-    """Return the body. Raises CallError if it exceeds :data:`MAX_REPLY_BYTES` or :data:`MAX_REPLY_PARTS`."""
+    """Return the whole body of a response. Raises CallError if it exceeds :data:`MAX_REPLY_BYTES` or
+    :data:`MAX_REPLY_PARTS`."""
     chunks, size_bytes = [], 0
     async for chunk in received:
         chunks.append(chunk)
@@ -38,26 +39,27 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """Return a field of a JSON object; None if it is missing or the value is not an object."""
+    """Return a field of a JSON object. Returns None if the field is missing, or if the value is not an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def token_count(usage: Any, name: str) -> int:
-    """Return a token count of a response; 0 if it is missing or invalid."""
+    """Return a token count of a response. Returns 0 if the count is missing or invalid."""
     value = field_of(usage, name)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def other_model(named: Any, asked: str, key: str) -> str:
-    """Return the model that a response names, without the API key; "" if it names the model ``asked`` or none."""
+    """Return the model ``named`` in a response, without the API key. Returns "" if the response names the requested
+    model ``asked``, or no model."""
     if not isinstance(named, str) or named == asked:
         return ""
     return scrub(storable(named), key)[:MAX_MODEL_CHARS]
 
 
 def message_of(data: bytes) -> str:
-    """Return the message of an error body in OpenAI's form, else the whole body. The caller removes the API key from
-    it and shortens it."""
+    """Return the message of an error body in OpenAI's form. For another form, return the whole body. The caller removes
+    the API key from the result and shortens it."""
     text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)
@@ -69,9 +71,8 @@ def message_of(data: bytes) -> str:
 
 
 def status_of(status: int, data: bytes) -> int:
-    """Return the effective HTTP status of an error. OpenAI's 429 becomes 402 if the account has no credit left, since
-    a retry does not help then.
-    """
+    """Return the effective HTTP status of an error. OpenAI's 429 becomes 402 if the account has no credit left, since a
+    retry does not help in this case."""
     return 402 if status == 429 and _NO_CREDIT.search(data) else status
 
 
@@ -91,7 +92,7 @@ def failure_of(status: int) -> Failure:
 
 
 def retry_after_s(header: str, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After header, which is a number or a date; None if it is neither."""
+    """Return the seconds of a Retry-After header, which is a number or a date. Returns None for any other header."""
     try:
         seconds = float(header)
     except ValueError:

@@ -1,1 +1,1 @@
-"""One file per model family: its coordinates, its prompts for pointing and boxing, and its parsers."""
+"""Holds one file for each model family, with its coordinates, its prompts for pointing and boxing, and its parsers."""

@@ -37,33 +37,38 @@ _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of a reply: tags, which are our own form, or a JSON list with ``x`` and ``y``.
+    """Parse the points of a reply. The reply may hold tags, which are this project's own form, or a JSON list with
+    ``x`` and ``y``.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` and
-    :class:`groundtrace.inference.grounding.BadReply`.
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
+    :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
     """
     return _listed_points(text) if "{" in text and "<point" not in text.lower() else parse_pointer_reply(text)
 
 
 @dataclass(frozen=True)
 class Family:
-    """A model family. The defaults are our own form, which the prompt describes and any model can follow.
+    """Describes a model family. The defaults are this project's own form, which the prompt describes and any model can
+    follow.
 
-    ``frame``: the coordinate frame that the models were trained to write; ``decimals`` (0 or 1): how many decimals they
-    write; ``resize``: how their processor resizes an image, if known.
+    ``frame`` is the coordinate frame (such as pixels, or 0 to 1000) that the models were trained to write. ``decimals``
+    (0 or 1) is the number of decimals that they write. ``resize`` describes how their processor resizes an image; it is
+    None if this is not known.
 
-    ``point_prompt`` and ``box_prompt``: the names of the prompts for the points of an entity and the boxes of a label.
-    ``read_points`` and ``read_boxes``: the parsers of the replies, which do not convert the numbers. ``point_form`` and
-    ``box_form``: the form that a repair prompt shows after a reply that could not be parsed. For a family without a
-    ``point_prompt``, the points are the centres of its boxes; a family without a ``box_prompt`` cannot find boxes.
+    ``point_prompt`` and ``box_prompt`` are the names of the prompts for the points of an entity and the boxes of a
+    label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which do not convert the numbers.
+    ``point_form`` and ``box_form`` are the forms that a repair prompt shows after a reply that could not be parsed. For
+    a family without a ``point_prompt``, the points are the centres of its boxes. A family without a ``box_prompt``
+    cannot find boxes.
 
-    ``reads_prose``: a reply that these parsers reject is parsed as prose (:mod:`groundtrace.inference.families.prose`),
-    with x and y in the order of the frame.
+    If ``reads_prose`` is true, a reply that these parsers reject is parsed as prose
+    (:mod:`groundtrace.inference.families.prose`), with x and y in the order of the frame.
 
-    ``any_corners``: a box may be written from any corner to the opposite one; otherwise such a box is a bad reply.
+    If ``any_corners`` is true, a box may be written from any corner to the opposite one. Otherwise the first corner
+    must be the upper left one, and any other box is a bad reply.
 
-    ``trained_as``: the names (``model_type``) of the checkpoints of this family that the trainer can train. They must
-    have an image token that is repeated once for each merged patch, patches with a (t, h, w) grid,
+    ``trained_as`` holds the names (``model_type``) of the checkpoints of this family that the trainer can train. They
+    must have an image token that is repeated once for each merged patch, patches with a (t, h, w) grid,
     ``get_image_features`` and ``get_rope_index``.
     """
 
@@ -83,7 +88,8 @@ class Family:
 
     @property
     def asked_to_point(self) -> str:
-        """The name of the prompt for points, or for boxes whose centres replace them; "" if there is neither."""
+        """Return the name of the prompt for points, or of the prompt for boxes whose centres are used as points.
+        Returns "" if the family has neither prompt."""
         return self.point_prompt or self.box_prompt
 
     def ask_points(self, image: MediaPart, entity: str) -> RenderedPrompt:
@@ -99,10 +105,11 @@ class Family:
         return self._asked(self.box_prompt, image, label)
 
     def ask_object(self, image: MediaPart, label: str, question: str) -> RenderedPrompt:
-        """Return the prompt for the boxes of the entire objects that a question is about, named by a label.
+        """Return the prompt for the boxes of the objects that a question is about. ``label`` names these objects. A box
+        contains the entire object, even if the question is about a part of it.
 
         All families get the same words, and :attr:`box_form` as the form of the reply, since their own prompts for
-        boxes ask for every instance of a label. Raises the errors of :meth:`ask_points`.
+        boxes request every instance of a label. Raises the errors of :meth:`ask_points`.
         """
         named, shown = quoted(label), quote(question)
         form = self.box_form.replace("LABEL", named).replace("[…, …, …, …]", self._box_order)
@@ -110,11 +117,11 @@ class Family:
         return load_prompt(OBJECT_PROMPT).render({"original": [image]}, **values)
 
     def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> ParsedPointing[Point]:
-        """Parse the points of a reply for one entity, in pixels of the original; empty if the reply states that there
-        are none.
+        """Parse the points of a reply for one entity, in pixels of the original image. The result is empty if the reply
+        states that the image has no such entity.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply neither gives points nor states that there
-        are none, if it is about another object, or if a point is outside the frame.
+        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply neither has points nor states that the
+        entity is absent, if the reply is about another object, or if a point is outside the frame.
         """
         if not self.point_prompt:
             boxes = self.boxes(text, entity, medium, media_index)
@@ -125,7 +132,8 @@ class Family:
         return ParsedPointing(tuple(dict.fromkeys(points)), read.called)
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
-        """Parse the boxes of a reply for one label, in pixels of the original. Raises the errors of :meth:`points`."""
+        """Parse the boxes of a reply for one label, in pixels of the original image. Raises the errors of
+        :meth:`points`."""
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return ParsedPointing(tuple(dict.fromkeys(boxes)), read.called)
@@ -138,9 +146,11 @@ class Family:
         count: int,
         raw: Callable[[list[float]], Raw],
     ) -> ParsedPointing[Raw]:
-        """Parse the points or boxes of a reply for the label, unconverted, in the family's form or in prose.
+        """Parse the points or boxes of a reply for the label, in the family's form or in prose. The numbers are not
+        converted.
 
-        ``count`` is how many numbers each has. Raises :class:`groundtrace.inference.grounding.BadReply`.
+        ``count`` is the number of coordinates of each point or box. Raises
+        :class:`groundtrace.inference.grounding.BadReply`.
         """
         answer = after_thinking(text)
         if cut := _CUT_TAG.search(answer.rstrip()):
@@ -164,7 +174,7 @@ class Family:
 
     @property
     def _box_order(self) -> str:
-        """The order of a box's numbers in this frame, for prompts (:mod:`groundtrace.schemas.coordinates`)."""
+        """Return the order of a box's numbers in this frame, for prompts (:mod:`groundtrace.schemas.coordinates`)."""
         return "[y1, x1, y2, x2]" if self.frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
 
     @property
@@ -173,9 +183,9 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """Return the text after the thinking of a reply: boxes drafted within the thinking do not count.
+    """Return the part of a reply after its thinking, since boxes within the thinking are only drafts.
 
-    If the chat template opened the thinking, the reply begins within it. Raises
+    If the chat template opened the thinking, the reply begins within its thinking. Raises
     :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within its thinking.
     """
     marks = list(_THINK.finditer(text))

@@ -1,10 +1,11 @@
-"""Anthropic's Claude: pixels of the image as it is resized for the model, in JSON of our own form: Claude has no form.
+"""Describes Anthropic's Claude: pixels of the image as it is resized for the model, in JSON.
 
-Source: platform.claude.com, the pages vision and vision-coordinates. The prompt must ask for pixels explicitly; they
-refer to the resized image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
+The JSON is this project's own form, since Claude has no form of its own. The sources are the pages vision and
+vision-coordinates of platform.claude.com. The prompt must ask for pixels explicitly. The pixels refer to the resized
+image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
 Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,
-:data:`CLAUDE_1568` for earlier models; both agree on images that the earlier models do not shrink.
+:data:`CLAUDE_1568` for earlier models. Both agree on images that the earlier models do not shrink.
 """
 
 from dataclasses import replace

@@ -1,11 +1,12 @@
-"""Google's Gemini (2.5, 3, Robotics-ER): coordinates from 0 to 1000, y before x, in JSON with ``point`` or ``box_2d``.
+"""Describes Google's Gemini (2.5, 3, Robotics-ER): coordinates from 0 to 1000, y before x, in JSON with ``point`` or
+``box_2d``.
 
-Source: ai.google.dev, the pages on robotics (spatial reasoning) and on image understanding. Gemini 3.6 and later put
-the list in an object under ``boxes``. A box may have a mask (an image, or a polygon with x first), which is ignored:
-the segmenter makes the masks.
+The sources are the pages of ai.google.dev on robotics (spatial reasoning) and on image understanding. Gemini 3.6 and
+later put the list in an object under ``boxes``. A box may have a mask (an image, or a polygon with x first), which is
+ignored, because the segmenter makes the masks.
 
-Known limits: corners are sometimes reversed, and are put in order. Long lists can repeat endlessly at temperature 0,
-so the prompt asks for at most 50 items; further objects are not found.
+Known limits: the corners of a box are sometimes reversed; the parser puts them in order. Long lists can repeat
+endlessly at temperature 0, so the prompt asks for at most 50 items. Further objects are not found.
 """
 
 from groundtrace.inference.families.base import Family

@@ -1,8 +1,9 @@
-"""GLM-4.1V, GLM-4.5V and later of Z.ai: coordinates from 0 to 1000 between ``<|begin_of_box|>`` and ``<|end_of_box|>``.
+"""Describes GLM-4.1V, GLM-4.5V and later of Z.ai: coordinates from 0 to 1000 between ``<|begin_of_box|>`` and
+``<|end_of_box|>``.
 
-Between these tokens are lists of numbers, in brackets of varying kind and without labels, or JSON objects with
-``bbox_2d`` and ``label``. If a server drops special tokens, only the lists are left; they are parsed as prose
-(:mod:`groundtrace.inference.families.prose`). Source: zai-org/GLM-V README (Grounding) and skills.
+Between these tokens the models write lists of numbers, in different brackets and without labels, or JSON objects with
+``bbox_2d`` and ``label``. If a server drops special tokens, only the lists are left. They are parsed as prose
+(:mod:`groundtrace.inference.families.prose`). The sources are the README (Grounding) and the skills of zai-org/GLM-V.
 
 Known limits: the thinking contains drafts of boxes, which are ignored.
 """
@@ -22,12 +23,14 @@ _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parse the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parse the boxes of a reply, without converting the numbers. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if they cannot be parsed."""
     return tuple(raw_box(row, label) for row, label in _rows(text, "bbox_2d", 4, "box"))
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parse the points of a reply, without converting the numbers. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if they cannot be parsed."""
     rows = _rows(text, "point_2d", 2, "point")
     return tuple(raw_point(row, label) for row, label in rows) or NoPoints(text.strip())
 

@@ -1,12 +1,12 @@
-"""InternVL 2 to 3.5: coordinates from 0 to 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
+"""Describes InternVL 2 to 3.5: coordinates from 0 to 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
 
-If a server drops special tokens, the label and the lists are left, ``label[[…], […]]``; they are parsed as prose
-(:mod:`groundtrace.inference.families.prose`). Source: OpenGVLab/InternVL, streamlit_demo/app.py and its documents on
-grounding data.
+If a server drops special tokens, the label and the lists are left, ``label[[…], […]]``. They are parsed as prose
+(:mod:`groundtrace.inference.families.prose`). The sources are streamlit_demo/app.py of OpenGVLab/InternVL and its
+documents on grounding data.
 
-Known limits: it has no form for points, so it is asked for boxes, whose centres are the points. It tends to box
-something even if the object is absent, and sometimes repeats the literal ``[x1, y1, x2, y2]`` of a prompt, which is a
-bad reply.
+Known limits: the models have no form for points. So they are prompted for boxes, whose centres are the points. They
+tend to box something even if the object is absent. They sometimes repeat the literal ``[x1, y1, x2, y2]`` of a prompt,
+which is a bad reply.
 """
 
 import re
@@ -21,7 +21,8 @@ _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parse the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parse the boxes of a reply, without converting the numbers. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if they cannot be parsed."""
     before, *opened = text.split("<box>")
     if not opened:
         if says_none(text):

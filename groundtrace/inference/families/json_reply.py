@@ -1,6 +1,7 @@
-"""Parses points and boxes in JSON, the form of most families: a list of objects, alone, in a code fence or in prose.
+"""Parses points and boxes in JSON, the form of most families. The JSON is a list of objects, alone, in a code fence or
+in prose.
 
-A truncated list is rejected as a whole: its missing items would count as absent objects.
+A truncated list is rejected as a whole, since its missing items would look like absent objects.
 """
 
 import ast
@@ -48,9 +49,9 @@ def key(name: str) -> Numbers:
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
     """Return a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
 
-    The coordinates are a list under one of the ``names``, or each of them has its own key (``x``, ``x_min``, ``left``,
-    …); in that case y is returned before x if ``y_first`` is set. If the list of items is the value of a key, an item
-    may also be a plain list of numbers.
+    An item may have a list of coordinates under one of the keys ``names``. Or it may have one key for each coordinate
+    (``x``, ``x_min``, ``left``, …). In the second case y is returned before x if ``y_first`` is true. An item may also
+    be a plain list of numbers if the list of items is under a key (see ``wrappers`` of :func:`box_reader`).
     """
 
     def numbers(item: Any) -> object | None:
@@ -63,7 +64,7 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
 
 
 def _is_row(item: Any, count: int) -> bool:
-    """Whether an item is a list of ``count`` numbers, which may be in quotation marks."""
+    """Whether an item is a list of ``count`` numbers. The numbers may be in quotation marks."""
     return isinstance(item, list) and len(item) == count and all(map(_is_number, item))
 
 
@@ -72,8 +73,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
-    """Return the coordinates of an object that has a key for each of them; None if it has other keys for coordinates,
-    or only some of these."""
+    """Return the coordinates of an object that has a key for each coordinate. Returns None if a key is missing, or if
+    the object also has other keys for coordinates."""
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
         if given.keys() == set(names):
@@ -87,8 +88,8 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
-    """Return a parser of boxes in a list of items; ``numbers`` returns an item's coordinates. The list may be in an
-    object under one of the keys ``wrappers``."""
+    """Return a function that parses a reply's boxes, which are in a list of items. ``numbers`` returns an item's
+    coordinates. The list may be in an object under one of the keys ``wrappers``."""
 
     def read(text: str) -> tuple[RawBox, ...]:
         return tuple(
@@ -99,7 +100,7 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """Return a parser of points, like :func:`box_reader` for boxes."""
+    """Return a function that parses a reply's points, as :func:`box_reader` does for boxes."""
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
         points = tuple(
@@ -113,7 +114,7 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
 
 def label_of(item: object) -> str:
-    """Return the label of an item; "" if it has none."""
+    """Return the label of an item, or "" if the item has no label."""
     if not isinstance(item, dict):
         return ""
     label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
@@ -127,11 +128,11 @@ def _rows(found: object) -> list[object]:
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """Return the items of a reply, which are the items of its only list, or its separate objects. Returns no items if
-    the reply states that there are none.
+    """Return the items of a reply. These are the items of the reply's only list, or the reply's separate objects. The
+    result is empty if the reply states that the object is absent.
 
-    Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, for two different lists,
-    and for a reply with neither an item nor a clear statement that there are none.
+    Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, and for two different
+    lists. Also raises BadReply if the reply has no item and does not clearly state that the object is absent.
     """
     lists: list[list[Any]] = []
     single: list[Any] = []
@@ -174,7 +175,8 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON lists and objects of a text in order. Raises BadReply if one is truncated or malformed.
+    """Yield the JSON lists and objects of a text in order. Raises BadReply if a list or object is truncated or
+    malformed.
 
     Brackets of prose are skipped. Single quotes and a trailing comma, as in Python literals, are accepted.
     """
@@ -203,7 +205,7 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of these pairs. Raises BadReply for a duplicate key: one of its values would be lost."""
+    """Return an object of these pairs. Raises BadReply for a duplicate key, since one of its values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")
@@ -211,7 +213,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _literal(text: str, start: int) -> tuple[Any, int] | None:
-    """Return the Python literal (list or dict) at ``start``, with its end; None if there is none."""
+    """Return the Python literal (list or dict) at ``start``, with its end. Returns None if the text has no literal
+    there."""
     depth, opening = 0, text[start]
     for at in range(start, min(len(text), start + MAX_LITERAL_CHARS)):
         depth += (text[at] == opening) - (text[at] == _CLOSING[opening])

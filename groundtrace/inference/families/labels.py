@@ -1,4 +1,4 @@
-"""Labels of points and boxes: quotes a label for a prompt, and checks whether a reply is about it."""
+"""Quotes the label of a point or box for a prompt, and checks whether a reply is about this label."""
 
 import re
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
 
 
 class Labelled(Protocol):
-    """A point or box with the label of the reply; "" if the reply has none."""
+    """Defines the interface of a point or box with a label. The label is "" if the reply has none."""
 
     @property
     def label(self) -> str:
-        """The label as the model wrote it."""
+        """Return the label as the model wrote it."""
         ...
 
 
@@ -45,8 +45,8 @@ def quoted(label: str) -> str:
     """Return the label for a prompt: on one line, without the tokens of chat templates and model tags.
 
     A label comes from a model or a data set, so it must not end a quotation or begin a new chat turn. Raises
-    :class:`groundtrace.inference.grounding.BadReply` if no letter or digit is left, or if it is too long for a name: a
-    shortened label would ask for something else.
+    :class:`groundtrace.inference.grounding.BadReply` if the result has no letter or digit. Also raises BadReply if the
+    result has more than :data:`MAX_LABEL_CHARS` characters, since a shortened label would mean something else.
     """
     plain, before = label, None
     while plain != before:  # removing one tag can join the ends of another
@@ -65,10 +65,12 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     """Return the points or boxes of a reply that belong to the requested label.
 
     These are the items without a label, and the items with the closest label (:func:`closeness`). If the reply has only
-    one label, this label may have another noun: it counts as another word for the object, and all items are kept,
-    unless it contradicts the requested label (as "blue dog" contradicts "red dog"). The result's ``called`` is the
-    reply's label, or "" if that is the requested label or a more detailed one. Raises
-    :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
+    one label, this label may have another noun than ``label``. It is then treated as another word for the object, and
+    all items are kept. This does not apply if the label contradicts the requested one, as "blue dog" contradicts "red
+    dog".
+
+    The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
+    Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
     """
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
@@ -87,10 +89,10 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
 def closeness(given: str, asked: str) -> int:
     """Return how close the label of a reply (``given``) is to the requested label (``asked``).
 
-    Returns :data:`SAME` for the same words, apart from plural, articles and the number of an instance ("person_2").
-    Otherwise returns 0 if the labels contradict each other or have different nouns; :data:`SAYS_MORE` if ``given`` has
-    all words of ``asked`` and more ("red dog" for "dog"); :data:`SAYS_LESS` for the reverse; and :data:`SAME_NOUN` if
-    each label has words that the other one lacks.
+    Returns :data:`SAME` for the same words. Plural, articles and the number of an instance ("person_2") make no
+    difference. Otherwise returns 0 if the labels contradict each other or have different nouns. In the other cases
+    returns :data:`SAYS_MORE` if ``given`` has all words of ``asked`` and more ("red dog" for "dog"), :data:`SAYS_LESS`
+    for the reverse, and :data:`SAME_NOUN` if each label has words that the other label lacks.
     """
     given_words, asked_words = frozenset(_words(given, asked)), frozenset(_words(asked, asked))
     if not given_words or not asked_words:
@@ -113,7 +115,8 @@ def _words(label: str, asked: str) -> tuple[str, ...]:
 
 
 def _noun(label: str, asked: str) -> str:
-    """Return the last word of a label before "in", "with", a comma and the like; "" if there is none."""
+    """Return the last word of a label before "in", "with", a comma and the like. Returns "" if the label has no such
+    word."""
     noun = ""
     for word in _words(_ASIDE.split(label.strip(), maxsplit=1)[0], asked):
         if noun and word in _ENDS:
@@ -123,7 +126,8 @@ def _noun(label: str, asked: str) -> str:
 
 
 def _contradict(given: str, asked: str) -> bool:
-    """Whether both labels have attributes of the same kind, such as colours, but none in common."""
+    """Whether both labels have attributes of the same kind, such as colours, but no attribute of this kind in
+    common."""
     ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(given, asked))
     kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
     return any(ours & kind and theirs & kind and not ours & theirs & kind for kind in kinds)

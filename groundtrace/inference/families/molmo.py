@@ -1,9 +1,11 @@
-"""Molmo 1 of the Allen Institute, trained to point: coordinates from 0 to 100 with one decimal, in tags.
+"""Describes Molmo 1 of the Allen Institute, which is trained to point: coordinates from 0 to 100 with one decimal, in
+tags.
 
-Source: allenai/molmo, olmo/data/data_formatter.py (prompts) and olmo/util.py (parser, also of ``Click(x, y)``). Its
-replies for absent objects are parsed by :func:`groundtrace.grading.responses.pointing.parse_pointer_reply`.
+The sources are files of allenai/molmo: olmo/data/data_formatter.py (prompts) and olmo/util.py (the parser, also of
+``Click(x, y)``). Replies for absent objects are parsed by
+:func:`groundtrace.grading.responses.pointing.parse_pointer_reply`.
 
-Known limits: it has no form for boxes, so it cannot be a detector.
+Known limits: the models have no form for boxes, so they cannot be detectors.
 """
 
 import re
@@ -18,7 +20,8 @@ _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parse the points of tags or clicks.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed, or if they
+    are in tags of Molmo 2.
     """
     clicks = tuple(RawPoint("", float(x), float(y)) for x, y in _CLICK.findall(text))
     found = clicks if clicks and "<point" not in text else parse_pointer_reply(text)

@@ -1,9 +1,11 @@
-"""Molmo 2 of the Allen Institute: ``<points coords="F id x y id x y">label</points>`` with x and y from 0 to 1000.
+"""Describes Molmo 2 of the Allen Institute: ``<points coords="F id x y id x y">label</points>`` with x and y from 0 to
+1000.
 
-F is the 1-based number of the image, or the time in seconds in a clip; frames are separated by a tab or a semicolon.
-Source: allenai/molmo2, olmo/preprocessing/point_formatter.py and data_formatter.py.
+F is the 1-based number of the image, or the time in seconds in a clip. Frames are separated by a tab or a semicolon.
+The sources are olmo/preprocessing/point_formatter.py and data_formatter.py of allenai/molmo2.
 
-Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not supported.
+Known limits: the models have no form for boxes, so they cannot be detectors. MolmoPoint's special tokens are not
+supported.
 """
 
 import re
@@ -19,8 +21,9 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parse the points of the only image of the prompt.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing`, also for points on several images or
-    moments or on another image, and for tags with the decimals of Molmo 1, which has another frame.
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed, or if they
+    are on several images or times, or on another image. The error is also raised for tags with the decimals of Molmo 1,
+    which has another frame.
     """
     found = parse_pointer_reply(text)
     if isinstance(found, NoPoints):

@@ -1,11 +1,11 @@
-"""Moondream 2 and 3: ``{"points": [{"x", "y"}]}`` and ``{"objects": [{"x_min", "y_min", …}]}`` from 0 to 1.
+"""Describes Moondream 2 and 3: ``{"points": [{"x", "y"}]}`` and ``{"objects": [{"x_min", "y_min", …}]}`` from 0 to 1.
 
-Source: vikhyat/moondream and docs.moondream.ai (point, detect).
+The sources are vikhyat/moondream and docs.moondream.ai (point, detect).
 
-Known limits: its own pointing and detection are separate calls (``/v1/point``, ``/v1/detect``), whose coordinates are
-not decoded from the text. Its chat (``/v1/chat/completions``) is documented only for questions. So the prompts of this
-family ask for the JSON of those calls: use it behind a gateway that maps a chat request to them, or expect poor
-results. Its replies have no labels, and its calls return at most 50 instances.
+Known limits: Moondream has separate calls for pointing and detection (``/v1/point``, ``/v1/detect``), whose coordinates
+are not decoded from the text. Its chat call (``/v1/chat/completions``) is documented only for questions. So the prompts
+of this family request the JSON of the separate calls. Use the family behind a gateway that maps a chat request to these
+calls, or expect poor results. The replies have no labels, and the calls return at most 50 instances.
 """
 
 from groundtrace.inference.families.base import Family

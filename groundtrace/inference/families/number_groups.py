@@ -10,10 +10,11 @@ _EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
 
 def groups_of(text: str, count: int, what: str) -> list[list[float]]:
-    """Return the innermost groups of ``count`` numbers in a text; no groups if the text is only empty brackets.
+    """Return the groups of ``count`` numbers in the innermost brackets of a text. The result is empty if the text has
+    only empty brackets. ``what`` is the word for a group in error messages.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` if the text has no group of numbers, if a group has another
-    length, and if a bracket does not close, since the text is then truncated.
+    length, or if a bracket does not close, since the text is then truncated.
     """
     if text.count("[") != text.count("]"):
         raise BadReply(f"brackets that do not close in {text.strip()[:80]!r}")

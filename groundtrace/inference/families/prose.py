@@ -1,9 +1,9 @@
 """Parses coordinates in prose: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2, 3, 4]".
 
-Models write such replies if they do not follow the requested form; InternVL and GLM-V write them if a server drops
-their special tokens. Numbers in prose may mean anything, so a reply is accepted only if all of it is understood. It
-must have no JSON, no tags, and no word of :data:`_DOUBTS`. Outside of the brackets it must have no numbers except for
-list numbers, instance numbers and the count of objects.
+Models write such replies if they do not follow the requested form. InternVL and GLM-V write such replies if a server
+drops their special tokens. Numbers in prose may mean anything, so a reply is accepted only if all of it is understood.
+The reply must have no JSON, no tags, and no word of :data:`_DOUBTS`. Outside of the brackets it must have no numbers
+except for list numbers, instance numbers and the count of objects.
 """
 
 import re
@@ -55,9 +55,9 @@ _OF_BOXES, _OF_POINTS = frozenset({"bounding", "box", "boxes", "rectangle"}), fr
 
 @dataclass(frozen=True)
 class _Rows:
-    """Coordinates in one bracket: start and end in the text, the numbers, and their label.
+    """Holds the coordinates in one bracket, with the bracket's start and end in the text, and their label.
 
-    ``is_plain``: whether the line has no words but the label.
+    ``is_plain`` is True if the line has no words but the label.
     """
 
     start: int
@@ -68,7 +68,8 @@ class _Rows:
 
 
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
-    """Return the coordinates for the label in a reply, ``count`` numbers each; None if the reply is not such prose.
+    """Return the coordinates that a reply has for the label, as lists of ``count`` numbers. Returns None if the reply
+    is not prose with coordinates.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
     object.
@@ -119,7 +120,7 @@ def _floats(row: Sequence[str]) -> list[float]:
 def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
     """Return ``written`` with the two corners of each box, ``(1, 2), (3, 4)``, joined into one element.
 
-    If points were requested, raises BadReply for two such pairs, since they may be corners.
+    If points were requested, raises BadReply for two such pairs of numbers, since they may be corners.
     """
     found: list[_Rows] = []
     for each in written:

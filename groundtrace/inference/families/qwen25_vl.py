@@ -1,13 +1,14 @@
-"""Qwen2.5-VL: pixels of the image as resized by its processor; ``bbox_2d`` in JSON, points in XML tags or JSON.
+"""Describes Qwen2.5-VL: pixels of the image as resized by its processor; ``bbox_2d`` in JSON, points in XML tags or
+JSON.
 
 Checkpoints trained on the form of Qwen2-VL write ``<|object_ref_start|>label<|object_ref_end|><|box_start|>(x1,y1),
 (x2,y2)<|box_end|>``, in the same pixels (QwenLM/Qwen3-VL issues 762 and 733; ms-swift).
 
-Source: QwenLM/Qwen2.5-VL, cookbooks/spatial_understanding.ipynb. Images are resized as qwen-vl-utils does
+The source is cookbooks/spatial_understanding.ipynb of QwenLM/Qwen2.5-VL. Images are resized as qwen-vl-utils does
 (:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 28 px.
 
-Known limits: a server that resizes differently (``max_pixels`` below the default, another version of vLLM) shifts all
-coordinates: serve the model with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
+Known limits: all coordinates are shifted if a server resizes differently (``max_pixels`` below the default, another
+version of vLLM). So serve the model with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
 """
 
 import re
@@ -28,8 +29,8 @@ _BEGIN, _END = "<|box_start|>", "<|box_end|>"
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parse the points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` and
-    :class:`groundtrace.inference.grounding.BadReply`.
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
+    :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
     """
     if _BEGIN in text:
         return tuple(raw_point(row, label) for row, label in _marked(text))
@@ -38,8 +39,7 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 def read_boxes(text: str) -> Sequence[RawBox]:
     """Parse the boxes of ``bbox_2d`` in JSON, or of Qwen2-VL's tokens. Raises
-    :class:`groundtrace.inference.grounding.BadReply`.
-    """
+    :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be parsed."""
     return [raw_box(row, label) for row, label in _marked(text)] if _BEGIN in text else _boxes_in_json(text)
 
 

@@ -1,9 +1,10 @@
-"""Qwen3-VL (and 3.5): coordinates from 0 to 1000 in a JSON list of objects with ``bbox_2d`` or ``point_2d``.
+"""Describes Qwen3-VL (and 3.5): coordinates from 0 to 1000 in a JSON list of objects with ``bbox_2d`` or ``point_2d``.
 
-Source: QwenLM/Qwen3-VL, cookbooks/2d_grounding.ipynb and evaluation/ODinW-13. Images are resized as qwen-vl-utils does
-(:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px, which matters only to the trainer.
+The sources are cookbooks/2d_grounding.ipynb and evaluation/ODinW-13 of QwenLM/Qwen3-VL. Images are resized as
+qwen-vl-utils does (:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px, which matters only to the
+trainer.
 
-Known limits: lists of more than about 40 instances can repeat until the token limit; a truncated list is requested
+Known limits: lists of more than about 40 instances can repeat until the token limit. A truncated list is requested
 again and never used in part.
 """
 

@@ -1,4 +1,4 @@
-"""The model families by name. A family's module is imported when the family is first looked up."""
+"""Registers the model families by name. A family's module is imported when the family is used for the first time."""
 
 from typing import TYPE_CHECKING
 

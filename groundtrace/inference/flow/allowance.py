@@ -1,7 +1,7 @@
 """Reserves the run's budget for one call: separately for each of its requests, and for each attempt.
 
-A call may send many requests: for parts of its samples, for retries after unusable replies that were paid for, and for
-a second copy of a request without a reply. With a single reservation, a call that reserved 1,000 tokens could use nine
+A call may send many requests: for parts of its samples, for retries after unusable replies that cost money, and for a
+second copy of a request without a reply. With a single reservation, a call that reserved 1,000 tokens could use nine
 times as many.
 """
 
@@ -15,7 +15,8 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 
 class Allowance:
-    """A call's part of the budget, reserved one request at a time; each request is expected to cost ``expected``.
+    """Holds a call's part of the budget, which is reserved one request at a time. Each request is expected to cost
+    ``expected``.
 
     All methods run on one event loop. ``cost_of`` returns the cost of a usage.
     """
@@ -27,15 +28,17 @@ class Allowance:
         self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
-        """Wait until the first request fits into the budget, and reserve its cost. Raises BudgetUsedUp."""
+        """Wait until the first request fits into the budget, and reserve its cost. Raises BudgetUsedUp if it does not
+        fit."""
         await self._budget.reserve(self._expected)
         self._is_reserved = True
 
     async def next_try(self) -> None:
-        """To be called before each attempt. Before the first one, whose cost :meth:`begin` reserved, it does nothing.
+        """Reserve the cost of the next attempt. Call this method before each attempt.
 
-        Before a further one it counts the usage given to :meth:`took` as spent, waits until the attempt fits, and
-        reserves its cost. Raises BudgetUsedUp if it does not fit.
+        Before the first attempt, whose cost :meth:`begin` reserved, the method does nothing. Before a further attempt
+        it counts the usage given to :meth:`took` as spent, waits until the attempt fits into the budget, and reserves
+        its cost. Raises BudgetUsedUp if the attempt does not fit.
         """
         if self._has_tried:
             self._settle(self._told)
@@ -47,17 +50,18 @@ class Allowance:
         self._told += usage
 
     def hedged(self) -> bool:
-        """Reserve the cost of a second copy of the request in flight, until :meth:`hedge_ended`; returns False if the
-        cost does not fit into the budget.
-        """
+        """Reserve the cost of a second copy of the request in flight. The reservation lasts until :meth:`hedge_ended`.
+        Returns False if the cost does not fit into the budget, else True."""
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
-        """Release the reservation of the second copy; its usage is counted with the first, or by :meth:`gave_up`."""
+        """Release the reservation of the second copy. Its usage is counted with that of the first, or by
+        :meth:`gave_up`."""
         self._budget.settle(self._expected, Cost())
 
     def gave_up(self, requests: int = 1) -> None:
-        """Count the expected cost of ``requests`` abandoned requests as spent: the server may still complete them."""
+        """Count the expected cost of ``requests`` abandoned requests as spent, since the server may still complete
+        them."""
         for _ in range(requests):
             self._unknown += self._expected
 
@@ -78,13 +82,14 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance_of_call() -> Allowance | None:
-    """Return the allowance of the call for which this task sends requests; None outside of a call."""
+    """Return the allowance of the call for which this task sends requests. Returns None outside of a call."""
     return _allowance.get()
 
 
 @contextlib.contextmanager
 def allowed_by(allowance: Allowance) -> Iterator[None]:
-    """In the body, the requests of this task, and of the tasks that it starts, are charged to the allowance."""
+    """Charge the requests of this task, and of the tasks that it starts, to the allowance while the body of the
+    ``with`` statement runs."""
     token = _allowance.set(allowance)
     try:
         yield

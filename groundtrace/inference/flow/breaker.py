@@ -1,8 +1,8 @@
-"""The circuit breaker of a reward server: while an endpoint is down, its calls fail at once, so that clients get an
-error before their timeout and can retry.
+"""Implements the circuit breaker of a reward server. While an endpoint is down, its calls fail at once, so that clients
+get an error before their timeout and can retry.
 
 The breaker detects an outage by a check of its own, and by attempts without an answer. Only another check
-(:meth:`Breaker.check`) ends the outage, so its user has to repeat the check from time to time.
+(:meth:`Breaker.check`) ends the outage, so the caller has to repeat the check from time to time.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ SHORT_CHECK_TIMEOUT_S = 5.0
 
 
 class Breaker:
-    """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is up.
+    """Watches the calls of one endpoint in one process. The function ``check`` raises CallError if the server is down.
 
-    Implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
+    The class implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
 
@@ -32,9 +32,8 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check the endpoint; returns the error, or None if the check succeeded. If the server does not answer, later
-        calls of the endpoint fail at once.
-        """
+        """Check the endpoint. Returns the error, or None if the check succeeded. If the server does not answer, later
+        calls of the endpoint fail at once."""
         async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
             is_away = error is not None and (error.unreachable or error.failure is Failure.TIMEOUT)
@@ -56,7 +55,7 @@ class Breaker:
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that does nothing: a request that :meth:`admit` let through is always sent."""
+        """Return a context manager that does nothing, since a request that :meth:`admit` let through is always sent."""
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
@@ -64,7 +63,7 @@ class Breaker:
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt has ended, with a reply (then ``error`` is None) or with an error."""
+        """Record that an attempt has ended. ``error`` is None if the attempt returned a reply."""
         if error is None or not error.unreachable:
             self._unreachable = 0
         else:

@@ -1,4 +1,4 @@
-"""Checks whether an endpoint serves, and says what to do if it does not."""
+"""Checks whether an endpoint can answer calls, and describes the remedy if it cannot."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,16 +19,15 @@ async def checked(
     timeout_s: float | None = CHECK_TIMEOUT_S,
     pause: Pause = impatient,
 ) -> CallError | None:
-    """Run the endpoint's ``check``, with ``pause`` before each retry. Returns the last error; None if the check
-    succeeded.
-    """
+    """Run the endpoint's ``check``, with ``pause`` before each retry. Returns the last error, or None if the check
+    succeeded."""
 
     async def once() -> None:
         try:
             async with asyncio.timeout(timeout_s):
                 await check()
         except TimeoutError as error:
-            raise CallError(Failure.TIMEOUT, f"no answer within {timeout_s:g} s") from error
+            raise CallError(Failure.TIMEOUT, f"the server did not answer within {timeout_s:g} s") from error
 
     try:
         await retried(once, retries, pause)
@@ -58,9 +57,8 @@ def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
 
 
 def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, error: CallError, where: str = "") -> str:
-    """Return one line that says which endpoint does not serve, why, and what to do. ``where`` is the prefix of its
-    config key, such as ``reward.``.
-    """
+    """Return a message of one line that names the endpoint, the reason why it cannot answer calls, and the remedy.
+    ``where`` is the prefix of the endpoint's config key, such as ``reward.``."""
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:
         why, change = "cannot be reached: ", f"Start the server, or correct {key}.base_url"

@@ -1,4 +1,4 @@
-"""Decides from the ended calls of an endpoint whether the run can go on."""
+"""Decides from the finished calls of an endpoint whether the run can continue."""
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.checking import described, is_refusal, what_to_do
@@ -19,8 +19,7 @@ _AT_ONCE = frozenset({401, 402})
 
 class EndedCalls:
     """Counts the refused and failed calls of one endpoint in this process. ``notes`` also record whether any process of
-    the run has received an answer.
-    """
+    the run has received an answer."""
 
     def __init__(self, name: str, roles: tuple[str, ...], settings: EndpointSettings, notes: RunNotes) -> None:
         self._name, self._roles, self._settings, self._notes = name, roles, settings, notes
@@ -33,7 +32,8 @@ class EndedCalls:
         return self._answered or self._notes.was_reached(f"{self._name}:answered")
 
     def add(self, error: CallError | None) -> str | None:
-        """Count an ended call. Returns the message with which the run must end; None if the run can go on."""
+        """Count a finished call with its error (None for a reply). Returns the message with which the run must end, or
+        None if the run can continue."""
         if error is None:
             self._refused = 0
             if not self._answered:
@@ -47,7 +47,7 @@ class EndedCalls:
             self._failed += 1
             if self._failed >= NEVER_ANSWERED and not self.any_answered:
                 return (
-                    f"{described(self._name, self._roles, self._settings)}: no call was answered in {self._failed}; "
-                    f"the last: {error}. Check the server, or set another endpoint for the role"
+                    f"{described(self._name, self._roles, self._settings)}: none of {self._failed} calls was "
+                    f"answered; the last error: {error}. Check the server, or set another endpoint for the role"
                 )
         return None

@@ -1,7 +1,7 @@
-"""Handles endpoints that do not serve during a run: waits for a server that is down, and ends the run if waiting does
+"""Handles endpoints that do not answer during a run: waits for a server that is down, and ends the run if waiting does
 not help.
 
-Outside of a run (training, a single verification) there is no guard, and the caller handles failed calls. A reward
+Outside of a run (training, a single verification) no guard is used, and the caller handles failed calls. A reward
 server, which cannot wait, uses a :class:`groundtrace.inference.flow.breaker.Breaker` instead.
 """
 
@@ -29,17 +29,16 @@ from groundtrace.schemas.text import printable
 UNREACHABLE_IN_A_ROW = 5
 """The number of attempts in a row without an answer after which the server is checked."""
 CALLS_BEHIND = 3
-"""A server that passes its check counts as down if this number of different calls in a row got a status from 502 to
-504, or a Retry-After. If there are fewer such calls, their requests may be too large for the server, and only these
-calls fail.
+"""If this number of different calls in a row got a status from 502 to 504, or a Retry-After, a server that passes its
+check is treated as down. If fewer calls did, their requests may be too large for the server, and only these calls fail.
 """
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0
-"""Shorter waits are not shown: they end before a person could read the message."""
+"""Shorter waits are not shown, since they end before a person could read the message."""
 
 
 class Guard:
-    """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is up.
+    """Watches the calls of one endpoint in one process. The function ``check`` raises CallError if the server is down.
 
     All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
@@ -66,12 +65,11 @@ class Guard:
         self._check_lock = asyncio.Lock()
         self._changed = asyncio.Event()
 
-    # What calls report
+    # The reports of calls
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt of the call with id ``call`` has ended, with a reply (then ``error`` is None) or an
-        error.
-        """
+        """Record that an attempt of the call with id ``call`` has ended. ``error`` is None if the attempt returned a
+        reply."""
         if self._probing:
             self._probing = False
             self._wake()
@@ -92,9 +90,10 @@ class Guard:
         self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
 
     def ended(self, error: CallError | None) -> None:
-        """Record that a call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
+        """Record that a call has ended. Raises :class:`RunStopped` if the call's error means that the run cannot
+        continue."""
         if error is not None and error.asks_to_wait and not is_refusal(error) and error.failure not in UNSENT:
-            self._outage.forget()  # the next call that is asked to wait gets the whole limit again
+            self._outage.forget()  # the next call with a Retry-After gets the whole timeout again
         problem = self._ended_calls.add(error)
         if problem is not None:
             self.stop(problem)
@@ -103,7 +102,8 @@ class Guard:
         self.stop(what_to_do(self._name, self._roles, self._settings, error))
 
     def stop(self, message: str, resumable: bool = False) -> None:
-        """End the run: raises :class:`RunStopped`. Every later call of this endpoint raises it too."""
+        """End the run by raising :class:`RunStopped` with the message. Every later call of this endpoint raises it
+        too."""
         self._stopped = RunStopped(printable(" ".join(message.split())), resumable)
         self._wake()
         raise self._stopped
@@ -116,7 +116,8 @@ class Guard:
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Count a request as in flight while the body runs. Raises :class:`RunStopped` if the run has ended."""
+        """Count a request as in flight while the body of the ``with`` statement runs. Raises :class:`RunStopped` if the
+        run has ended."""
         self._go_on()
         self.under_way += 1
         try:
@@ -131,9 +132,8 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses, if it never
-        answered any process of this run, or if it demands a wait that is too long.
-        """
+        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses the check, if it
+        never answered any process of this run, or if it demands a wait that is too long."""
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
             try:
@@ -153,13 +153,14 @@ class Guard:
             self._refuse(error)
 
     async def _checked(self, retries: int = 0) -> CallError | None:
-        """Check the endpoint; returns the error, or None if the check succeeded."""
+        """Check the endpoint. Returns the error, or None if the check succeeded."""
         return await checked(self._check, retries, pause=self.pause)
 
     # While a server is down
 
     async def admit(self) -> None:
-        """Wait as long as the server is down. Raises :class:`RunStopped` if that takes too long.
+        """Wait as long as the server is down. Raises :class:`RunStopped` if the outage is longer than the outage
+        timeout.
 
         One of the waiting calls checks the server. If the check cannot detect the outage, that call sends its own
         request first, and the other calls wait for the result.
@@ -174,12 +175,12 @@ class Guard:
         self._go_on()
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a retry: ``wait_s``, or longer if the server asks for it (Retry-After).
+        """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After).
 
-        From the first Retry-After until the next answer to any call, the run treats the server as down: the progress
-        display shows the wait, and when the outage timeout is over, :class:`RunStopped` is raised, or the error itself
-        if the server asks only this call to wait. Without an outage timeout, the error is raised if ``wait_s`` exceeds
-        ``MAX_WAIT_S``.
+        From the first Retry-After until the next answer to any call, the run treats the server as down, and the
+        progress display shows the wait. After the outage timeout the method raises :class:`RunStopped`, or the error
+        itself if the server delays only this call. If the endpoint has no outage timeout, the method raises the error
+        if ``wait_s`` exceeds ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)
@@ -212,7 +213,8 @@ class Guard:
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call failed because the server is down or asks all calls to wait. If so, this call waits too."""
+        """Whether a call failed because the server is down or demands that all calls wait. If so, this call waits
+        too."""
         if not self._outage.limit_s:
             return False
         if not error.unreachable:

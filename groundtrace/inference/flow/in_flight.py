@@ -1,7 +1,7 @@
 """Counts the requests in flight for each stage, for the progress display.
 
-A context variable holds the stage's tally: a coroutine sets it once, for itself and for the tasks that it starts. If
-several stages wait for a request, it counts for the stage that sends it.
+A context variable holds the stage's tally (its counter). A coroutine sets the variable once, for itself and for the
+tasks that it starts. If several stages wait for a request, the request is counted for the stage that sends it.
 """
 
 import contextlib
@@ -11,9 +11,8 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """The requests in flight of a ``stage``. Only the loop of :mod:`groundtrace.inference.runtime` changes the count;
-    any thread may read it.
-    """
+    """Holds the number of requests in flight of a ``stage``. Only the event loop of
+    :mod:`groundtrace.inference.runtime` changes the number. Any thread may read it."""
 
     stage: str
     in_flight: int
@@ -28,14 +27,14 @@ def count_for(tally: Tally) -> None:
 
 
 def stage_of_call() -> str:
-    """Return the stage for which this task makes its calls; "" outside of a stage."""
+    """Return the stage for which this task makes its calls. Returns "" outside of a stage."""
     tally = _tally.get()
     return "" if tally is None else tally.stage
 
 
 @contextlib.contextmanager
 def one_in_flight() -> Iterator[None]:
-    """Count one request as in flight while the body runs."""
+    """Count one request as in flight while the body of the ``with`` statement runs."""
     tally = _tally.get()
     if tally is None:
         yield

@@ -1,4 +1,4 @@
-"""Limits for requests in flight (adaptive), bytes held, and requests or tokens per minute.
+"""Limits requests in flight (adaptively), bytes held, and requests or tokens per minute.
 
 All methods of one object run on one event loop.
 """
@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 OVERLOADED_SHARE = 0.2
-"""If a larger share of the requests met an overloaded server, the limit falls; below half of this share, it rises."""
+"""If a larger share of the requests met an overloaded server, the limit is lowered. Below half of this share, it is
+raised."""
 MIN_SEEN = 20
 FALL = 0.7
 RISES_TO_FULL = 16
@@ -22,12 +23,13 @@ also end together: first the client waits for all replies, and then the server w
 
 
 class ConcurrencyLimit:
-    """A semaphore of at most ``limit`` slots with an adaptive limit; requests of lower rank go first.
+    """Implements a semaphore of at most ``limit`` slots with an adaptive limit. Requests of lower rank go first.
 
-    The limit changes by additive increase and multiplicative decrease, after every ``limit`` ended requests (at least
-    20). If more than a fifth of them met an overloaded server, the limit falls to 0.7 of its value, and requests that
-    began before this do not count for the next change. If less than a tenth did, the limit rises by a sixteenth of
-    ``most``. Single faults change nothing, since a server that drops one request in fifty is not overloaded.
+    The limit changes by additive increase and multiplicative decrease, after every ``limit`` finished requests (at
+    least 20). If more than a fifth of them met an overloaded server, the limit falls to 0.7 of its value. Requests that
+    began before this are ignored for the next change. If less than a tenth of them met an overloaded server, the limit
+    rises by a sixteenth of ``most``. Single faults change nothing, since a server that drops one request in fifty is
+    not overloaded.
 
     If several processes share the endpoint, this process may use only some of its slots (:meth:`lend`).
     """
@@ -43,7 +45,7 @@ class ConcurrencyLimit:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def enter(self, rank: int = 0) -> int:
-        """Wait for a slot; waiting requests of lower rank go first. Returns a token for :meth:`leave`."""
+        """Wait for a slot. Waiting requests of lower rank go first. Returns a token for :meth:`leave`."""
         self._demand = max(self._demand, self.inside + len(self._waiting) + 1)
         if self.inside >= self._room or self._waiting:
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -63,7 +65,7 @@ class ConcurrencyLimit:
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
-        """Release the slot. ``overloaded`` says whether the server was overloaded."""
+        """Release the slot. ``overloaded`` is True if the request met an overloaded server."""
         self.inside -= 1
         if self._adaptive and token == self._epoch:
             self._seen += 1
@@ -72,14 +74,14 @@ class ConcurrencyLimit:
         self._admit()
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
-        """Limit this process to ``places`` slots; ``more`` is called when a request has to wait because of that."""
+        """Limit this process to ``places`` slots. ``more`` is called when a request has to wait because of this
+        limit."""
         self._lent, self._more = places, more
         self._admit()
 
     def demand(self) -> int:
-        """Return the largest number of slots for which there was work at the same time since the last call of this
-        method; it is at most the limit.
-        """
+        """Return the largest number of requests that needed a slot at the same time since the last call of this method.
+        The result is at most the limit."""
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
 
@@ -107,9 +109,8 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """Limits the bytes that are held at the same time to ``most``. Earlier calls are served first. A larger body waits
-    until no other bytes are held.
-    """
+    """Limits the bytes that are held at the same time to ``most``. Earlier calls are served first. A body of more than
+    ``most`` bytes waits until no other bytes are held."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -118,7 +119,7 @@ class BytesInFlight:
 
     @contextlib.asynccontextmanager
     async def holding(self, size_bytes: int) -> AsyncIterator[None]:
-        """Wait until ``size_bytes`` fit into the limit, and hold them while the body runs."""
+        """Wait until ``size_bytes`` fit into the limit, and hold them while the body of the ``with`` statement runs."""
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size_bytes, place))
         self._admit()
@@ -144,9 +145,8 @@ class BytesInFlight:
 
 
 class Rate:
-    """A limit of ``per_minute`` units, spread evenly over the minute; 0 means no limit. A burst may use the units of
-    one second.
-    """
+    """Limits requests or tokens to ``per_minute`` units, spread evenly over the minute. 0 means no limit. A burst may
+    use the units of one second."""
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
@@ -166,14 +166,14 @@ class Rate:
 
 
 class Opening:
-    """Spreads the starts of the first ``most`` requests; later requests are not delayed."""
+    """Spreads the starts of the first ``most`` requests. Later requests are not delayed."""
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """Return the seconds that a request at ``now_s`` has to wait."""
+        """Return the seconds that a request at ``now_s`` has to wait, and count this request."""
         if not self._left:
             return 0.0
         self._left -= 1

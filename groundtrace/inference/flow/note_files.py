@@ -16,11 +16,12 @@ again, with the added lines."""
 
 
 class NoteFiles:
-    """The lines of one process in the folder ``root``, one file for each kind of note: ``<kind>-<process>.jsonl``.
+    """Writes the lines of one process into the folder ``root``, one file for each kind of note:
+    ``<kind>-<process>.jsonl``.
 
-    On a disk a line is there at once. For a store, the files are in a temporary folder, and :meth:`flush`, which
-    ``uploads`` calls too, uploads them as ``<kind>-<process>-<number>.jsonl``; a killed process loses the lines since
-    then. All methods are thread-safe.
+    If the folder is on a disk, other processes see a line at once. If it is in a store, the files are in a temporary
+    folder first. :meth:`flush`, which ``uploads`` calls too, uploads them as ``<kind>-<process>-<number>.jsonl``. A
+    killed process loses the lines since the last upload. All methods are thread-safe.
     """
 
     def __init__(self, root: str, process: str, storage: StorageSettings, uploads: Uploads | None = None) -> None:
@@ -58,11 +59,11 @@ class NoteFiles:
         return self._here / f"{kind}-{self._process}{part}.jsonl"
 
     def flush(self) -> None:
-        """Wait until other processes can see all lines so far. Raises OSError if they cannot be written; call it again
-        then."""
+        """Wait until other processes can see all lines so far. If the lines cannot be written, OSError is raised, and
+        the method can be called again."""
         if self._there is None:
             return
-        with self._sending:  # or an older text could overtake a newer one
+        with self._sending:  # otherwise an older text could replace a newer one
             with self._lock:
                 unsent = sorted(self._unsent)
             for path in unsent:

@@ -1,8 +1,9 @@
-"""The notes that the processes of a run write for each other and for the driver, in a folder that all of them see.
+"""Writes and reads the notes of a run. The run's processes write them for each other and for the driver, in a folder
+that all of them see.
 
 ``paid-<process>.jsonl`` has one line for each request that was sent, so that its usage is known even if the run is
 stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
-``reached-<endpoint>`` exists if a server has answered this run; ``away-<endpoint>-<process>`` exists while a process
+``reached-<endpoint>`` exists if a server has answered this run. ``away-<endpoint>-<process>`` exists while a process
 waits for a server. File names contain a digest of the endpoint's name, which may be too long for a file name. Workers
 that do not see the driver's disk write their notes to a store, with a delay
 (:mod:`groundtrace.inference.flow.note_files`).
@@ -28,10 +29,10 @@ MAX_MESSAGE_CHARS = 200
 
 @dataclass(frozen=True)
 class Paid:
-    """The usage of one request of a stage, and its number of ``replies``; ``id`` is unique.
+    """Holds the usage of one request of a stage, and its number of ``replies``. ``id`` is unique.
 
-    ``in_process``: the model ran in the worker itself, at no cost. The other fields are those of
-    :class:`groundtrace.schemas.usage.Usage`; amounts in dollars use the prices of the config. Notes of earlier versions
+    ``in_process`` is True if the model ran in the worker itself, at no cost. The other fields are those of
+    :class:`groundtrace.schemas.usage.Usage`. Amounts in dollars use the prices of the config. Notes of earlier versions
     lack the fields that have defaults.
     """
 
@@ -52,7 +53,8 @@ class Paid:
 
 @dataclass(frozen=True)
 class FailedTry:
-    """A failed attempt: the endpoint, the HTTP status (0 if there is none), and the error's message."""
+    """Describes a failed attempt: the endpoint, the HTTP status (0 if the server sent none), and the error's
+    message."""
 
     endpoint: str
     status: int
@@ -64,9 +66,8 @@ PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_
 
 
 class RunNotes:
-    """The notes of the process with the unique name ``process`` in the folder ``root``, which is a path or a URL. The
-    first note creates the folder. Notes in a store are written by ``uploads``, and when they are flushed.
-    """
+    """Writes the notes of the process with the unique name ``process`` to the folder ``root``, which is a path or a
+    URL. The first note creates the folder. Notes in a store are written by ``uploads``, and when they are flushed."""
 
     def __init__(
         self, root: str, storage: StorageSettings = STANDARD, process: str = "", uploads: Uploads | None = None
@@ -91,7 +92,7 @@ class RunNotes:
             )
 
     def failed(self, endpoint: str, status: int, message: str) -> None:
-        """Write a note about a failed attempt; ``message`` is a one-line message for a person."""
+        """Write a note about a failed attempt. ``message`` is a one-line message for a person."""
         with self._lock:
             self._append("failed", FailedTry(endpoint, status, message[:MAX_MESSAGE_CHARS]))
 
@@ -112,7 +113,7 @@ class RunNotes:
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
     def begin_wait(self, endpoint: str, message: str) -> None:
-        """Record that this process waits for the endpoint's server; ``message`` is a message for a person."""
+        """Record that this process waits for the endpoint's server. ``message`` is a message for a person."""
         self._write(self._wait_file(endpoint), message)
 
     def end_wait(self, endpoint: str) -> None:
@@ -149,7 +150,8 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yield the notes of a run's processes about the usage of requests, without duplicates and truncated lines."""
+    """Yield the notes about the usage of requests that a run's processes wrote. Duplicates and truncated lines are left
+    out."""
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as lines:

@@ -1,4 +1,4 @@
-"""The outage timeout of one endpoint in a run, and the message that shows the wait."""
+"""Measures the outage of one endpoint in a run, and writes the message that shows the wait."""
 
 import time
 
@@ -9,9 +9,8 @@ REPORT_EVERY_S = 10.0
 
 
 class OutageTimer:
-    """Measures how long the run has waited for a server; the timeout is ``limit_s``. ``named`` is the endpoint's
-    description in messages.
-    """
+    """Measures how long the run has waited for a server. The timeout is ``limit_s`` seconds. ``named`` is the
+    endpoint's description in messages."""
 
     def __init__(self, name: str, named: str, limit_s: float, notes: RunNotes) -> None:
         self._name, self._named, self._notes = name, named, notes
@@ -26,12 +25,12 @@ class OutageTimer:
 
     @property
     def left_s(self) -> float:
-        """Seconds left until the timeout; negative after it."""
+        """Return the seconds left until the timeout. The result is negative after the timeout."""
         waited_s = 0.0 if self._since_s is None else time.monotonic() - self._since_s
         return self.limit_s - waited_s
 
     def report(self, why: object) -> None:
-        """Show a message that says why the run waits, and how long it has waited so far."""
+        """Show a message with the reason ``why`` the run waits, and with the time that it has waited so far."""
         message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._reported_s = time.monotonic()
         self._notes.begin_wait(self._name, printable(" ".join(message.split())))
@@ -42,7 +41,7 @@ class OutageTimer:
             self.report(why)
 
     def report_end(self) -> None:
-        """Show a message that the run does not wait any more. The clock continues to run until :meth:`forget`."""
+        """Remove the message, since the run does not wait any more. The clock continues to run until :meth:`forget`."""
         if self._reported_s is not None:
             self._reported_s = None
             self._notes.end_wait(self._name)

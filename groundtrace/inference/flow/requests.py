@@ -1,6 +1,6 @@
-"""The flow of requests to one endpoint: retries, with adaptive concurrency and rate limits.
+"""Controls the flow of requests to one endpoint: retries, adaptive concurrency, and rate limits.
 
-An endpoint makes single attempts; :class:`Flow` decides when each of them is made, and whether to retry. A request that
+An endpoint makes single attempts. :class:`Flow` decides when each attempt is made, and whether to retry. A request that
 waits for a retry holds no slot, so no other request waits for it. The retry itself is sent before new requests.
 """
 
@@ -48,8 +48,8 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Run ``read`` in a thread, and yield its result. Until exit, ``size_bytes`` of the result count as bytes of
-        request bodies in memory.
+        """Run ``read`` in a thread, and yield its result. Until the context manager exits, ``size_bytes`` of the result
+        is counted as request bodies in memory (setting ``max_bytes_in_flight``).
 
         The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. At most
         ``READ_AT_ONCE`` reads run at once, so that only little data in memory is not counted.
@@ -64,8 +64,8 @@ class Flow:
         """Return all samples of the request. Unusable and missing samples are requested again.
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
-        budget does not suffice for another attempt; ``partial`` of the error holds the samples that did arrive. If the
-        request needs a capability that the endpoint does not declare, it is not sent.
+        budget does not suffice for another attempt. ``partial`` of the error holds the samples that did arrive. If the
+        request needs a capability that the endpoint does not declare, it is not sent, and CallError is raised.
         """
         reason = _undeclared(self._settings, request)
         if reason:
@@ -135,8 +135,8 @@ class Flow:
                 return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """Make one attempt, and send a second copy if there is no reply after ``hedge_after_s``; returns the reply that
-        succeeds first.
+        """Make one attempt, and send a second copy if no reply has arrived after ``hedge_after_s``. Returns the reply
+        that succeeds first.
 
         The usage of the other attempt is counted if it is known. The tokens of a cancelled attempt are not known.
         """
@@ -213,7 +213,9 @@ class Flow:
         except TimeoutError as error:
             overloaded = True
             _gave_up()
-            raise CallError(Failure.TIMEOUT, f"no whole reply within {self._settings.timeout_s:g} s") from error
+            raise CallError(
+                Failure.TIMEOUT, f"the reply was not complete within {self._settings.timeout_s:g} s"
+            ) from error
         except CallError as error:
             overloaded = error.failure in OVERLOADED
             if error.failure is Failure.TIMEOUT:
@@ -230,7 +232,7 @@ class Flow:
 
 
 def _gave_up() -> None:
-    """Count the expected cost of a request that timed out as spent: the server may have completed the request."""
+    """Count the expected cost of a request that timed out as spent, since the server may have completed the request."""
     if (allowance := allowance_of_call()) is not None:
         allowance.gave_up()
 
@@ -255,7 +257,8 @@ def _telling(send: Send, first: int) -> Send:
 
 
 def _wasted(reply: Reply) -> Reply:
-    """Return the usage of a reply that is not used, since another one came first; all its tokens count as wasted."""
+    """Return the usage of a reply that is not used, since another reply came first. All its tokens are counted as
+    wasted."""
     return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
 
 
@@ -265,8 +268,8 @@ def _retried(reply: Reply, retries: int) -> Reply:
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
-    """Return the capability that the request needs but the endpoint does not declare; None if it declares all that are
-    needed."""
+    """Return the capability that the request needs but the endpoint does not declare. Returns None if the endpoint
+    declares all needed capabilities."""
     media = request.prompt.media
     if any(part.kind == "video" for part in media) and not settings.video:
         return "take videos (video = true)"

@@ -1,4 +1,4 @@
-"""The only retry layer. It uses exponential backoff with jitter, and obeys a server's Retry-After."""
+"""Implements the only retry layer. It uses exponential backoff with jitter, and obeys a server's Retry-After."""
 
 import asyncio
 import random
@@ -22,8 +22,9 @@ example the error itself.
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
-    """Return the seconds to wait after the ``tries``-th failed attempt (from 1): the server's Retry-After or, without
-    one, a wait that doubles with each attempt.
+    """Return the seconds to wait after failed attempt number ``tries`` (from 1). The result is the server's
+    Retry-After, at most :data:`MAX_RETRY_AFTER_S`. Without a Retry-After, the wait doubles with each attempt, up to
+    :data:`MAX_WAIT_S`.
 
     The first wait is at most a fifth of a second if the server refused the request because of its load. It is at most a
     twentieth of a second after a fault unrelated to load (a reset, a garbled body, empty content), and after a timeout,
@@ -39,19 +40,20 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
 
 async def sleep(_: CallError, seconds: float) -> None:
-    """Wait for ``seconds``, as a :data:`Pause` that never raises the error."""
+    """Wait for ``seconds``. This function is a :data:`Pause` that never raises the error."""
     await asyncio.sleep(seconds)
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """Wait for ``seconds``, as a :data:`Pause` that raises the error for a wait longer than ``MAX_WAIT_S``."""
+    """Wait for ``seconds``. This function is a :data:`Pause` that raises the error for a wait longer than
+    ``MAX_WAIT_S``."""
     if seconds > MAX_WAIT_S:
         raise error
     await asyncio.sleep(seconds)
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: Pause = sleep) -> T:
-    """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between two attempts; returns the result of the first
+    """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between two attempts. Returns the result of the first
     attempt that succeeds.
 
     After the last retry, or at once if an error is not retryable, raises the last

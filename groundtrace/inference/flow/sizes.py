@@ -4,16 +4,17 @@ from groundtrace.inference.request import Reply, Request, estimated_tokens
 
 
 class Sizes:
-    """The tokens that an endpoint's requests used, by prompt. All methods run on one event loop."""
+    """Records the tokens that an endpoint's requests used, by prompt. All methods run on one event loop."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """Return the expected tokens of ``n`` samples of a request: the average over the replies to its prompt.
+        """Return the expected tokens of ``n`` samples of a request. The result is the average over the replies to its
+        prompt.
 
-        Before the first reply it returns the largest number that they may use. A lower guess could be too low for many
-        requests that start together.
+        Before the first reply, the result is the largest number of tokens that the request may use. A lower guess could
+        be too low for many requests that start together.
         """
         if request.prompt.name not in self._seen:
             return estimated_tokens(request.prompt) + n * (request.continuation is None) * request.sampling.max_tokens

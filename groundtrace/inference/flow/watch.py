@@ -1,4 +1,4 @@
-"""Watches the calls of a run in one process: a guard for each endpoint, and the run's notes."""
+"""Watches the calls of a run in one process, with a guard for each endpoint and the run's notes."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 class Watch:
-    """The guards of a run's endpoints. ``endpoint`` returns the endpoint of a role."""
+    """Holds the guards of a run's endpoints. The function ``endpoint`` returns the endpoint of a role."""
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
         self.notes = notes
@@ -21,10 +21,10 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """Return the guard of the role's endpoint; None for a model in this process.
+        """Return the guard of the role's endpoint, or None for a model in this process.
 
-        The first call (at the first cache miss) checks all endpoints, so that no request is paid for if the run
-        cannot go on. Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint does not serve.
+        The first call (at the first cache miss) checks all endpoints, so that no paid request is wasted if the run
+        cannot continue. Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint cannot answer calls.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)
@@ -41,7 +41,7 @@ class Watch:
 
     @property
     def under_way(self) -> int:
-        """The number of requests in flight."""
+        """Return the number of requests in flight."""
         return sum(guard.under_way for guard in self._guards.values())
 
     async def _check(self) -> None:

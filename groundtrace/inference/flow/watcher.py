@@ -1,4 +1,4 @@
-"""The interface of what watches an endpoint's calls, and the watcher of the current task."""
+"""Defines the interface of a watcher of an endpoint's calls, and finds the watcher of the current task."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,17 +22,18 @@ class CallWatcher(Protocol):
         ...
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Count a request as in flight while the body runs. Raises RunStopped if the run has ended."""
+        """Return a context manager that counts a request as in flight while its body runs. It raises RunStopped if the
+        run has ended."""
         ...
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call that failed after all retries must wait until the server is up, and then be sent again."""
+        """Whether a call that failed after all retries must wait until the server is up. The call is then sent
+        again."""
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt of the call with id ``call`` has ended, with a reply (then ``error`` is None) or an
-        error.
-        """
+        """Record that an attempt of the call with id ``call`` has ended. ``error`` is None if the attempt returned a
+        reply."""
         ...
 
     def failed(self, error: CallError) -> None:
@@ -40,7 +41,7 @@ class CallWatcher(Protocol):
         ...
 
     def ended(self, error: CallError | None) -> None:
-        """Record that a call has ended. Raises RunStopped if its error means that the run cannot go on."""
+        """Record that a call has ended. Raises RunStopped if the call's error means that the run cannot continue."""
         ...
 
 
@@ -48,13 +49,14 @@ _guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
 def guard_of_call() -> CallWatcher | None:
-    """Return the watcher of this task's calls; None if they are not watched."""
+    """Return the watcher of this task's calls, or None if the calls are not watched."""
     return _guard.get()
 
 
 @contextlib.contextmanager
 def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
-    """In the body, the guard watches the requests of this task and of the tasks that it starts."""
+    """Let ``guard`` watch the requests of this task, and of the tasks that it starts, while the body of the ``with``
+    statement runs."""
     before = _guard.set(guard)
     try:
         yield

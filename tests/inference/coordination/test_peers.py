@@ -225,7 +225,7 @@ def test_a_damaged_file_is_begun_anew_by_one_that_is_alone(opened: Opened, folde
 
 def test_a_folder_that_cannot_be_used_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "coordination").write_text("", "utf-8")
-    with pytest.raises(RunStopped, match=r"processes cannot coordinate in .*coordination .*: name another --cache"):
+    with pytest.raises(RunStopped, match=r"processes cannot coordinate through .*coordination .*: choose another"):
         Peers(tmp_path / "coordination").join()
 
 

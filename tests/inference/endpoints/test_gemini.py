@@ -94,7 +94,7 @@ def test_what_cannot_be_served_is_not_sent(server, failure, tmp_path) -> None:
     picture(tmp_path / "a.png", "PNG")
     one, film = MediaPart("input:a.png", "a"), MediaPart("input:clip", "c", "video")
     mp4, mkv = VIDEOS["mp4"][0], VIDEOS["webm"][0].replace(b"\x84webm", b"\x88matroska")
-    limit = f"limited to {MAX_REQUEST_BYTES}"
+    limit = f"accepts at most {MAX_REQUEST_BYTES}"
     for parts, clip, changes, says in (
         ([film], mp4, {}, "videos"),
         ([one, one], b"", {"multi_image": False}, "several media"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_served_is_not_sent(server, failure, tmp_path) -> None:
 
 def test_a_continuation_is_not_sent(server, use) -> None:
     request = Request(prompt_of(TextPart("a")), Sampling(), (0,), Continuation("b", "c"))
-    with pytest.raises(CallError, match="unsupported: tiny cannot give log-probabilities"):
+    with pytest.raises(CallError, match="unsupported: tiny cannot score a continuation"):
         use(lambda endpoint: endpoint.generate(request), logprobs=True)
     assert server.seen == []
 
@@ -250,7 +250,7 @@ def test_an_echoed_key_is_not_kept(server, ask) -> None:
 
 
 def test_a_key_is_needed_for_the_public_server(use) -> None:
-    with pytest.raises(ValueError, match="gemini needs api_key_env or api_key_file, or a base_url"):
+    with pytest.raises(ValueError, match="has no API key: set api_key_env or api_key_file, or the base_url"):
         use(lambda endpoint: endpoint.check(), base_url="", api_key_env="")
 
 
@@ -262,7 +262,7 @@ def test_check(server, use) -> None:
     with pytest.raises(CallError, match=r"bad_request: HTTP 404: no such model \*\*\*"):
         use(lambda endpoint: endpoint.check())
     server.raw({})
-    with pytest.raises(CallError, match="names no model"):
+    with pytest.raises(CallError, match="has no name"):
         use(lambda endpoint: endpoint.check())
 
 

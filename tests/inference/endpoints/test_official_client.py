@@ -31,11 +31,15 @@ def test_a_list_with_the_model_is_fine(server, settings) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (401, {"error": {"message": "sk-secret-1234567890 is refused"}}, "cannot list its models: AuthenticationError"),
-        (500, {"error": {"message": "no"}}, "cannot list its models: InternalServerError"),
-        (302, {}, "cannot list its models"),
+        (
+            401,
+            {"error": {"message": "sk-secret-1234567890 is refused"}},
+            "cannot list the server's models: AuthenticationError",
+        ),
+        (500, {"error": {"message": "no"}}, "cannot list the server's models: InternalServerError"),
+        (302, {}, "cannot list the server's models"),
         (200, b"<html>", "cannot"),
-        (200, {"data": [{"id": "other"}]}, "does not find m among its models"),
+        (200, {"data": [{"id": "other"}]}, "does not find m among the server's models"),
     ],
 )
 def test_what_it_cannot_do_is_said_in_one_line_without_the_key(server, settings, status, body, said) -> None:

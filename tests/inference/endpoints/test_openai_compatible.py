@@ -161,7 +161,7 @@ def test_a_key_that_is_not_set_is_named(ask, monkeypatch, value) -> None:
 
 
 def test_a_base_url_is_needed(ask) -> None:
-    with pytest.raises(ValueError, match="needs a base_url"):
+    with pytest.raises(ValueError, match="has no base_url"):
         ask(base_url="")
 
 
@@ -193,7 +193,7 @@ def test_check_of_a_server_that_refuses(server, use) -> None:
             r"HTTP 404: Not Found \(most servers have their API under /v1: is base_url http",
         ),
         (b"<html>", 200, "", "not JSON: '<html>' .*under /v1"),
-        (b"{}", 200, "/api", "lists no models .*under /v1"),
+        (b"{}", 200, "/api", "has no list of models .*under /v1"),
         (b'{"detail": "Not Found"}', 404, "/v1", "HTTP 404: Not Found$"),
         (b'{"error": "no"}', 401, "", "unauthorised: HTTP 401: no$"),
     ],

@@ -69,13 +69,13 @@ def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected:
     ("choices", "failure", "said"),
     [
         ([REFUSED, EMPTY], Failure.REFUSED, "I will not"),
-        ([EMPTY, REFUSED], Failure.EMPTY, "empty content, finish_reason stop"),
+        ([EMPTY, REFUSED], Failure.EMPTY, "the reply has no text (finish_reason stop)"),
         ([FILTERED], Failure.REFUSED, "content_filter"),
         ([choice(None, finish_reason="content_filter")], Failure.REFUSED, "content_filter"),
-        ([choice([{"type": "text", "text": "fine"}])], Failure.GARBLED, "a choice of another form"),
-        ([{"message": {"content": "fine"}, "finish_reason": 3}], Failure.GARBLED, "a choice of another form"),
-        ([choice("", finish_reason="x" * 999)], Failure.EMPTY, "empty content, finish_reason " + "x" * 40),
-        ([], Failure.GARBLED, "the server's response has no choices"),
+        ([choice([{"type": "text", "text": "fine"}])], Failure.GARBLED, "a choice has an unknown form"),
+        ([{"message": {"content": "fine"}, "finish_reason": 3}], Failure.GARBLED, "a choice has an unknown form"),
+        ([choice("", finish_reason="x" * 999)], Failure.EMPTY, "the reply has no text (finish_reason " + "x" * 40),
+        ([], Failure.GARBLED, "the server's response has no list of choices"),
     ],
 )
 def test_without_a_usable_sample_all_tokens_are_wasted(choices: list[Any], failure: Failure, said: str) -> None:

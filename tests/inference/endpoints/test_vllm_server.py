@@ -171,7 +171,7 @@ def test_a_second_server_that_cannot_start_takes_the_first_along(
 def test_a_second_start_of_the_same_model_is_refused_while_the_first_runs(tmp_path: Path, log_folder: str) -> None:
     models = settings(tmp_path)
     with serving(models, log_folder):
-        refused = pytest.raises(VllmServerError, match=rf"already serving {MODEL} \(pid {os.getpid()}\)")
+        refused = pytest.raises(VllmServerError, match=rf"already serves {MODEL} \(pid {os.getpid()}\)")
         with refused, serving(models, log_folder):
             pass
         with serving(settings(tmp_path, tiny=vllm(serve_args=("--seed", "1"))), log_folder + "2"):

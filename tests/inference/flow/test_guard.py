@@ -38,7 +38,7 @@ def test_a_role_that_never_answers_ends_the_run(tmp_path: Path) -> None:
     for _ in range(NEVER_ANSWERED - 1):
         guard.ended(BROKEN)
     with pytest.raises(
-        RunStopped, match=r"far \(judge\).*no call was answered in 20; the last: server_error: HTTP 500"
+        RunStopped, match=r"far \(judge\).*none of 20 calls was answered; the last error: server_error: HTTP 500"
     ):
         guard.ended(BROKEN)
     answering = guard_of(tmp_path, there)
