@@ -154,7 +154,7 @@ def _has_no_question(fields: Mapping[str, object]) -> bool:
     if not all(value is None or (isinstance(value, str) and not value.strip()) for value in values):
         return False
     if name := next((name for name in ("choices", "boxes", "answer_type") if fields.get(name)), ""):
-        detail = f"{name}: the record has this field but no question: remove the field, or add the question"
+        detail = f"{name}: the record has no question, so remove this field, or add the question"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
     return True
 

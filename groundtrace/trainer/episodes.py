@@ -190,8 +190,9 @@ async def _closed(episodes: Sequence[Episode]) -> None:
 
 
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
-    """Return the row with the environment's first observation appended to its last user turn and to each stream's.
+    """Return the row with the environment's first observation appended to its last user turn.
 
+    The observation is also appended to the prompt of each of the row's streams (forms of response).
     Raises UnusableRow if the environment cannot use the row, and EnvironmentLost if the environment fails.
     """
     environment = settings.make()

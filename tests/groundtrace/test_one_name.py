@@ -108,7 +108,7 @@ def test_a_lost_link_is_one_clear_error(lost: str, tmp_path: Path) -> None:
         (home / "stages").symlink_to("../stages")
     done = python("-c", "import groundtrace.schemas", folder=tmp_path, path=tmp_path)
     error = done.stderr.splitlines()[-1]
-    assert error.startswith(f"ImportError: {home / 'stages'} must be a link to ../stages and {lost}: this copy of the ")
+    assert error.startswith(f"ImportError: {home / 'stages'} must be a link to ../stages, but it {lost}: this copy of ")
     assert "git clone -c core.symlinks=true" in error
 
 

@@ -50,7 +50,9 @@ OF_AN_EXTRA = "executable_cot"
 
 
 def test_core_names_the_extra_that_a_recipe_needs(core: Installed) -> None:
-    with pytest.raises(Failed, match=r"ended with 2:\s+beam: this machine cannot run a sandbox.*pip install 'groundtrace\[sandbox\]'"):
+    with pytest.raises(
+        Failed, match=r"ended with 2:\s+beam: this machine cannot run a sandbox.*pip install 'groundtrace\[sandbox\]'"
+    ):
         core.run("beam", "run", OF_AN_EXTRA, "--input", SAMPLE, "--output", "refused")
     assert not (core.home / "refused").exists()
 

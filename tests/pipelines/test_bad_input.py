@@ -81,7 +81,7 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
     ({"id": "mislabelled", "media": "png.jpg", "question": "How many are they?"}, "mislabelled", None, ""),
     ({"id": "cut", "media": "cut.png"}, "cut", "undecodable_media", "input:cut.png: truncated"),
     ({"id": "zero", "media": "zero.png"}, "zero", "undecodable_media", "input:zero.png: empty: the file has no bytes"),
-    ({"id": "bomb", "media": "bomb.png"}, "bomb", "undecodable_media", "too_large: 100000x100000 pixels"),
+    ({"id": "bomb", "media": "bomb.png"}, "bomb", "undecodable_media", "too_large: the image has 100000x100000 pixels"),
     ({"id": "gif", "media": "moving.gif"}, "gif", "undecodable_media", "input:moving.gif: animated"),
     ({"id": "cut clip", "media": "cut.avi"}, "cut clip", "undecodable_media", "input:cut.avi: truncated"),
     ({"id": "twice"}, "twice", None, ""),

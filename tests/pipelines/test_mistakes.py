@@ -91,8 +91,8 @@ MISTAKES = {
     ),
     "one image": (RUN + "--input photos/a.png", ["photos/a.png", "a .png file cannot be an input", TAKES]),
     "a zip": (RUN + "--input photos.zip", ["photos.zip", "a .zip file cannot be an input", TAKES]),
-    "an empty folder": (RUN + "--input empty", ["empty: ", "the folder is empty", TAKES]),
-    "images alone": (RUN + "--input photos", ["photos holds images and no questions", "in one .csv file"]),
+    "an empty folder": (RUN + "--input empty", ["empty cannot be used as the input", "the folder is empty", TAKES]),
+    "images alone": (RUN + "--input photos", ["photos holds images and no questions", "into one .csv file"]),
     "images alone, looked at": ("validate grounded_cot --input photos", ["photos holds images and no questions"]),
     "images alone, to begin with": ("init photos", ["holds images and no questions", "image, question and answer"]),
     "other column names": (
@@ -277,8 +277,14 @@ def test_the_output_of_another_input(home: Path) -> None:
 
 RECORDS = {
     "media that are not there": ({"media": "b.png"}, "no such file: 'input:b.png' (input: is the folder of the"),
-    "absolute paths": ({"media": "/home/me/a.png"}, "'input:/home/me/a.png' (give the path from the folder of the rec"),
-    "images on the web": ({"media": "https://x.org/a.png"}, "(download the file, and give the path from the folder"),
+    "absolute paths": (
+        {"media": "/home/me/a.png"},
+        "'input:/home/me/a.png' is not a path inside the data folder: give",
+    ),
+    "images on the web": (
+        {"media": "https://x.org/a.png"},
+        "download the file, and give the path relative to the records' folder",
+    ),
     "a number as question": ({"question": 7}, "question: expected a non-empty string, got 7"),
     "a letter as answer": ({"answer": "B", "choices": ["2", "3"]}, "give the choice's text, not its letter"),
     "choices in one text": ({"choices": "2, 3"}, "a list of at least two choices, got '2, 3'"),

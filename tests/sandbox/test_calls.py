@@ -200,7 +200,7 @@ def test_places_are_bounded_and_given_back(sandbox: Sandbox) -> None:
     limits = replace(LIMITS, sessions=2)
     with Sandbox(limits) as small:
         first, second = small.open(), small.open()
-        with pytest.raises(TimeoutError, match="2 trajectories are open"):
+        with pytest.raises(TimeoutError, match="2 open trajectories"):
             small.open(timeout_s=0.1)
         first.close()
         first.close()
@@ -275,7 +275,7 @@ def test_an_opening_that_is_cancelled_gives_its_place_back() -> None:
             asyncio.run(cancelled(sandbox))
         with sandbox.open(timeout_s=20) as session:
             assert session.run("print(1)").stdout == "1\n"
-            with pytest.raises(TimeoutError, match="1 trajectories are open"):
+            with pytest.raises(TimeoutError, match="1 open trajectories"):
                 asyncio.run(sandbox.open_async(timeout_s=0.05))
 
 

@@ -25,7 +25,7 @@ def test_wilsons_interval(hits: int, n: int, low: float, high: float) -> None:
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 0), (-1, 5), (6, 5)])
 def test_no_interval_of_what_was_not_seen(hits: int, n: int) -> None:
-    with pytest.raises(ValueError, match="an interval needs"):
+    with pytest.raises(ValueError, match="a confidence interval needs"):
         wilson(hits, n)
 
 

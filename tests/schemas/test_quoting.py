@@ -133,5 +133,5 @@ def test_hostile_texts_stay_cheap_and_short(text: str) -> None:
 
 @pytest.mark.parametrize("limit", [1, 0, -3])
 def test_an_impossible_limit(limit: int) -> None:
-    with pytest.raises(ValueError, match="limit must be at least 2"):
+    with pytest.raises(ValueError, match="the limit of a quoted text must be at least 2"):
         quote("text", limit=limit)

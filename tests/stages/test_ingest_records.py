@@ -83,7 +83,7 @@ UNUSABLE = {
     "page.jpg": (b"<!DOCTYPE html><html>404</html>", "not_an_image"),
     "moving.gif": (encoded(GREY, "GIF", save_all=True, append_images=[OTHER]), "animated"),
     "moving.png": (encoded(GREY, "PNG", save_all=True, append_images=[OTHER]), "animated"),
-    "bomb.png": (bomb(), "too_large: 100000x100000 pixels"),
+    "bomb.png": (bomb(), "too_large: the image has 100000x100000 pixels"),
 }
 
 

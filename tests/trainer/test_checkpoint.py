@@ -125,7 +125,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"optimiser.lr": 0.2}, "optimiser.lr was 0.1 and is now 0.2: set it back, or choose another --output"),
+        ({"optimiser.lr": 0.2}, "optimiser.lr was 0.1 and is now 0.2: restore the old value, or choose"),
         ({"command": "grpo"}, "command was 'sft' and is now 'grpo'"),
         ({"reward.options.skip": []}, r"reward.options.skip was \['format'\] and is now \[\]"),
         ({"reward.options.new": 1}, "reward.options.new was left out and is now 1"),

@@ -98,7 +98,7 @@ def test_records_say_nothing_more(tmp_path: Path) -> None:
 JUDGE = '[reward.endpoints.judge]\nkind = "openai"\nmodel = "judge"\nbase_url = "http://127.0.0.1:9/v1"\n'
 REFUSED = [
     ('recipe = "agros"', "", "got 'agros': did you mean argos?"),
-    ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: unknown scorer"),
+    ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: the scorer is unknown"),
     ("options = { alpha = 1 }", "", "unknown key reward.options.alpha"),
     ('recipe = "rucl"', "", "reward.options.ramp_steps is not set"),
     (

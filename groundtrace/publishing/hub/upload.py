@@ -59,8 +59,8 @@ def send(
 ) -> PublishResult:
     """Publish the prepared files; ``report`` is called with a line for each uploaded file.
 
-    ``repo`` is ORG/NAME. Raises PublishError for a mistake that the user can correct, and for an existing data set if
-    ``replace`` is False. Raises HubDown if the Hub does not answer.
+    ``repo`` is ORG/NAME. Raises PublishError for a mistake that the user can correct, such as a repository that holds
+    another data set although ``replace`` is False. Raises HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()

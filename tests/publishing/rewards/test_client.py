@@ -309,8 +309,8 @@ BAD = [
         "has None as its reference, which is not the reference",
     ),
     (lambda client: client.verified(["x"] * 2, groundtrace=REFERENCES), "2 responses have 4 references"),
-    (lambda client: client.verified([0.5], groundtrace=REFERENCES[:1]), "response 0 is a float, not a text"),
-    (lambda client: client.verified([[{"content": 3}]], groundtrace=REFERENCES[:1]), "is a int, not a text"),
+    (lambda client: client.verified([0.5], groundtrace=REFERENCES[:1]), "response 0 is a float, but has to be a text"),
+    (lambda client: client.verified([[{"content": 3}]], groundtrace=REFERENCES[:1]), "is a int, but has to be a text"),
 ]
 
 

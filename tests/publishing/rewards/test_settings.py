@@ -84,7 +84,7 @@ def test_how_a_model_writes(settings: SpeechSettings, family: str, frame: Coordi
     ("settings", "family", "said"),
     [
         (SpeechSettings(max_pixels=10), "qwen2.5-vl", "speech.max_pixels must be at least speech.min_pixels"),
-        (SpeechSettings(max_pixels=10), "claude", "speech.max_pixels: the family claude has"),
+        (SpeechSettings(max_pixels=10), "claude", "speech.max_pixels: the family claude does not use"),
         (SpeechSettings(), "os:system", "unknown family 'os:system'"),
         (SpeechSettings(), "", "unknown family ''"),
     ],

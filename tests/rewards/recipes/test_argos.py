@@ -264,5 +264,5 @@ def test_a_weight_of_no_scorer_is_refused() -> None:
 
 
 def test_a_scorer_left_out_that_there_is_none_of_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^skip\.spatail: unknown scorer"):
+    with pytest.raises(ConfigError, match=r"^skip\.spatail: the scorer is unknown"):
         Argos(ArgosSettings(skip=("spatail",)))

@@ -53,7 +53,7 @@ def test_choices_and_several_pictures(tmp_path: Path) -> None:
 
 
 BROKEN: list[tuple[dict[str, Any] | str, str]] = [
-    ("{", "line 2: not JSON"),
+    ("{", "line 2: the record is not JSON"),
     ("[1]", "line 2: expected a JSON object"),
     ({"id": ""}, "line 2: id: expected a non-empty string"),
     ({"question": None}, "line 2: question: expected a non-empty string"),
@@ -61,7 +61,7 @@ BROKEN: list[tuple[dict[str, Any] | str, str]] = [
     ({"media": []}, "line 2: media: expected one or more paths"),
     ({"media": ["images/gone.png"]}, "line 2: no such file: 'input:images/gone.png'"),
     ({"media": ["../secret.png"]}, "line 2: 'input:../secret.png' is not a path inside the data folder"),
-    ({"media": ["/etc/hostname"]}, "is not a path inside the data folder"),
+    ({"media": ["/etc/hostname"]}, "line 2: 'input:/etc/hostname' is not a path inside the data folder"),
     ({"media": ["images"]}, "line 2: no such file: 'input:images'"),
 ]
 

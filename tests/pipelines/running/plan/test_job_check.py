@@ -64,8 +64,14 @@ def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: p
         (["--runner=PortableRunner", "--job_endpoint=h:0"], "--job_endpoint=h:0 must be HOST:PORT"),
         (["--runner=PortableRunner", "--job_endpoint=h:99999"], "--job_endpoint=h:99999 must be HOST:PORT"),
         (["--runner=PortableRunner", "--job_endpoint=http://h:x"], "--job_endpoint=http://h:x must be HOST:PORT"),
-        (["--runner=SparkRunner", "--spark_job_server_jar=/no/x.jar"], "--spark_job_server_jar=/no/x.jar: there is no"),
-        (["--runner=FlinkRunner", "--flink_job_server_jar=x.jar"], "--flink_job_server_jar=x.jar: there is no such"),
+        (
+            ["--runner=SparkRunner", "--spark_job_server_jar=/no/x.jar"],
+            "--spark_job_server_jar=/no/x.jar: this file does not",
+        ),
+        (
+            ["--runner=FlinkRunner", "--flink_job_server_jar=x.jar"],
+            "--flink_job_server_jar=x.jar: this file does not exist",
+        ),
         (["--runner=SparkRunner", "--job_server_java_launcher=/no/java"], "--runner=SparkRunner starts a job server"),
         (
             ["--runner=FlinkRunner", "--job_server_java_launcher=nojava"],

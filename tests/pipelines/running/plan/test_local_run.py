@@ -204,7 +204,7 @@ FOREIGN = [(".staging", False), ("media", False), ("ledger", False), (".lock", T
 def test_something_else_in_the_place_of_its_own_is_named(name: str, is_folder: bool, tmp_path: Path) -> None:
     (tmp_path / "input.json").write_text('{"input": "data", "fingerprint": "aa"}')
     (tmp_path / name).mkdir() if is_folder else (tmp_path / name).write_text("mine")
-    with pytest.raises(RunFolderError, match=rf"^{tmp_path / name} is a .*: move it away$"):
+    with pytest.raises(RunFolderError, match=rf"^{tmp_path / name} is a .*: move the .* away$"):
         LocalRun(tmp_path).prepare("data", "aa", resume=True)
 
 

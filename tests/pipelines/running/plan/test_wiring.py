@@ -298,7 +298,7 @@ def test_rejections_have_no_columns_that_only_a_last_stage_adds() -> None:
 
 def test_a_mistake_in_the_config_stays_one_of_the_config() -> None:
     for look in (stages_of, lambda *given: wire(given[0], beam.Pipeline(), *given[1:])):
-        with pytest.raises(ConfigError, match=r"verify\.floors\.tonne: unknown scorer"):
+        with pytest.raises(ConfigError, match=r"verify\.floors\.tonne: the scorer is unknown"):
             look(recipe(_unknown_floor), CONTEXT, RunSettings())
 
 
