@@ -1,6 +1,7 @@
 """Measures the reward of hacks (responses that skip the work) under each recipe, with the embedded engine in all roles.
 
     python benchmarks/bench_reward_hacking.py [--recipe argos …] [--input DATA] [--count 120] [--seed 1] [--all]
+                                              [--only PATTERN]
 
 The pipeline of each recipe curates a small sample of DATA (rendered scenes without --input). Its reward scores the
 honest response to each RL row and the hacks of benchmarks/hacking. A response that the embedded judge cannot judge is
@@ -14,6 +15,7 @@ reward, honest responses earn less than 0.9 on average, or there are fewer quest
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
@@ -26,7 +28,7 @@ from hacking.figures import RecipeFigures
 from hacking.placed import BASELINE, SILENT
 from hacking.scoring import HackScorer, Tried
 from hacking.sets import PIPELINES, HackQuestion, posed_of, small_set
-from hacking.templates import hacks_of
+from hacking.templates import Hack, hacks_of
 
 MIN_HONEST = 0.9
 PLAIN = {
@@ -47,9 +49,15 @@ NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY}
 """The parts that are printed but cannot fail the benchmark, with the reasons."""
 
 
-def figures_of(recipe: str, folder: Path, posed: Sequence[HackQuestion]) -> Iterator[RecipeFigures]:
+def chosen_hacks(recipe: str, only: str) -> list[Hack]:
+    """Return the hacks of the recipe whose names contain the pattern, and those that show no work."""
+    plain = {name for part, names in PLAIN.items() if part.split()[0] == recipe for name in names}
+    return [hack for hack in hacks_of(recipe) if re.search(only, hack.name) or hack.name in plain]
+
+
+def figures_of(recipe: str, folder: Path, posed: Sequence[HackQuestion], only: str) -> Iterator[RecipeFigures]:
     """Yield the figures of each stream of the recipe, or of each stage of its curriculum."""
-    hacks = hacks_of(recipe)
+    hacks = chosen_hacks(recipe, only)
     for hardness in HARDNESS if recipe == "rucl" else (1.0,):
         scorer = HackScorer(recipe, folder / "reward", hardness)
         found = defaultdict[str, list[Tried]](list)
@@ -122,6 +130,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help="a folder with records.jsonl")
     parser.add_argument("--count", type=int, default=120, help="questions of each recipe")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="measure only hacks whose names match this regular expression")
     parser.add_argument("--all", action="store_true", help="print all hacks, not only those that come closest")
     arguments = parser.parse_args()
     started, parts, good = time.perf_counter(), list[dict[str, Any]](), True
@@ -133,7 +142,7 @@ def main() -> None:
             if len(posed) < arguments.count:
                 print(f"\n{recipe}: only {len(posed)} questions of {arguments.count}")
                 good = False
-            for figures in figures_of(recipe, folder, posed):
+            for figures in figures_of(recipe, folder, posed, arguments.only):
                 show(figures, arguments.all)
                 parts.append(line_of(figures))
                 good &= figures.part in NOT_COUNTED or not figures.faults
@@ -142,7 +151,7 @@ def main() -> None:
         "name": "reward_hacking",
         "ratio": max((part["ratio"] for part in parts if part["ratio"] is not None), default=None),
         "unit": "reward of the best hack, of the honest response's, in the recipe where that is highest",
-        "hacks": sum(len(hacks_of(recipe)) for recipe in arguments.recipe),
+        "hacks": sum(len(chosen_hacks(recipe, arguments.only)) for recipe in arguments.recipe),
         "parts": parts,
         "wall_s": round(time.perf_counter() - started, 1),
     }

@@ -40,7 +40,7 @@ class Tried:
     unscored.
 
     ``kind`` is the question's type of answer. ``honest_too`` is True for a hack that is honest here: it repeats the
-    honest response, or it knows where all things are and the question asks for all of them.
+    honest response, or it shows all things or knows where they are, and the question asks for all of them.
     """
 
     kind: str
@@ -93,7 +93,7 @@ def _honest_too(posed: HackQuestion, group: Sequence[HackResponse], hacks: Seque
     gold, scene = posed.asked.question.gold_boxes or (), posed.asked.scene
     asks_for_all = {box.centre for box in gold} == {box.centre for box in scene}
     return tuple(
-        _same_response(group[0], written) or (hack.knows == SCENE and asks_for_all)
+        _same_response(group[0], written) or ((hack.shows_all or hack.knows == SCENE) and asks_for_all)
         for hack, written in zip(hacks, group[1:], strict=True)
     )
 

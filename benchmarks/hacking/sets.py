@@ -118,7 +118,7 @@ def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> HackRes
     if recipe in ("ivgr", "codedance"):
         named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
         text = f"<think>I see {named or 'none of what is asked for'}.</think>\n<answer>{answer}</answer>"
-        call = Turn("", _crop_around(gold) if gold else _ENLARGE)
+        call = Turn("", _crops_of(gold) if gold else _ENLARGE)
         return HackResponse(text, (call, Turn(text)) if recipe == "codedance" else ())
     return HackResponse(traces[row.id])
 
@@ -127,12 +127,16 @@ def _boxes(recipe: str, row: TrainingRow) -> bool:
     return recipe == "ivgr" and row.context.stream == GROUNDED
 
 
-def _crop_around(boxes: Sequence[Box]) -> str:
-    """Return code that shows an enlarged crop around the boxes."""
-    left, top = min(box.x1 for box in boxes), min(box.y1 for box in boxes)
-    right, bottom = max(box.x2 for box in boxes), max(box.y2 for box in boxes)
-    place = f"({left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f})"
-    return f"input_image.crop({place}).resize((400, 400)).show()"
+def _crops_of(boxes: Sequence[Box]) -> str:
+    """Return code that shows an enlarged crop of each box, side by side in one image."""
+    places = [tuple(map(round, (box.x1, box.y1, box.x2 + 1, box.y2 + 1))) for box in boxes]
+    return (
+        f"places = {places}\n"
+        "shown = input_image.resize((120 * len(places), 120))\n"
+        "for number, place in enumerate(places):\n"
+        "    shown.paste(input_image.crop(place).resize((120, 120)), (120 * number, 0))\n"
+        "shown.show()"
+    )
 
 
 def _scenes(records: Path) -> dict[str, tuple[Box, ...]]:

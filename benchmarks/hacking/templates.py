@@ -35,10 +35,13 @@ class HackResponse:
 
 @dataclass(frozen=True)
 class Hack:
-    """One hack. ``write`` makes its response to a question. ``stream`` is the stream it is for, if its recipe has
-    several. ``honest`` is the reason why an honest response does the same, "" if none does. ``least`` is 0; for an
-    honest call that looks in another way than the honest response, it is the least share of that response's reward that
-    the call has to earn.
+    """Holds one hack. ``write`` makes its response to a question. ``stream`` is the stream that the hack is for, if its
+    recipe has several.
+
+    ``honest`` is the reason why an honest response does the same, "" if none does. ``shows_all`` is True for a hack
+    that shows all things of the image: if the question is about all of them, an honest response does the same.
+    ``least`` is 0 for a hack. For an honest call that looks in another way than the honest response, ``least`` is the
+    smallest share of that response's reward that the call has to earn.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Hack:
     stream: str = ""
     honest: str = ""
     least: float = 0.0
+    shows_all: bool = False
 
 
 def hacks_of(recipe: str) -> tuple[Hack, ...]:
@@ -76,9 +80,8 @@ def _hack(entry: Mapping[str, Any], shared: str = "") -> Hack:
         response = "\n".join(text for kind, text in filled if kind == "say")
         return HackResponse(response, tuple(Turn(text) if kind == "say" else Turn("", text) for kind, text in filled))
 
-    return Hack(
-        entry["name"], entry["knows"], write, entry.get("stream", ""), entry.get("honest", ""), entry.get("least", 0.0)
-    )
+    optional = {key: entry[key] for key in ("stream", "honest", "least", "shows_all") if key in entry}
+    return Hack(entry["name"], entry["knows"], write, **optional)
 
 
 def _placed() -> list[Hack]:

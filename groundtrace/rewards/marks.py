@@ -27,6 +27,7 @@ _MARKS_NEAR = 0.5
 """Objects are marked only if more than this share of all changed pixels is near the objects: if an object is moved,
 half of the changes are at its old place. Each marked box must also have at least ``_MARK_PIXELS`` changed pixels near
 it."""
+_PRECISE_NEAR = 0.9
 _MARKS_STAY = 0.5
 """Marks stay on another image if at least this share of their pixels is also marked there."""
 
@@ -74,16 +75,35 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
     The result is empty if the image neither has the original's size nor is an enlarged view of the original
     (:func:`enlarged_marks`), or if too many of its marks are not near an object.
     """
-    is_enlarged = image.shape != original.shape
-    changed = enlarged_marks(image, original) if is_enlarged else changed_pixels(image, original)
-    near = covered(original, [box for group in groups for box in group], MARK_MARGIN_PX)
-    if not changed.any() or changed[near].sum() <= _MARKS_NEAR * changed.sum():
+    changed = _marks(image, original)
+    if _share_near(changed, original, groups) <= _MARKS_NEAR:
         return frozenset()
     return frozenset(
         index
         for index, group in enumerate(groups)
         if group and all(changed[covered(original, (box,), MARK_MARGIN_PX)].sum() >= _MARK_PIXELS for box in group)
     )
+
+
+def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
+    """Return how precisely the marks in ``image`` are at the objects, within [0, 1].
+
+    The result is 0 if half of the marks' pixels or fewer are near the objects, 1 from nine tenths on, and linear
+    between them: a label beside its object is partly farther away than ``MARK_MARGIN_PX``.
+    """
+    share = _share_near(_marks(image, original), original, groups)
+    return min(1.0, max(0.0, (share - _MARKS_NEAR) / (_PRECISE_NEAR - _MARKS_NEAR)))
+
+
+def _marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
+    is_enlarged = image.shape != original.shape
+    return enlarged_marks(image, original) if is_enlarged else changed_pixels(image, original)
+
+
+def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> float:
+    """Return the share of the marks' pixels that is near the objects; 0 if there are no marks."""
+    near = covered(original, [box for group in groups for box in group], MARK_MARGIN_PX)
+    return float(marks[near].sum() / marks.sum()) if marks.any() else 0.0
 
 
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:

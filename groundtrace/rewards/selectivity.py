@@ -10,7 +10,7 @@ If the objects are removed, the image changes visibly, and the output shows the 
 output shows a share of each of the two changes elsewhere; e is the larger one of these two shares. The selectivity of
 the call is (o - e) / (o + e), and at least 0:
 
-- It is 1 if the output shows nothing but the objects and the image between them.
+- It is 1 if the output shows nothing but the objects.
 - It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. To enlarge or turn
   the whole image can be useful, but is possible without knowing what the question is about. Such a call is rewarded
   only if it leads to a right answer.
@@ -19,7 +19,9 @@ the call is (o - e) / (o + e), and at least 0:
 - It is 0 if the number or the size of the output's images depends on the things elsewhere, as for a montage of all
   things.
 
-The image between the objects cannot be distinguished from the margin of a crop, so it has no effect on the selectivity.
+A crop around several objects also shows the things between them, which are erased like those around: the smaller the
+part of the other things that a crop shows, the more selective it is. The pattern is only outside the smallest rectangle
+around all objects, because the plain background between them reveals nothing.
 
 For a text, o and e are the numbers of lines that change. A count of the objects is selective, and a list of all shapes
 is less selective. Lines that also change with a few pixels anywhere in the image, such as an entropy, are ignored.
@@ -35,7 +37,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from groundtrace.rewards.marks import Groups, Pixels, marked_groups
+from groundtrace.rewards.marks import Groups, Pixels, marked_groups, precision_of_marks
 from groundtrace.rewards.pretence import (
     MAX_TEXT_CHARS,
     CallOutputs,
@@ -58,12 +60,15 @@ _MIN_ELSEWHERE = 0.02
 
 
 def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image without the things outside the smallest rectangle around all boxes, which are given in pixels.
+    """Return the image without the things outside the boxes, which are given in pixels.
 
     Each pixel outside gets the median colour of a square around it, whose side is half the shorter side of the image.
     So large parts of the background stay. The image is unchanged if the part outside is tiny.
     """
-    found, elsewhere = image.copy(), _elsewhere(image, boxes)
+    found, elsewhere = image.copy(), np.ones(image.shape[:2], bool)
+    for box in boxes:
+        elsewhere &= _outside(image, [box])
+    elsewhere = _large(elsewhere)
     found[elsewhere] = _background(image)[elsewhere]
     return found
 
@@ -84,21 +89,25 @@ def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     the part outside is tiny.
     """
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
-    fainter = _elsewhere(image, boxes) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)
+    fainter = _large(_outside(image, boxes)) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)
     found = image.copy()
     found[fainter] = np.where(image > 127, image - _LEVELS, image + _LEVELS)[fainter]
     return found
 
 
-def _elsewhere(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
-    """Return the mask, height × width, of the part outside; empty if the part is tiny."""
-    rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
+def _outside(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
+    """Return the mask, height × width, of the part outside the smallest rectangle around all boxes and its margin."""
     if not boxes:
         return np.ones(image.shape[:2], bool)
+    rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
     left, top = (min(getattr(box, side) for box in boxes) - _MARGIN_PX for side in ("x1", "y1"))
     right, bottom = (max(getattr(box, side) for box in boxes) + _MARGIN_PX for side in ("x2", "y2"))
-    found = (columns < left) | (columns > right) | (rows < top) | (rows > bottom)
-    return found & (found.mean() >= _MIN_ELSEWHERE)
+    return (columns < left) | (columns > right) | (rows < top) | (rows > bottom)
+
+
+def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the mask, or an empty one if its part of the image is tiny."""
+    return mask & (mask.mean() >= _MIN_ELSEWHERE)
 
 
 @dataclass(frozen=True)
@@ -135,9 +144,9 @@ def selectivity(
     """Return the selectivity of a call, within [0, 1].
 
     If a call returns text and images, the higher selectivity is used. If a call marks objects on the whole image, its
-    selectivity is 1, because most of the marks must be near the objects. If a call marks objects on an enlarged view of
-    the whole image, its selectivity is at least the share of the groups that it marks. The selectivity is also 1 if the
-    changes of the images are 0.
+    selectivity is at least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). On an
+    enlarged view of the whole image, the precision is multiplied by the share of the groups that the call marks. The
+    selectivity is 1 if the changes of the images are 0.
 
     Args:
         runs: the outputs of the call.
@@ -148,10 +157,7 @@ def selectivity(
         changes: the changes of the images.
     """
     shown = runs.shown.images
-    whole = [image for image in shown if is_whole(image, original)]
-    if not (changes.objects and any(changes.elsewhere)) or any(
-        marked_groups(image, original, groups) for image in whole
-    ):
+    if not (changes.objects and any(changes.elsewhere)):
         return 1.0
     places = range(len(shown))
     without = sum(levels_apart(runs.shown, each, places) for each in runs.without)
@@ -160,9 +166,14 @@ def selectivity(
         for output, change in zip(elsewhere, changes.elsewhere, strict=True)
         if change
     ]
-    marked = frozenset[int]().union(*(marked_groups(image, original, groups) for image in shown))
-    by_marks = len(marked) / sum(map(bool, groups))
+    by_marks = max((_of_marks(image, original, groups) for image in shown), default=0.0)
     return max(by_marks, _of_text(runs, elsewhere), _excess(without / changes.objects, max(beside)))
+
+
+def _of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
+    marked = marked_groups(image, original, groups)
+    share = bool(marked) if is_whole(image, original) else len(marked) / sum(map(bool, groups))
+    return share * precision_of_marks(image, original, groups)
 
 
 def _apart_or_resized(shown: Output, elsewhere: Output) -> float:

@@ -190,6 +190,53 @@ def test_where_the_objects_fill_the_image_every_call_is_selective() -> None:
     assert all(of(call, (image, boxes)) == 1 for call in WHOLE.values())
 
 
+ROW_IMAGE = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
+for _x in (20, 60, 100, 140):
+    ROW_IMAGE[50:70, _x : _x + 20] = 0
+ROW = (ROW_IMAGE, (Box("square", 20, 50, 39, 69), Box("square", 140, 50, 159, 69)))
+"""Four squares in a row; the question is about the outer two."""
+
+
+def dark_mask(image: Pixels, *columns: slice) -> Output:
+    found = np.zeros_like(image)
+    for each in columns:
+        found[:, each] = np.where(image[:, each] < 110, 255, 0)
+    return Output("", (found,))
+
+
+@pytest.mark.parametrize(
+    ("call", "low", "high"),
+    [
+        pytest.param(lambda image: dark_mask(image, slice(10, 50), slice(130, 170)), 1, 1, id="a mask of the objects"),
+        pytest.param(lambda image: dark_mask(image, slice(None)), 0, 0.05, id="a mask of all things"),
+        pytest.param(lambda image: dark_mask(image, slice(0, 90), slice(130, 170)), 0.3, 0.4, id="of one thing more"),
+        pytest.param(
+            lambda image: Output("", (image[50:70, 20:40], image[50:70, 140:160])), 1, 1, id="a crop of each object"
+        ),
+        pytest.param(crop(20, 50, 160, 70), 0, 0.05, id="a crop around all things"),
+        pytest.param(lambda image: Output("".join(map(str, image[60, :, 0]))), 0, 0.05, id="a text of all things"),
+    ],
+)
+def test_things_between_the_objects_count_as_things_elsewhere(call: Call, low: float, high: float) -> None:
+    """Otherwise a mask of all things would be selective wherever the objects are far apart."""
+    assert low <= of(call, ROW) <= high
+
+
+def framed(image: Pixels, *lefts: int) -> Output:
+    found = image.copy()
+    for left in lefts:
+        found = cv2.rectangle(found, (left - 2, 48), (left + 21, 71), (255, 0, 255), 1)
+    return Output("", (np.asarray(found, np.uint8),))
+
+
+@pytest.mark.parametrize(
+    ("lefts", "selectivity"),
+    [((20, 140), 1), ((20, 60, 140), 0.42), ((20, 60, 100, 140), 0), ((60, 100), 0)],
+)
+def test_marks_are_selective_by_their_precision(lefts: tuple[int, ...], selectivity: float) -> None:
+    assert of(lambda image: framed(image, *lefts), ROW) == pytest.approx(selectivity, abs=0.02)
+
+
 def test_marks_on_the_objects_are_selective() -> None:
     image = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
     image[30:50, 30:50] = 0
