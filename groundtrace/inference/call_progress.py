@@ -16,9 +16,12 @@ from groundtrace.schemas.usage import Usage
 
 @dataclass
 class CallInProgress:
-    """Holds the state of one call in progress: its cache keys, and the samples that have arrived so far, by key. Some
-    samples come from the cache or from other calls. So ``sent`` holds the keys of the samples that this call requested
-    itself, and ``replies`` holds the replies to these requests."""
+    """Holds the state of one call in progress. ``keys`` are the cache keys of all its samples, and ``have`` holds the
+    samples that have arrived so far, by key.
+
+    A sample may come from the cache or from a request of another call. So ``sent`` holds the keys of the samples that
+    this call requested itself, and ``replies`` holds the replies to these requests.
+    """
 
     role: str
     endpoint: Endpoint
@@ -31,8 +34,11 @@ class CallInProgress:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """Return the indices of the samples to request, grouped by token budget. These are the missing samples, and the
-        truncated samples whose budget may be doubled."""
+        """Return the indices of the samples to request, grouped by the token budget of the request.
+
+        These are the missing samples, and the truncated samples whose budget was below the endpoint's
+        ``max_tokens_limit``. The new budget of a truncated sample is twice its old one, at most ``max_tokens_limit``.
+        """
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)
         for index, key in enumerate(self.keys):

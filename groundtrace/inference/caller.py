@@ -41,8 +41,9 @@ class Caller(Protocol):
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply may be repaired
-        (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
+        """Return how often a bad reply may be repaired, which means that it is requested again with a description of
+        its problem (:meth:`groundtrace.inference.models.Models.repair_attempts`).
+        """
         ...
 
     def max_tokens_limit(self, role: str) -> int:
@@ -51,11 +52,13 @@ class Caller(Protocol):
         ...
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
+        """Return the family of the role's model, which describes how the model writes coordinates
+        (:meth:`groundtrace.inference.models.Models.family`).
+        """
         ...
 
     def gives_logprobs(self, role: str) -> bool:
-        """Whether the role's endpoint returns log-probabilities
+        """Return whether the role's endpoint returns log-probabilities
         (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         ...

@@ -18,7 +18,9 @@ from groundtrace.vision.media import MediaStore
 
 
 class Endpoint(Protocol):
-    """Defines the interface to a model. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+    """Defines the interface to a model, such as a model on a server. All methods run on the event loop of
+    :mod:`groundtrace.inference.runtime`.
+    """
 
     settings: EndpointSettings
 
@@ -58,11 +60,12 @@ class Kind:
     (:mod:`groundtrace.inference.serving`); it is "" for other kinds. ``extra`` is the optional dependency that installs
     the required ``modules``.
 
-    ``own_form`` is True if all models of this kind write points and boxes in this project's own form. They use pixels
-    of the original image unless a frame is declared, and need no family. ``embedded`` is True for the embedded engine,
-    which replaces a model. ``needs_url`` is True if the settings must contain the server's URL. ``prompts`` is a
-    function, as ``module:function``, that returns the ids of the prompts that the model in an endpoint's settings can
-    answer. The function may raise CallError. ``prompts`` is "" if the models answer all prompts.
+    ``own_form`` is True if all models of this kind write points and boxes in this project's own form. The coordinates
+    are then pixels of the original image unless the settings declare another frame, and the settings must not name a
+    family. ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
+    ``needs_url`` is True if the settings must contain the server's URL. ``prompts`` is a function, as
+    ``module:function``, that returns the ids of the prompts that the model in an endpoint's settings can answer. The
+    function may raise CallError. ``prompts`` is "" if the models answer all prompts.
     """
 
     endpoint: str
@@ -123,8 +126,9 @@ class EndpointError(UserError, ValueError):
 
 
 def kind_of(name: str) -> Kind:
-    """Return the kind of that name, or a user's own kind at ``module:NAME``. Raises :class:`EndpointError` if no such
-    kind exists."""
+    """Return the kind with this name. A name of the form ``module:NAME`` is a user's own kind. Raises
+    :class:`EndpointError` if no such kind exists.
+    """
     try:
         return KINDS.named(name)
     except RegistryError as error:
@@ -133,13 +137,14 @@ def kind_of(name: str) -> Kind:
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
-    """Whether the endpoint is the embedded engine, which recognises drawn shapes but no photographs."""
+    """Return whether the endpoint is the embedded engine. This engine recognises drawn shapes but no photographs."""
     return kind_of(settings.kind).embedded
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Whether the endpoint is known to serve a real model. Returns False for a user's own kind, since its models are
-    unknown."""
+    """Return whether the endpoint is known to serve a real model. Returns False for a user's own kind, since its models
+    are unknown.
+    """
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
@@ -147,9 +152,9 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
     """Raise ValueError for endpoints and roles that cannot work together. The message begins with the config key to
     change.
 
-    The error is raised for an endpoint of an unknown kind or family, and for a role whose endpoint is not defined or
-    has no URL. It is also raised for a pointer or detector whose endpoint cannot play that role, or does not declare
-    how its model writes coordinates.
+    The error is raised for an endpoint of an unknown kind or family. It is also raised for a role whose endpoint is not
+    defined, or has no URL although its kind needs one. For a pointer or a detector (the roles that return points and
+    boxes), it is raised as :func:`check_coordinates` describes.
     """
     for name, endpoint in endpoints.items():
         try:
@@ -181,7 +186,9 @@ prompt. If the teacher of a recipe locates objects itself, the recipe checks the
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint cannot play the role, or does not declare how its model writes coordinates.
+    """Raise ValueError if the endpoint cannot play the role, or if its settings do not declare how its model writes
+    coordinates (``family`` or ``frame``). A detector's model must write boxes; a pointer's model must write points or
+    boxes.
 
     The message begins with the config key to change.
     """
@@ -193,7 +200,9 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint does not declare how its model writes boxes, or if its model writes no boxes."""
+    """Raise ValueError if the endpoint's settings do not declare how its model writes boxes (``family`` or ``frame``),
+    or if its model writes no boxes.
+    """
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
         raise ValueError(
@@ -216,7 +225,9 @@ def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Raise :class:`groundtrace.config.extras.MissingExtra` if packages of an endpoint's kind are not installed."""
+    """Raise :class:`groundtrace.config.extras.MissingExtra` if a package that the kind of an endpoint needs is not
+    installed.
+    """
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
         if kind.extra:

@@ -93,12 +93,12 @@ class CallError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may be sent again."""
+        """Return whether the same request may be sent again."""
         return self.failure in RETRYABLE
 
     @property
     def asks_to_wait(self) -> bool:
-        """Whether the server demanded a wait. Returns False for "Retry-After: 0"."""
+        """Return whether the server demanded a wait before the next request. Returns False for "Retry-After: 0"."""
         return bool(self.retry_after_s)
 
 
@@ -109,8 +109,9 @@ NOT_SENT = Reply((), NOTHING)
 class BudgetUsedUp(Exception):
     """Raised if a call was not sent, or not completed, because the run's budget is used up.
 
-    This is not a :class:`CallError`, since a scorer that turns a failed judge call into an unscored verdict must not
-    catch it. ``call`` is the record of the call so far, for the ledger. ``partial`` holds the samples that did arrive.
+    This is not a :class:`CallError`. A scorer catches CallError and turns the failed judge call into an unscored
+    verdict, which would be wrong here. ``call`` is the record of the call so far, for the ledger. ``partial`` holds the
+    samples that did arrive.
     """
 
     call: Call | None = None
@@ -120,9 +121,10 @@ class BudgetUsedUp(Exception):
 class RunStopped(Exception):
     """Raised if the run cannot continue, because an endpoint cannot answer its calls or a server stays down.
 
-    This is not a :class:`CallError`, since code that turns a failed call into a rejection or an unscored verdict must
-    not catch it. ``message`` is one line that names the endpoint and the remedy. ``resumable`` is True if the same
-    command resumes the run when the server is up. Otherwise the user has to change something first.
+    This is not a :class:`CallError`. Stages and scorers catch CallError and turn the failed call into a rejection or an
+    unscored verdict, which would be wrong here. ``message`` is one line that names the endpoint and the remedy.
+    ``resumable`` is True if the same command resumes the run when the server is up. Otherwise the user has to change
+    something first.
 
     A Beam runner passes on only the text of a worker's exception. :func:`stop_in` restores the exception from this
     text.

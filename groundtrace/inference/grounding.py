@@ -32,7 +32,7 @@ class Mask:
     pixels: np.ndarray
 
     def holds(self, x_px: float, y_px: float) -> bool:
-        """Whether the pixel at this position is in the mask (Argos Eq. 2)."""
+        """Return whether the pixel at this position is in the mask (Argos Eq. 2)."""
         column, row = math.floor(x_px) - self.x, math.floor(y_px) - self.y
         height, width = self.pixels.shape
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
@@ -82,7 +82,8 @@ def points_in_px(
 ) -> tuple[Point, ...]:
     """Convert the points of a reply to pixels of the original image. Each point gets the requested ``label``.
 
-    Raises :class:`BadReply` for a point outside the frame, and for numbers from 0 to 1 in a frame of larger numbers.
+    Raises :class:`BadReply` for a point outside the frame. Also raises it if all numbers are fractions from 0 to 1
+    although the frame has larger numbers (such as 0 to 1000), since all points would be in one corner.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -172,8 +173,9 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
-    """Return a mask as JSON fields of a reply to a ``segment`` prompt. The fields hold the mask's run lengths, row by
-    row, beginning with background."""
+    """Return a mask as JSON fields of a reply to a ``segment`` prompt. ``counts`` holds the lengths of the mask's
+    runs, row by row. The first run is background, and may have the length 0.
+    """
     flat = pixels.astype(bool).ravel()
     changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
     edges = np.concatenate([[0], changes, [flat.size]])

@@ -92,8 +92,9 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """Return the circuit breaker of the role's endpoint. Returns None if the setting ``fails_fast`` is false, and
-        for a model in this process."""
+        """Return the circuit breaker of the role's endpoint: while the server is down, the breaker makes calls fail at
+        once. Returns None if the setting ``fails_fast`` is false, and for a model in this process.
+        """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)
@@ -105,22 +106,28 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a reply of the wrong form may be repaired. The result is 0 for a model in this process,
-        since the model would return the same reply again."""
+        """Return how often a reply of the wrong form may be repaired, which means that it is requested again with a
+        description of its problem. The result is 0 for a model in this process, since the model would return the same
+        reply again.
+        """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
         """Return the largest token budget with which :meth:`generate` requests a truncated reply again. If the result
-        is 0, only replies that are parsed are requested again (:func:`groundtrace.inference.role_calls.ask_for`)."""
+        is 0, :meth:`generate` returns truncated replies as they are; then only
+        :func:`groundtrace.inference.role_calls.ask_for` requests them again.
+        """
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model: its prompts for pointing and boxing, and its parsers."""
+        """Return the family of the role's model (models that write coordinates in the same way): its prompts for
+        pointing and boxing, and its parsers.
+        """
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
-        """Whether the role's endpoint declares that it returns the log-probabilities of a continuation."""
+        """Return whether the role's endpoint declares that it returns the log-probabilities of a continuation."""
         return self.settings.endpoint(role).logprobs
 
     async def generate(
@@ -134,9 +141,9 @@ class Models:
     ) -> CallResult:
         """Return ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
-        With a ``continuation`` the samples hold its log-probabilities. ``repair`` marks the call as a repair in the
-        ledger. Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp
-        if the budget does not suffice. Samples that did arrive stay cached.
+        With a ``continuation`` nothing is sampled: the result holds the log-probabilities of the continuation's tokens.
+        ``repair`` marks the call as a repair in the ledger. Raises :class:`groundtrace.inference.errors.CallError` if a
+        sample cannot be obtained, and BudgetUsedUp if the budget does not suffice. Samples that did arrive stay cached.
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision

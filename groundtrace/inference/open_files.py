@@ -1,6 +1,6 @@
-"""Raises this process's limit of open files if the endpoints need more connections than it allows.
+"""Raises this process's limit of open files if its endpoints need more connections than the limit allows.
 
-A request in flight has a connection, and a connection is an open file. Many systems allow a process 1,024 of them.
+A request in flight has a connection, and a connection is an open file. Many systems allow a process 1,024 open files.
 """
 
 import resource
@@ -19,9 +19,11 @@ class TooFewFiles(UserError):
 
 
 def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
-    """Raise the limit so that each endpoint can have its maximum of requests in flight; does nothing if it suffices.
+    """Raise this process's limit of open files so that each endpoint can have its maximum of requests in flight. Does
+    nothing if the limit is high enough.
 
-    Processes that this one starts inherit the limit. Raises :class:`TooFewFiles` if the system does not allow it.
+    Processes that this process starts inherit the limit. Raises :class:`TooFewFiles` if the system does not allow the
+    higher limit.
     """
     most = {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
     needed = sum(most.values()) + OTHER_FILES

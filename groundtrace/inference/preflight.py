@@ -41,8 +41,9 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """Holds the result of checking an endpoint. ``fault`` is the error because of which the endpoint cannot answer
-    calls, or None. ``message`` describes the fault and the remedy."""
+    """Holds the result of checking an endpoint. ``fault`` is the error that prevents the endpoint from answering calls,
+    or None. ``message`` describes the fault and the remedy.
+    """
 
     name: str
     roles: tuple[str, ...]
@@ -51,13 +52,13 @@ class Health:
 
     @property
     def is_away(self) -> bool:
-        """Whether the endpoint's server did not answer the check."""
+        """Return whether the endpoint's server did not answer the check."""
         return self.fault is not None and (self.fault.unreachable or self.fault.failure is Failure.TIMEOUT)
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
     """Raise NotServed if an endpoint of the roles in ``asks`` cannot play its role. ``where`` is the prefix of config
-    keys.
+    keys in messages, such as ``reward.``.
 
     An endpoint of a user's own kind only has to pass its own check. The coroutine runs on the event loop of
     :mod:`groundtrace.inference.runtime`.
@@ -82,8 +83,9 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """Return a one-line message for each role whose endpoint cannot answer any of the prompts that are sent to the
-    role."""
+    """Return a one-line message for each role whose endpoint cannot answer any of the role's prompts. ``where`` is the
+    prefix of config keys in the messages, such as ``reward.``.
+    """
     sent: dict[str, list[str]] = {}
     for ask in asks:
         if settings.has_role(ask.role):
@@ -105,9 +107,10 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
-    """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint.
+    """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint. ``where`` is the
+    prefix of config keys in messages.
 
-    ``timeout_s`` does not limit the loading of a model.
+    ``timeout_s`` limits the check of a server, but not the loading of a model in this process.
     """
 
     async def check(name: str, roles: tuple[str, ...]) -> Health:

@@ -55,10 +55,11 @@ class Request:
     """Holds a rendered prompt with its sampling. ``indices`` are the numbers of the samples to return, from
     ``range(n)``.
 
-    With a ``continuation`` nothing is sampled: the only completion is its text with a log-probability for each token.
-    ``arrived`` is a function or None. It is awaited with each part of the reply as soon as the part has arrived, while
-    the request holds its slot (:class:`groundtrace.inference.flow.requests.Flow`). Its arguments are the number of
-    samples before the part, and the part.
+    With a ``continuation`` nothing is sampled: the only completion is the continuation's text with a log-probability
+    for each token. ``arrived`` is a function or None. A reply may arrive in several parts. The function is awaited with
+    each part as soon as the part has arrived, while the request holds its slot
+    (:class:`groundtrace.inference.flow.requests.Flow`). Its arguments are the number of samples before the part, and
+    the part.
     """
 
     prompt: RenderedPrompt
@@ -87,7 +88,7 @@ class Completion:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the sample was cut off by the token budget or the server's own limit."""
+        """Return whether the sample was cut off by the token budget or the server's own limit."""
         return self.finish_reason == "length"
 
 
@@ -140,9 +141,10 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """Return the cache key to use if only replies that were requested after the ISO time ``since`` are valid. The new
-    key depends on ``since`` and ``key``, so that older replies are not found. If ``since`` is "", all replies are
-    valid, and the key stays unchanged."""
+    """Return the cache key to use if only replies that were requested after the ISO time ``since`` are valid. The
+    result depends on ``key`` and ``since``, so replies that were cached without this ``since`` are not found. If
+    ``since`` is "", all replies are valid, and ``key`` is returned unchanged.
+    """
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 
@@ -157,8 +159,9 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """Return the reply with an estimate in place of each token count that is 0, since the server did not report it.
-    Without the estimate, limits and budgets would treat the reply as free."""
+    """Return the reply with an estimate in place of each token count that the server did not report (0). Otherwise
+    limits and budgets would treat the reply as free.
+    """
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)
     tokens_in = usage.tokens_in or estimated_tokens(prompt)

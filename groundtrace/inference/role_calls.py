@@ -1,7 +1,7 @@
-"""Requests replies of a certain form, and repairs bad replies. Also defines how a stage declares its prompts for a
-role.
+"""Requests replies that must have a certain form, and repairs bad replies. For a repair the model gets its bad reply
+and the problem with this reply.
 
-For a repair the model gets its bad reply and the problem with this reply.
+The module also defines how a stage declares its prompts for a role.
 """
 
 import hashlib
@@ -28,16 +28,17 @@ cached (see :func:`groundtrace.inference.request.cache_key`)."""
 
 
 class TruncatedReply(BadReply):
-    """Raised if a reply is truncated, and so does not have the requested form or may lack a part."""
+    """Raised if a truncated reply does not have the requested form, or may lack a part."""
 
 
 @dataclass(frozen=True)
 class Asks:
     """Declares the prompts that a stage or a scorer may send to one role.
 
-    ``required`` is True if the role needs an endpoint. ``all_media`` is True if a request holds all media of the
-    question, and False if it holds only one medium. ``clips`` is True if the prompts are sent only for input with
-    clips. ``when`` is a function of the stage's settings that returns whether the prompts are sent. None means always.
+    ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
+    request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
+    sent only for input with clips. ``when`` is a function of the stage's settings that returns whether the prompts are
+    sent. None means always.
     """
 
     role: str
@@ -48,9 +49,8 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """Return a copy with the prompts for pointing and boxing of the role's model family.
-
-        The original declaration names the prompts of our own form (:data:`groundtrace.inference.families.plain.PLAIN`).
+        """Return a copy for the model that plays the role. In the copy, this project's own prompts for pointing and
+        boxing (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by those of the model's family.
         """
         if not models.has_role(self.role):
             return self
@@ -107,8 +107,9 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
-    """Return a function like ``read`` that raises BadReply for a truncated reply. Otherwise the missing items of a
-    truncated list would look like absent objects, and a truncated sentence would be accepted."""
+    """Return a function like ``read`` that raises BadReply for a truncated reply. Without this check, the missing items
+    of a truncated list would look like absent objects, and a truncated sentence would be accepted.
+    """
 
     def read_whole(reply: CallResult) -> T:
         if _is_cut_short(reply):
@@ -121,7 +122,7 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
     """Return the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
 
-    The name and the digest of the result combine those of both prompts.
+    The name and the digest of the result combine those of ``prompt`` with those of the text that is appended.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
     shown, shown_problem = quoted.texts

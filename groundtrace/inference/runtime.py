@@ -115,7 +115,7 @@ def end_process(limit_s: float) -> None:
 
 
 def runtime() -> Runtime:
-    """Return this process's runtime. A forked or remote worker gets its own."""
+    """Return this process's runtime. A forked or remote worker has a runtime of its own."""
     global _runtime
     with _lock:
         if _runtime is None:

@@ -19,7 +19,9 @@ from groundtrace.schemas.usage import Usage
 
 
 class SampleRequests:
-    """Sends the requests of one process. The function ``watcher`` returns the watcher of a role's calls, or None."""
+    """Sends the requests of one process. The function ``watcher`` returns the object that watches a role's calls
+    (:class:`groundtrace.inference.flow.watcher.CallWatcher`), or None.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
-"""Starts the servers that a run needs on its own machine, for the endpoint kinds that have such servers.
+"""Starts the servers that a run needs on its own machine. Only some endpoint kinds, such as ``vllm``, have such
+servers.
 
 The ``server`` of a :class:`groundtrace.inference.endpoint.Kind` is a context manager ``(models, log_folder) ->
-models``. It starts the servers of all endpoints of its kind. It yields settings in which these endpoints have another
-kind, and a URL. On exit it stops the servers.
+models``. It starts the servers of all endpoints of its kind. It yields settings in which these endpoints have a URL and
+another kind, such as ``openai``. On exit it stops the servers.
 """
 
 import contextlib

@@ -44,8 +44,9 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply may be repaired
-        (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
+        """Return how often a bad reply may be repaired, which means that it is requested again with a description of
+        its problem (:meth:`groundtrace.inference.models.Models.repair_attempts`).
+        """
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
@@ -54,11 +55,13 @@ class Session:
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
+        """Return the family of the role's model, which describes how the model writes coordinates
+        (:meth:`groundtrace.inference.models.Models.family`).
+        """
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
-        """Whether the role's endpoint returns log-probabilities
+        """Return whether the role's endpoint returns log-probabilities
         (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         return self.models.gives_logprobs(role)

@@ -185,12 +185,14 @@ class ModelsSettings:
 
     ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
     is the folder in which these processes note usage and servers that are down
-    (:mod:`groundtrace.inference.flow.notes`). It is "" outside of a run; then no endpoint is checked, and no call waits
-    for a server that is down. If ``fails_fast`` is true, calls to a server that is down fail at once. This setting is
-    for callers that do not wait, and applies only without ``notes``. ``neighbours`` are further caches on this machine,
-    whose replies are copied if needed. No reply is valid that was requested before the ISO time ``fresh_since`` ("":
-    all are valid). ``workers`` is the number of machines among which the budget is divided. ``storage`` holds the
-    settings to access a remote cache and remote media.
+    (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is ""; then no endpoint is checked, and no
+    call waits for a server that is down. If ``fails_fast`` is true, calls to a server that is down fail at once. This
+    setting is for callers that do not wait, and applies only without ``notes``.
+
+    ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
+    were requested before the ISO time ``fresh_since`` are not used ("": all are used). ``workers`` is the number of
+    machines among which the budget is divided. ``storage`` holds the settings to access a remote cache and remote
+    media.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -226,24 +228,27 @@ class ModelsSettings:
         raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]: add it there")
 
     def has_role(self, role: str) -> bool:
-        """Whether the config has an endpoint for ``role``."""
+        """Return whether the config has an endpoint for ``role``."""
         return any(name == role for name, _ in self.roles)
 
     @property
     def judges_text(self) -> bool:
-        """Whether the judge can judge text. The embedded engine cannot, since it judges only by arithmetic on
-        pixels."""
+        """Return whether the judge can judge text. The embedded engine cannot judge text, since it computes only with
+        pixels. Returns False if the config has no judge.
+        """
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 
     @property
     def self_judging(self) -> bool:
-        """Whether the judge is the teacher's endpoint."""
+        """Return whether the judge and the teacher use the same endpoint."""
         both = self.has_role("judge") and self.has_role("teacher")
         return both and self.endpoint_name("judge") == self.endpoint_name("teacher")
 
     @property
     def self_checking(self) -> bool:
-        """Whether the detector, which checks points, has the same kind, URL and model as the pointer."""
+        """Return whether the detector, which checks the pointer's points, has the same kind, URL and model as the
+        pointer. Returns False if one of these roles has no endpoint.
+        """
         if not (self.has_role("detector") and self.has_role("pointer")):
             return False
         checks, points = self.endpoint("detector"), self.endpoint("pointer")

@@ -8,4 +8,4 @@ class SandboxRefused(UserError):
 
 
 class SandboxLost(Exception):
-    """Raised if a trajectory cannot go on, because its state is lost. The code that ran in it was still contained."""
+    """Raised if a trajectory cannot continue, because its state is lost. The isolation of the code did not fail."""

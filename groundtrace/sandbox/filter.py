@@ -119,5 +119,7 @@ def filter_program() -> bytes:
 
 
 def _is_known(seccomp: Any, name: str) -> bool:
-    """Whether this architecture has the system call, according to libseccomp: arm64 has no ``open``, for example."""
+    """Return whether this architecture has the system call, according to libseccomp: arm64 has no ``open``, for
+    example.
+    """
     return seccomp.resolve_syscall(seccomp.Arch.NATIVE, name) >= 0

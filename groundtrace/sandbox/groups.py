@@ -1,4 +1,4 @@
-"""Creates control groups, in which the kernel limits the memory and the number of all processes of a trajectory.
+"""Creates control groups, by which the kernel limits the memory and the number of processes of a trajectory.
 
 Control groups are used if this process may create them. Otherwise the supervisor measures memory itself, every 30 ms,
 and the limit on processes applies to all processes of the user.
@@ -83,7 +83,9 @@ def _own_groups(controller: str) -> list[Path]:
 
 
 def _passes_on(folder: Path, controller: str) -> bool:
-    """Whether groups in this folder have the controller. In version 2 a file lists the controllers of these groups."""
+    """Return whether groups in this folder have the controller. In version 2 a file lists the controllers of these
+    groups.
+    """
     control = folder / "cgroup.subtree_control"
     if not control.exists():
         return True
@@ -93,7 +95,9 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
-    """Create a trajectory's group with these limits, and return it. It has no folders if no group can be created."""
+    """Create a trajectory's group with these limits, and return it. If no group can be created, the result has no
+    folders.
+    """
     folders: list[Path] = []
     held = set()
     for controller, parent in parents().items():

@@ -59,7 +59,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Whether the call succeeded, so that the next call continues from its state."""
+        """Return whether the call succeeded, so that the next call continues from its state."""
         return self.status in ("ok", "silent")
 
     @property

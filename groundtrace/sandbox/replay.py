@@ -1,9 +1,10 @@
 """Runs calls that share their state, although no sandbox stays open between them.
 
-A policy takes long to write its next call, and a rollout has more responses in progress than a machine has room for
-sandboxes. So each call runs in a fresh trajectory of the sandbox, in which the earlier successful calls are executed
-again first. Equal code does the same on equal images, and a failed call changes nothing. So the new call begins with
-the state after the last successful call. Code that depends on the clock can behave differently in a later execution.
+A policy takes long to write its next call. Meanwhile a rollout has more responses in progress than a machine has room
+for sandboxes. So each call runs in a new trajectory of the sandbox. In this trajectory the earlier successful calls are
+executed again first. Equal code does the same on equal images, and a failed call changes nothing. So the new call
+begins with the state after the last successful call. Code that depends on the clock can behave differently when it is
+executed again.
 """
 
 import asyncio
@@ -15,9 +16,9 @@ from groundtrace.sandbox.sandbox import Sandbox
 
 
 async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], sandbox: Sandbox) -> Observation:
-    """Execute the code on the images, in the state that the ``earlier`` successful calls left.
+    """Execute the code on the images, in the state after the ``earlier`` successful calls.
 
-    Raises SandboxLost if an earlier call does not succeed again, or if the trajectory cannot go on.
+    Raises SandboxLost if an earlier call does not succeed again, or if the trajectory cannot continue.
     """
     session = await sandbox.open_async(images)
     try:

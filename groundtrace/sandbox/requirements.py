@@ -1,4 +1,6 @@
-"""Checks which layers of isolation this machine has. If a required layer is missing, no code runs."""
+"""Checks which layers of isolation (such as namespaces or a seccomp filter) this machine has. If a required layer is
+missing, no code runs.
+"""
 
 import os
 import platform

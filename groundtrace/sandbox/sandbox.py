@@ -25,7 +25,9 @@ _POLL_S = 0.01
 
 
 class Sandbox:
-    """Manages at most ``sessions`` open trajectories. The processes of ``warm`` more trajectories start in advance.
+    """Manages the trajectories of this process. At most ``sessions`` trajectories are open at the same time. In
+    addition, the processes of ``warm`` trajectories are started in advance, so that :meth:`open` is fast. Both numbers
+    are settings.
 
     Close the sandbox, or use it in a ``with`` statement. Use it only in the process that created it: do not pickle it,
     and do not use it after a fork. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot
@@ -64,7 +66,7 @@ class Sandbox:
     async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
         """Open a trajectory as :meth:`open` does, but as a coroutine.
 
-        It blocks no thread while it waits until a trajectory is closed.
+        While the coroutine waits until another trajectory is closed, it blocks no thread.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._places.acquire(blocking=False):

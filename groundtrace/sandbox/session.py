@@ -1,4 +1,6 @@
-"""Runs the host's side of a trajectory: it starts the sandboxed processes, and exchanges messages with them."""
+"""Implements the host's side of a trajectory (the host is the process that opened the sandbox): it starts the sandboxed
+processes, and exchanges messages with them.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +34,7 @@ MAX_INPUT_BYTES = 1 << 29
 
 @dataclass
 class Process:
-    """Holds a running bubblewrap with the pipes to its supervisor.
+    """Holds a running bubblewrap (the program that isolates the code) with the pipes to its supervisor.
 
     ``landlock`` is the version of Landlock's interface that restricts the code, 0 without Landlock.
     """
@@ -43,7 +45,9 @@ class Process:
 
     @classmethod
     def start(cls, settings: SandboxSettings) -> "Process":
-        """Start a supervisor and wait until it is ready. Raises SandboxLost with its error output if it fails."""
+        """Start a supervisor and wait until it is ready. If the supervisor fails, raises SandboxLost with the
+        supervisor's error output.
+        """
         name = secrets.token_hex(6)
         group = make_group(name, settings.group_memory_mb, settings.max_processes + 8)
         # A shell joins the groups before bubblewrap starts, so that no process of the trajectory is ever outside.
@@ -112,7 +116,8 @@ class Process:
     def end(self) -> str:
         """End all processes of the trajectory and remove its control group.
 
-        Returns the last 500 characters of bubblewrap's stderr. A second call does nothing, and returns "".
+        Returns the last 500 characters of bubblewrap's stderr. A second call of this method does nothing, and returns
+        "".
         """
         if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
             return ""
@@ -158,9 +163,11 @@ class Session:
         self._process.receive(0, _START_S)
 
     def run(self, code: str) -> Observation:
-        """Run a call's code on the state after the last successful call. Calls from several threads run one by one.
+        """Run a call's code on the state after the last successful call. If several threads call this method, their
+        calls run one after the other.
 
-        Raises SandboxLost if the trajectory cannot go on, for example after ``close``, which also ends a running call.
+        Raises SandboxLost if the trajectory cannot continue, for example if :meth:`close` was called before or during
+        the call.
         """
         with self._turn:
             return self._run(code)
@@ -201,7 +208,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether the session is not closed yet."""
+        """Return whether the session is not closed yet."""
         return self._closed is not None
 
     @property

@@ -10,7 +10,8 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 @functools.cache
 def shared_sandbox(settings: SandboxSettings) -> Sandbox:
-    """Return the process's sandbox with these settings: opened at the first use, closed when the process ends.
+    """Return this process's sandbox with these settings. The sandbox is opened at the first use, and closed when the
+    process ends.
 
     Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
     """

@@ -15,8 +15,9 @@ class BatchedPuts:
         self._waiting: list[tuple[list[CacheEntry], asyncio.Future[dict[str, CachedReply]]]] = []
 
     async def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies as :meth:`groundtrace.inference.cache.replies.ReplyCache.put` does, and return the result
-        for these entries. If the caller is cancelled meanwhile, the replies are stored nevertheless."""
+        """Store the replies as :meth:`groundtrace.inference.cache.replies.ReplyCache.put` does. Returns the replies
+        that the cache has for the keys of ``entries``. The replies are stored even if the caller is cancelled before.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._put)

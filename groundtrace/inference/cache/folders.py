@@ -12,8 +12,10 @@ from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, i
 
 
 def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """Return the folder through which the processes of this machine coordinate if they use the cache ``path``. The
-    folder is beside the cache, or beside this machine's copy of a shared cache. Returns None for a cache in memory."""
+    """Return the folder of the files by which the processes on this machine share limits, budgets and claims while they
+    use the cache ``path``. The folder is beside the cache, or beside this machine's copy of a shared cache. Returns
+    None for a cache in memory.
+    """
     if path == MEMORY:
         return None
     location = shared_location(path)

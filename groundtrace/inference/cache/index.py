@@ -98,7 +98,9 @@ def _crc(values: tuple[object, ...]) -> int:
 
 @contextmanager
 def reporting_damage() -> Iterator[None]:
-    """Raise :class:`Damaged` for SQLite's errors that mean a damaged file. Other errors are passed on."""
+    """Convert the SQLite errors that mean a damaged file to :class:`Damaged` while the body of the ``with`` statement
+    runs. All other errors are raised unchanged.
+    """
     try:
         yield
     except UnicodeDecodeError as error:  # sqlite3 could not even read the message, which quotes the damaged schema
@@ -128,9 +130,9 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
     """Open the database, and create or migrate it if necessary. Raises :class:`Damaged` if the database is damaged.
 
-    If ``check`` is true, the function also looks for damage that SQLite does not detect by itself. One such damage is a
-    truncated last page. Another is possible if a process did not close the database: a write-ahead log whose pages do
-    not fit those of the file. ``check`` may be true only if no other process has the database open.
+    If ``check`` is true, the function also looks for two kinds of damage that SQLite does not detect when it opens a
+    file: a truncated last page, and damaged pages after a process died with the database open. ``check`` may be true
+    only if no other process has the database open.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -221,9 +223,10 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> int:
-    """Insert the rows. If ``log`` is not None, also record that the first ``taken_bytes`` bytes of this log are
-    imported. Returns the number of rows that were inserted or that replaced another row. Call this function inside of a
-    :func:`transaction`."""
+    """Insert the rows with the SQL ``statement``. If ``log`` is not None, also record that the first ``taken_bytes``
+    bytes of this log are imported. Returns the number of rows that were inserted or that replaced another row. Call
+    this function inside of a :func:`transaction`.
+    """
     stored = db.executemany(statement, rows).rowcount
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))

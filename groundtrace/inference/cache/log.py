@@ -63,8 +63,9 @@ def stamp() -> str:
 
 
 def encode_body(completion: Completion) -> str:
-    """Return the reply as JSON in ASCII, because its text may hold a lone surrogate, which UTF-8 cannot encode. Raises
-    ValueError if the reply cannot be encoded."""
+    """Return the reply as JSON in which all characters beyond ASCII are escaped. The reason is that a reply's text may
+    hold a lone surrogate, which UTF-8 cannot encode. Raises ValueError if the reply cannot be encoded.
+    """
     fields: dict[str, Any] = {
         "text": completion.text,
         "reasoning": completion.reasoning,
@@ -121,8 +122,9 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
     """Yield the entries of the log from the offset ``start_bytes`` on, in batches of ``batch_lines`` lines. A last line
-    without a line feed is counted as damaged. The batch's ``end_bytes`` is then before this line, since a process may
-    still be writing it."""
+    without a line feed is counted as damaged. Another process may still be writing this line, so ``end_bytes`` of the
+    batch is the offset before it.
+    """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
         entries: list[LogEntry] = []
@@ -182,7 +184,7 @@ class LogWriter:
         self.size_bytes += len(data)
 
     def abandon(self) -> None:
-        """Close the file; the next lines begin a new one."""
+        """Close the file. The next :meth:`append` begins a new file."""
         if self._file is not None:
             os.close(self._file)
         self._file = None

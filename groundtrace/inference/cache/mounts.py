@@ -7,7 +7,7 @@ _NETWORK = re.compile(r"nfs4?|cifs|smb3|smbfs|9p|lustre|ceph|glusterfs|beegfs|gp
 
 
 def on_network(folder: Path) -> bool:
-    """Whether a folder, which need not exist yet, is on a network file system of this machine."""
+    """Return whether a folder, which need not exist yet, is on a network file system of this machine."""
     try:
         mounts = Path("/proc/mounts").read_text("utf-8", "surrogateescape")
     except OSError:  # not Linux: the folder is assumed to be local
@@ -31,5 +31,5 @@ def filesystem_of(mounts: str, path: str) -> str:
 
 
 def is_network(kind: str) -> bool:
-    """Whether a file system type (as in /proc/mounts) is a network file system."""
+    """Return whether a file system type (as in /proc/mounts) is a network file system."""
     return _NETWORK.fullmatch(kind) is not None

@@ -13,8 +13,9 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """Holds the open reply caches of other runs, which are only read. A cache that cannot be opened is skipped with a
-    warning."""
+    """Holds the open reply caches of other runs. It only reads them. A cache that cannot be opened is skipped with a
+    warning.
+    """
 
     def __init__(self, neighbours: Sequence[Neighbour]) -> None:
         self._caches: list[tuple[Neighbour, ReplyCache]] = []
@@ -25,9 +26,11 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the cached replies by key. ``keys`` maps the key of each wanted sample to the key from which
-        ``fresh_key`` made it. If several caches hold a reply, the reply of the first cache is used. ``taken_from`` of
-        the reply names the run of the cache."""
+        """Return the cached replies for ``keys``, by the keys of this run's cache. ``keys`` maps the key of each wanted
+        sample in this run's cache to the key of the same sample before :func:`groundtrace.inference.request.fresh_key`
+        changed it. If several caches hold a reply, the reply of the first cache is used. ``taken_from`` of a returned
+        reply is the name of the run whose cache held the reply.
+        """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:
             if missing:

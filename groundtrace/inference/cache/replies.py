@@ -1,11 +1,11 @@
 """Holds the durable reply cache: a reply is written before it is used, and is not lost if a file is damaged.
 
 ``replies.sqlite`` is the database. The folder ``log/`` beside it holds a second copy of every reply, in one file for
-each process. A damaged or truncated database is moved aside and rebuilt from the log. At the next opening, replies that
-only the log holds are imported. Such replies exist if the process died between the two writes, or if SQLite's
-write-ahead log was truncated. A truncated log loses no reply as long as the database is undamaged. A killed process
-loses at most the replies that had not arrived. Several processes on one machine may use one cache. A folder holds one
-cache.
+each process. A damaged or truncated database is moved aside and rebuilt from this log. At the next opening, replies
+that only the log holds are imported. Such replies exist if the process died between the two writes, or if SQLite's own
+write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long as the database is
+undamaged. A killed process loses at most the replies that had not arrived. Several processes on one machine may use one
+cache. A folder holds one cache.
 
 A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``).
 """
@@ -52,7 +52,9 @@ class CacheInUse(Exception):
 
 @dataclass(frozen=True)
 class CachedReply:
-    """Holds a cached reply, its token budget, and its share of the tokens of its request."""
+    """Holds a cached reply and the token budget with which it was requested. A request may return several replies;
+    ``tokens_in`` and ``tokens_out`` are this reply's share of the tokens of its request.
+    """
 
     completion: Completion
     max_tokens: int
@@ -60,17 +62,18 @@ class CachedReply:
     tokens_out: int = 0
 
     def serves(self, max_tokens: int) -> bool:
-        """Whether the reply can be used for a request with the token budget ``max_tokens``. This is so if the reply is
-        complete, or if its own budget was at least as large."""
+        """Return whether the reply can be used for a request with the token budget ``max_tokens``. This is the case if
+        the reply is complete, or if it was requested with at least this budget.
+        """
         return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
 
 class ReplyCache:
     """Stores replies by key. It is safe to use from several threads and processes.
 
-    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is true, other processes
-    cannot open the cache. The constructor then raises :class:`CacheInUse` if another process already has the cache
-    open.
+    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is true, this process opens
+    the cache alone: the constructor raises :class:`CacheInUse` if another process has the cache open, and a process
+    that opens the cache later waits until this process has closed it.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -145,8 +148,9 @@ class ReplyCache:
             return reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
 
     def take_in(self) -> None:
-        """Import the lines of the logs that are not in the database yet. Other threads can use the cache between two
-        batches."""
+        """Import the lines of the logs that are not in the database yet, in batches. Other threads can use the cache
+        between two batches.
+        """
         if self._path is None:
             return
         for log, start_bytes in self._use(lambda db: reply_index.untaken(db, self.log_folder)):
@@ -189,7 +193,7 @@ class ReplyCache:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the cache's files are closed."""
+        """Return whether the cache's files are closed."""
         return self._db is None
 
     def close(self) -> None:

@@ -35,10 +35,10 @@ _log = logging.getLogger(__name__)
 class SegmentStore(ReplyCache):
     """Stores replies by key for several machines. It is safe to use from several threads and processes.
 
-    The processes on one machine use one ``local_folder``. The constructor imports all segments, and raises OSError if
-    the location cannot be reached. Afterwards ``uploads`` calls :meth:`synchronize` regularly. Without ``uploads``,
-    only :meth:`close` uploads. ``torn`` is the number of damaged segments, and ``foreign`` the number of files that are
-    not segments.
+    The processes on one machine use one ``local_folder``. The constructor imports all segments (uploaded pieces of the
+    machines' logs), and raises OSError if the location cannot be reached. Afterwards the background thread ``uploads``
+    calls :meth:`synchronize` regularly. If ``uploads`` is None, only :meth:`close` uploads. ``torn`` is the number of
+    damaged segments, and ``foreign`` the number of files that are not segments.
 
     If two machines send the same request before the next upload, each machine uses its own reply at first. Later the
     older reply replaces the newer one on both machines.
@@ -61,8 +61,8 @@ class SegmentStore(ReplyCache):
             uploads.add(f"synchronise the reply cache with {location}", self.synchronize)
 
     def close(self) -> None:
-        """Upload new replies, and close the files. Raises OSError if the upload fails. The replies then stay on this
-        machine.
+        """Upload new replies, and close the files. Raises OSError if the upload fails; the replies are then kept on
+        this machine, and are uploaded later.
 
         Close ``uploads`` before you call this method.
         """
@@ -137,7 +137,9 @@ class _Own:
         write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
-        """Return complete lines that are not uploaded yet, as (log, from byte, to byte), for about one segment."""
+        """Return complete lines that are not uploaded yet, as (log, from byte, to byte). The lines together have about
+        the size of one segment (:data:`SEGMENT_BYTES`).
+        """
         parts, left_bytes = [], SEGMENT_BYTES
         for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)
@@ -175,9 +177,10 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
-    """Yield a temporary cache with the replies of all segments, the names of the undamaged segments, and the number of
-    segments that were damaged or deleted meanwhile. ``scratch`` is the parent of the temporary folder; None means the
-    system's."""
+    """Yield three values: a temporary cache with the replies of all segments, the names of the undamaged segments, and
+    the number of segments that were damaged or deleted meanwhile. ``scratch`` is the parent of the temporary folder;
+    None means the system's temporary folder.
+    """
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0
         for name in files.sizes_bytes()[0]:
@@ -218,7 +221,7 @@ def prune_segments(
     """Delete the replies for which ``keep`` returns False from the segments and from this machine's copy. Returns the
     number of deleted replies.
 
-    The copies on other machines still hold and use these replies. Raises
+    The copies on other machines are not changed, so these machines still use the deleted replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
     """
     folder = Path(local_folder)
@@ -234,9 +237,9 @@ def prune_segments(
 def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None) -> ReplyCache:
     """Open the cache ``path``, which is ":memory:", or the path or URL of a SQLite file.
 
-    If ``path`` is on a network file system or is the URL of a store, the cache consists of segments in that file's
-    folder. ``storage`` holds the settings of the store, and ``uploads`` exchanges the segments with other machines
-    regularly.
+    If ``path`` is on a network file system or is the URL of a store, no SQLite file is kept at ``path``. Instead the
+    folder of ``path`` holds segments (:class:`SegmentStore`). ``storage`` holds the settings of the store. ``uploads``
+    is the background thread that regularly exchanges the segments with other machines.
     """
     location = shared_location(path)
     if location is None:

@@ -59,7 +59,9 @@ class SegmentFiles:
                 raise TornSegment(f"the segment {name} ends early")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
-        """Upload the lines as a new segment, and return its name. ``scratch`` is a local folder for the packed file."""
+        """Upload the lines as a new segment, and return its name. The compressed file is written to the local folder
+        ``scratch`` before it is uploaded.
+        """
         name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
         packed = scratch / f".{name}.tmp"
         try:

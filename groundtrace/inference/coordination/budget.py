@@ -22,13 +22,13 @@ class Budget:
     """Lets requests through while the amounts spent and reserved stay within the limit.
 
     A request that does not fit into the budget is not refused at once. It waits until the cost of the requests in
-    flight is known, so that the whole budget can be used. The cost of a request is estimated from earlier requests. The
-    overshoot is at most the amount by which the last requests in flight were underestimated. After one refusal all
-    later requests are refused too, so that a run stops cleanly.
+    flight is known, so that the whole budget can be used. The cost of a request is estimated from earlier requests. If
+    the last requests in flight cost more than estimated, the run exceeds its budget by at most this difference. After
+    one refusal all later requests are refused too, so that a run stops cleanly.
 
     ``run`` is the folder of the run's notes, a path or a URL. In the notes each process records what it spends.
-    Processes with the same run and the same ``peers`` share one budget. The first process reads from the notes what all
-    earlier processes have spent, including killed processes.
+    ``peers`` are the other processes on this machine. Processes with the same run and the same peers share one budget.
+    The first process reads from the notes what all earlier processes have spent, including killed processes.
 
     A run with several ``workers`` (machines) divides its budget evenly. Each machine spends at most its own part. In
     addition, its own spending and the noted spending of all other machines together stay within the whole budget
@@ -63,7 +63,7 @@ class Budget:
 
     @property
     def is_divided(self) -> bool:
-        """Whether several machines divide the budget."""
+        """Return whether several machines divide the budget."""
         return self._bounded and bool(self._run) and self._workers > 1
 
     @property
@@ -214,7 +214,10 @@ class Budget:
         try:
             return self._noted.by_process()
         except OSError as error:
-            raise RunStopped(f"the run's notes of its spending cannot be read: {error}", resumable=True) from error
+            raise RunStopped(
+                f"the run's notes of its spending cannot be read ({error}): check the access to the run folder",
+                resumable=True,
+            ) from error
 
     def _sorted(self, db: sqlite3.Connection, spent: dict[str, Cost]) -> tuple[Cost, Cost]:
         """Return what processes of this machine have noted, and what the others have."""
@@ -223,8 +226,9 @@ class Budget:
         return noted_here, sum((cost for name, cost in spent.items() if name not in here), Cost())
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the spent and reserved amounts into the file that peers share
-        (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        """Write the spent and reserved amounts into the file that the processes of this machine share
+        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """
         if self._is_read:
             known, was_exhausted = self.spent, self.exhausted
             self._read(db)  # peers may have spent more while they treated this process as lost
@@ -235,8 +239,9 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the amounts from the file, and remove this process's reservation from the file. The reservation stays in
-        memory."""
+        """Read from the file what all processes have spent, and remove this process's reservation from the file. This
+        process still holds its reservation in memory.
+        """
         if self._is_read:
             self._read(db)
         else:
@@ -245,4 +250,4 @@ class Budget:
         db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
 
     def changed(self) -> None:
-        """Do nothing, since a waiting request soon checks the budget again."""
+        """Do nothing. A request that waits for the budget checks it again soon."""

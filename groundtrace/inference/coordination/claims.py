@@ -1,8 +1,8 @@
 """Deduplicates requests between processes: a process waits if another process has already sent the same request.
 
-A process claims the keys of a request until it has put the replies into the cache, or the request has failed. The
-process reads the cache after it has claimed a key. So it finds a reply that another process put before releasing its
-own claim on the key.
+A process claims the keys of a request until it has put the replies into the cache, or the request has failed. After a
+process has claimed a key, it reads the cache. So it finds a reply that another process has put into the cache, since
+that process released its claim only afterwards.
 """
 
 import asyncio
@@ -19,8 +19,9 @@ FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
 
 
 class Claims:
-    """Holds the cache keys that this process claims for its requests in flight. The process may claim a key several
-    times."""
+    """Holds the cache keys that this process claims for its requests in flight. Several requests of the process may
+    claim the same key.
+    """
 
     def __init__(self, peers: Peers, cache: ReplyCache) -> None:
         self._peers, self._cache = peers, cache
@@ -34,7 +35,7 @@ class Claims:
 
         While the body of the ``with`` statement runs, this process claims the keys that have no such reply. It claims
         all of them or none, so that two processes never wait for each other. Raises
-        :class:`groundtrace.inference.errors.RunStopped` if the processes cannot coordinate.
+        :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """
         wait_s = FIRST_POLL_S
         while (found := self._claimed(keys, max_tokens)) is None:
@@ -88,13 +89,17 @@ class Claims:
                     db.executemany("DELETE FROM claims WHERE key = ? AND process = ?", last)
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the claims into the file that peers share (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        """Write the claims into the file that the processes of this machine share
+        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """
         held = [(key, self._peers.me) for key in self._held]
         db.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?)", held)  # a peer may have a lost process's claims
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Remove the claims from the file. They stay in memory."""
+        """Remove the claims from the file. This process still holds its claims in memory."""
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing, since the next claim is made in the right place, in memory or in the file."""
+        """Do nothing. A claim is written to memory or to the file, depending on whether the process has peers at that
+        time.
+        """

@@ -63,10 +63,10 @@ _log = logging.getLogger(__name__)
 
 
 class Part(Protocol):
-    """Defines the interface of one kind of shared state. The state is in memory while the process is alone, else in the
-    file.
+    """Defines the interface of one kind of shared state, such as claims on requests. The state is in memory while the
+    process is alone, else in the file.
 
-    ``publish`` and ``withdraw`` run in a transaction, with the lock of :class:`Peers` held.
+    :class:`Peers` calls ``publish`` and ``withdraw`` in a transaction, while it holds its lock.
     """
 
     def publish(self, db: sqlite3.Connection) -> None:
@@ -74,11 +74,15 @@ class Part(Protocol):
         ...
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the state from the file into memory, because this process has no peers."""
+        """Read the state from the file into memory, and remove this process's own entries from the file, because this
+        process has no peers.
+        """
         ...
 
     def changed(self) -> None:
-        """Adapt this part after :meth:`publish` or :meth:`withdraw` has run. Any thread may call this method."""
+        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state (for example, change the
+        number of its slots). Any thread may call this method.
+        """
         ...
 
 
@@ -103,7 +107,9 @@ class Peers:
         self._counted_s = float("-inf")
 
     def add(self, part: Part) -> None:
-        """Add a part of the state that peers share."""
+        """Add a kind of shared state, such as the claims. From now on :class:`Peers` moves it between memory and the
+        file.
+        """
         with self.lock:
             self._parts.append(part)
             if self._db is not None:
@@ -131,8 +137,9 @@ class Peers:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the body of the ``with`` statement in a transaction on the file. The caller must hold ``lock`` and must
-        have called :meth:`join`."""
+        """Run the body of the ``with`` statement in a transaction on the shared file. The caller must hold ``lock`` and
+        must have called :meth:`join`.
+        """
         assert self._db is not None, "a process that has joined has the file open"
         with transaction(self._db) as db:
             if self.has_peers and self._enter(db, True):
@@ -213,7 +220,7 @@ class Peers:
             part.publish(db)
 
     def _responding(self, db: sqlite3.Connection) -> bool:
-        """Whether any peer lives and responds. Deletes the rows of the other peers."""
+        """Return whether any peer lives and responds. Deletes the rows of the other peers."""
         living = dict(self._living(db))
         if (now_s := time.monotonic()) < self._counted_s + LOOK_S / 2:  # woken between two checks
             return bool(living)

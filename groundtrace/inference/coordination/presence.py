@@ -19,10 +19,12 @@ _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
 
 class Presence:
-    """Owns this process's pipe at ``path``. A thread calls ``woken`` after each wake-up.
+    """Owns this process's pipe at ``path``. A thread waits for bytes in the pipe, and calls ``woken`` after each
+    wake-up.
 
-    ``interval_s`` returns the time in seconds after which the thread calls ``woken`` without a wake-up. None means that
-    it waits for a wake-up without a limit. The constructor raises OSError if the folder cannot hold a pipe.
+    The thread also calls ``woken`` if no byte has arrived for the number of seconds that ``interval_s`` returns. If
+    ``interval_s`` returns None, the thread waits without a limit. The constructor raises OSError if the folder cannot
+    hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
@@ -41,7 +43,9 @@ class Presence:
             self._thread.join()
 
     def drop(self) -> None:
-        """Close the pipe. A forked process does this too, so that it does not show its dead parent as alive."""
+        """Close the pipe. A forked process also closes the pipe that it inherited. Otherwise its parent would seem to
+        be alive after the parent has ended.
+        """
         _presences.discard(self)
         os.close(self._pipe)
 
@@ -56,7 +60,9 @@ class Presence:
 
 
 def lives(path: Path, wake: bool = False) -> bool:
-    """Whether the process with the pipe at ``path`` lives. If ``wake`` is true, the process is also woken."""
+    """Return whether the process that owns the pipe at ``path`` is running. If ``wake`` is true, the process is also
+    woken.
+    """
     try:
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

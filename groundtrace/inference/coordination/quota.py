@@ -4,8 +4,10 @@ minute.
 A process that is alone has all slots for concurrent requests. Processes that share the endpoint (peers) divide the
 slots. Each peer gets as many slots as it has requests to send. If the slots do not suffice, the peers get equal parts.
 Every ``BEAT_S`` seconds a process with peers takes slots that others gave back, and gives back slots that it does not
-need. All processes share one schedule for the requests and tokens per minute. A request takes its part of the schedule
-at the moment when it may be sent. No process reserves future parts.
+need.
+
+For the requests and tokens per minute, all processes share one schedule: the time at which the next request may be
+sent. A request is entered into the schedule at the moment when it is sent, never earlier.
 """
 
 import asyncio
@@ -40,9 +42,9 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
     """Divide ``most`` slots evenly. No process gets more slots than it wants while another process gets fewer than it
     wants.
 
-    The slots that no process wants are divided evenly too. With each ``turn`` the remainder goes to other processes, so
-    that each process gets slots at some time, even if there are more processes than slots. Returns the number of slots
-    by process.
+    If slots are left over when all processes have what they want, these slots are divided evenly too. An even division
+    may leave a remainder. The processes that get this remainder change with each ``turn``. So each process gets slots
+    at some time, even if there are more processes than slots. Returns the number of slots by process.
     """
     names = sorted(wanted)
     turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
@@ -60,9 +62,9 @@ def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: in
     """Return how many of ``most`` slots the process ``me`` may use now, and how many it will get after others have
     given slots back.
 
-    ``wanted`` is the number of slots for which it has work; ``others`` are the slots that each peer holds and wants.
-    All processes together never hold more than ``most``, since a process holds the slot of a request until the request
-    has ended.
+    ``wanted`` is the number of slots for which ``me`` has requests. ``others`` maps each peer to the number of slots
+    that it holds and the number that it wants. ``turn`` is that of :func:`divided`. All processes together never hold
+    more than ``most`` slots, since a process holds the slot of a request until the request has ended.
     """
     due = divided(most, {name: work for name, (_, work) in others.items()} | {me: wanted}, turn)[me]
     return max(0, min(due, most - sum(held for held, _ in others.values()))), due
@@ -72,8 +74,9 @@ class Quota:
     """Holds an endpoint's quota in one process. Processes share the quota if they have the same ``peers`` and the same
     ``endpoint``.
 
-    The quota lends the slots that this process may use to ``concurrency``. Methods run on one event loop, except for
-    those of :class:`groundtrace.inference.coordination.peers.Part`.
+    The quota sets how many slots ``concurrency`` may use in this process
+    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). Methods run on one event loop, except for those
+    of :class:`groundtrace.inference.coordination.peers.Part`.
     """
 
     def __init__(
@@ -107,7 +110,9 @@ class Quota:
                 await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
-        """Correct the schedule for a request that used ``tokens`` more than expected; a negative number means fewer."""
+        """Correct the schedule after a request whose tokens differ from the expected number. ``tokens`` is the
+        difference: positive if the request used more tokens than expected, negative if fewer.
+        """
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
 
@@ -196,8 +201,10 @@ class Quota:
     # The state that peers share
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the schedule into the file, and register all slots as held by this process, until :meth:`changed` has
-        reduced them to this process's part (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        """Write the schedule into the file, and register all slots of the endpoint as held by this process.
+        :meth:`changed` reduces them later to this process's part
+        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """
         requests_free_s, tokens_free_s, *_ = self._row(db)
         self._requests.free_s = max(self._requests.free_s, requests_free_s)
         self._tokens.free_s = max(self._tokens.free_s, tokens_free_s)
@@ -206,7 +213,8 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the schedule from the file, including the requests of earlier processes.
+        """Read the schedule from the file, with the requests that other processes have sent. Remove this process's
+        slots from the file.
 
         The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
         measured in Unix time.
@@ -218,7 +226,7 @@ class Quota:
         self._hold_none(db)
 
     def changed(self) -> None:
-        """Take this process's part of the slots."""
+        """Take this process's part of the slots, after the process has got peers or has lost them."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._beat)
 
@@ -231,8 +239,9 @@ _opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=N
 
 @contextlib.contextmanager
 def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
-    """Make :func:`quota_of` open quotas that ``peers`` share while the body of the ``with`` statement runs.
-    ``endpoint`` is the name of the endpoint to open."""
+    """Set ``peers`` and the endpoint's name for :func:`quota_of` while the body of the ``with`` statement runs. The
+    quotas that :func:`quota_of` returns meanwhile are shared by these peers.
+    """
     token = _opening.set((peers, endpoint))
     try:
         yield
@@ -241,8 +250,9 @@ def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Return the quota of the endpoint that is being opened. Inside of :func:`shared_with`, processes share this quota
-    if the endpoint's name, kind, URL, model and limits are the same in all of them."""
+    """Return the quota of the endpoint with these settings. Inside of :func:`shared_with`, processes share this quota
+    if the endpoint's name, kind, URL, model and limits are the same in all of them.
+    """
     opening = _opening.get()
     if opening is None:
         return Quota(settings, concurrency)

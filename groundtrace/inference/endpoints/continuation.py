@@ -1,12 +1,16 @@
 """Gets the log-probabilities of a given continuation from a server with vLLM's chat API.
 
-In the request, the last turn of the conversation is the beginning of the reply followed by the continuation. The server
-does not close this turn. Nothing is sampled: the response has the log-probabilities of the prompt's last tokens. The
-server's tokenizer decides which of these tokens belong to the continuation. Both the beginning alone and the whole turn
-are tokenized; the continuation starts after the tokens that both have in common. So if a token contains the end of the
-beginning and the start of the continuation, it belongs to the continuation. If the chat template strips, drops or
-rewrites a part of the turn, the prompt does not end with the turn's tokens. Then the call fails instead of scoring
-another text.
+In the request, the last turn of the conversation is the beginning of the reply followed by the continuation. An option
+of the request keeps the server from closing this turn. Nothing is sampled: the response has the log-probabilities of
+the prompt's last tokens.
+
+The server's tokenizer decides which of these tokens belong to the continuation. It tokenizes the beginning alone, and
+the whole turn. The tokens at the start that both have in common belong to the beginning; all later tokens belong to the
+continuation. So a token belongs to the continuation if it contains the end of the beginning and the start of the
+continuation.
+
+If the chat template strips, drops or rewrites a part of the turn, the prompt does not end with the turn's tokens. Then
+the call fails, so that no other text is scored.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,10 +37,11 @@ async def score(
     prompt.
 
     Each log-probability is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the
-    tokens before it. Raises ValueError if ``continuation.text`` is empty. Passes on the CallError of ``post``. Raises
-    CallError with ``UNSUPPORTED`` if the server lacks the fields or the tokenizer, or if its template changes the turn.
-    Raises CallError with ``GARBLED`` if the response has another form, or if a log-probability is not a number, is
-    minus infinity, or is above 0. The error's message may be a long quotation of the server's response.
+    tokens before it. ``post`` sends a request; its CallError is passed on. Raises ValueError if ``continuation.text``
+    is empty. Raises CallError with ``UNSUPPORTED`` if the server does not support ``prompt_logprobs`` and
+    ``return_token_ids``, if it cannot tokenize a text, or if its chat template changes the last turn. Raises CallError
+    with ``GARBLED`` if the response has another form, or if a log-probability is not a number, is minus infinity, or is
+    above 0. The error's message may be a long quotation of the server's response.
     """
     if not continuation.text:
         raise ValueError("a continuation must not be empty: it would have no log-probability")

@@ -54,8 +54,9 @@ class GeminiEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one Gemini model. The requests go
     to ``settings.base_url`` if it is set, else to Google's API.
 
-    No seed is sent, since each sample would need another seed. Before the response arrives, a client does not know
-    which samples the request will return. So two requests with the same seed would return the same sample twice.
+    No seed is sent. Two requests for samples of the same prompt with the same seed would return the same sample twice.
+    And a request cannot have a seed for each of its samples, since the number of samples that it will return is not
+    known in advance.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -222,8 +223,8 @@ def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> R
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the candidates is that
     other model.
 
-    Raises CallError if no candidate is usable. The tokens are counted as wasted only in this case, since the API does
-    not report them by candidate.
+    Raises CallError if no candidate is usable. Only in this case the tokens are counted as wasted. The API reports the
+    tokens of the whole response, so the tokens of a single unusable candidate are not known.
     """
     usage = field_of(answer, "usageMetadata")
     thoughts = token_count(usage, "thoughtsTokenCount")

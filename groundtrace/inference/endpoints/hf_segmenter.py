@@ -96,11 +96,15 @@ class Segmenter(ABC):
 
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes or points from pixels of the image to pixels of the model's input."""
+        """Convert boxes or points from pixels of the image to pixels of the model's input. ``seen`` holds the features
+        and the sizes of the image.
+        """
 
     @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's masks (1, N, 1, h, w) to the image's size, bool (N, 1, H, W)."""
+        """Resize the model's masks (1, N, 1, h, w) to the image's size, bool (N, 1, H, W). ``seen`` holds the features
+        and the sizes of the image.
+        """
 
 
 class Sam2(Segmenter):

@@ -59,9 +59,10 @@ def scrub(text: str, key: str) -> str:
 
     The key is found in these forms: each character plain or escaped as in JSON, Python, HTML, a URL or Markdown; in
     hexadecimal; and within base64, as in Basic authorisation. It is also found in upper or lower case, reversed, and
-    broken by blanks or line ends. Encodings of an encoding are not searched. If a text was cut in the middle of the
-    key, the part of the key at the text's beginning or end is removed too. Call this function before a text is cut.
-    Then no part of a key has to be guessed.
+    broken by blanks or line ends. Encodings of an encoding are not searched.
+
+    If a text was cut in the middle of the key, the part of the key at the text's beginning or end is removed too. Such
+    a part is harder to recognise than the whole key, so call this function before you cut a text.
     """
     if len(key) < _MIN_SECRET_CHARS:
         return text

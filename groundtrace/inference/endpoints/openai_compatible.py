@@ -1,7 +1,7 @@
 """Implements endpoints with OpenAI's chat API, which vLLM, SGLang, OpenAI and others provide.
 
-The official client is not used, because it needs several times the CPU time per call and keeps a fast server less busy
-(benchmarks/bench_saturation.py measures both).
+The official client is not used. It needs several times the CPU time per call, so it cannot send enough requests to keep
+a fast server busy (benchmarks/bench_saturation.py measures both).
 """
 
 import base64

@@ -73,7 +73,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ended(pid: int) -> bool:
-    """Whether the child has ended. The child is not reaped."""
+    """Return whether the child has ended. The child is not reaped."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

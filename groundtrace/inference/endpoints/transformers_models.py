@@ -1,10 +1,10 @@
 """Runs open-vocabulary detectors and promptable segmenters of the ``transformers`` library as an endpoint in this
 process.
 
-The endpoint's model is a local folder or a hub id. The checkpoint's config determines its class (:data:`MODELS`).
-Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes of Argos §3.1, b* = g(o). SAM 2 and SAM answer
-``segment`` prompts with the masks of Argos Eq. 1, and ``segment_points`` prompts with the masks at a pointing model's
-points. The paper does not name its models, so the user's config chooses one of these.
+The endpoint's model is a local folder or a hub id. The checkpoint's config determines the class of the model
+(:data:`MODELS`). Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes of Argos §3.1, b* = g(o). SAM
+2 and SAM answer ``segment`` prompts with the masks of Argos Eq. 1, and ``segment_points`` prompts with the masks at a
+pointing model's points. The paper does not name its models, so the user's config chooses one of these.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The libraries are imported with the first model, so
 that a worker without such an endpoint does not need them. The extra ``vision`` installs them.
@@ -101,7 +101,9 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the declared revision, with the threshold and :data:`READING_REVISION`, which change the reply too."""
+        """Return the declared revision, the threshold, and the revision of the code that writes the reply
+        (:data:`READING_REVISION`). The reply depends on all three.
+        """
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:

@@ -31,8 +31,9 @@ class VllmEndpoint:
         )
 
     async def check(self) -> str:
-        """Search for the command that a run starts, and return one line for the user. Raises VllmServerError if the
-        command is not found."""
+        """Find the ``vllm`` command with which a run starts the server, and return one line for the user. Raises
+        VllmServerError if the command is not found.
+        """
         return f"a run starts {self.settings.model} with {find_vllm()}"
 
     async def close(self) -> None:

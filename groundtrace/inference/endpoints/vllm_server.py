@@ -85,8 +85,8 @@ def serving(
 ) -> Iterator[ModelsSettings]:
     """Start a server for every ``vllm`` endpoint that a role uses, and stop all servers on exit.
 
-    The function yields settings in which these endpoints have the kind ``openai`` and a URL of this machine, so that
-    only workers on this machine can use them. All else is as in ``models``; model, revision and cache keys stay the
+    The function yields the settings ``models`` with one change: these endpoints have the kind ``openai`` and a URL of
+    this machine. So only workers on this machine can use them. The model, the revision and the cache keys stay the
     same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Endpoints with the same model and
     arguments share a server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy after
     ``start_timeout_s`` seconds.
@@ -269,7 +269,7 @@ def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes |
 
 
 def _lists(body: bytes | None, model: str) -> bool:
-    """Whether a list of models, in OpenAI's form, contains the model."""
+    """Return whether a list of models, in OpenAI's form, contains the model."""
     try:
         listed = json.loads(body or b"{}")
         return any(entry["id"] == model for entry in listed["data"])

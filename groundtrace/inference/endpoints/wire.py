@@ -24,8 +24,9 @@ _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
 async def read_body(received: AsyncIterator[bytes]) -> bytes:
-    """Return the whole body of a response. Raises CallError if it exceeds :data:`MAX_REPLY_BYTES` or
-    :data:`MAX_REPLY_PARTS`."""
+    """Return the whole body of a response. Raises CallError if the body has more than :data:`MAX_REPLY_BYTES` bytes, or
+    more than :data:`MAX_REPLY_PARTS` JSON objects and lists.
+    """
     chunks, size_bytes = [], 0
     async for chunk in received:
         chunks.append(chunk)

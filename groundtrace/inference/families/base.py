@@ -1,4 +1,6 @@
-"""Describes a model family: its coordinates, its prompts for pointing and boxing, and the parsers of its replies."""
+"""Describes a model family (models that write coordinates in the same way): its coordinates, its prompts for pointing
+and boxing, and the parsers of its replies.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -48,8 +50,8 @@ def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 @dataclass(frozen=True)
 class Family:
-    """Describes a model family. The defaults are this project's own form, which the prompt describes and any model can
-    follow.
+    """Describes a model family: models that write coordinates in the same way. The defaults are this project's own
+    form, which the prompt describes and any model can follow.
 
     ``frame`` is the coordinate frame (such as pixels, or 0 to 1000) that the models were trained to write. ``decimals``
     (0 or 1) is the number of decimals that they write. ``resize`` describes how their processor resizes an image; it is
@@ -62,7 +64,8 @@ class Family:
     cannot find boxes.
 
     If ``reads_prose`` is true, a reply that these parsers reject is parsed as prose
-    (:mod:`groundtrace.inference.families.prose`), with x and y in the order of the frame.
+    (:mod:`groundtrace.inference.families.prose`). The numbers in prose are in the order of the frame (for example x
+    before y).
 
     If ``any_corners`` is true, a box may be written from any corner to the opposite one. Otherwise the first corner
     must be the upper left one, and any other box is a bad reply.
@@ -95,8 +98,8 @@ class Family:
     def ask_points(self, image: MediaPart, entity: str) -> RenderedPrompt:
         """Return the prompt for the points of an entity in an image.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply` for an entity that no prompt can name
-        (:func:`groundtrace.inference.families.labels.quoted`).
+        Raises :class:`groundtrace.inference.grounding.BadReply` for an entity that no prompt can name, such as a text
+        without letters and digits (:func:`groundtrace.inference.families.labels.quoted`).
         """
         return self._asked(self.asked_to_point, image, entity)
 
@@ -108,8 +111,9 @@ class Family:
         """Return the prompt for the boxes of the objects that a question is about. ``label`` names these objects. A box
         contains the entire object, even if the question is about a part of it.
 
-        All families get the same words, and :attr:`box_form` as the form of the reply, since their own prompts for
-        boxes request every instance of a label. Raises the errors of :meth:`ask_points`.
+        The families' own prompts for boxes are not used, since they request every instance of a label. Instead all
+        families get the same prompt, which requests the family's :attr:`box_form`. Raises the errors of
+        :meth:`ask_points`.
         """
         named, shown = quoted(label), quote(question)
         form = self.box_form.replace("LABEL", named).replace("[…, …, …, …]", self._box_order)
@@ -183,9 +187,10 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """Return the part of a reply after its thinking, since boxes within the thinking are only drafts.
+    """Return the part of a reply after its thinking (``<think>…</think>``), since boxes within the thinking are only
+    drafts.
 
-    If the chat template opened the thinking, the reply begins within its thinking. Raises
+    Some chat templates write ``<think>`` into the prompt, so a reply may have only ``</think>``. Raises
     :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within its thinking.
     """
     marks = list(_THINK.finditer(text))

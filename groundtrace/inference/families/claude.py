@@ -1,4 +1,4 @@
-"""Describes Anthropic's Claude: pixels of the image as it is resized for the model, in JSON.
+"""Describes how Anthropic's Claude writes coordinates: in JSON, in pixels of the image as it is resized for the model.
 
 The JSON is this project's own form, since Claude has no form of its own. The sources are the pages vision and
 vision-coordinates of platform.claude.com. The prompt must ask for pixels explicitly. The pixels refer to the resized

@@ -1,5 +1,5 @@
-"""Describes Google's Gemini (2.5, 3, Robotics-ER): coordinates from 0 to 1000, y before x, in JSON with ``point`` or
-``box_2d``.
+"""Describes how Google's Gemini (2.5, 3, Robotics-ER) writes coordinates: from 0 to 1000, y before x, in JSON with
+``point`` or ``box_2d``.
 
 The sources are the pages of ai.google.dev on robotics (spatial reasoning) and on image understanding. Gemini 3.6 and
 later put the list in an object under ``boxes``. A box may have a mask (an image, or a polygon with x first), which is

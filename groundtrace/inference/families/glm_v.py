@@ -1,5 +1,5 @@
-"""Describes GLM-4.1V, GLM-4.5V and later of Z.ai: coordinates from 0 to 1000 between ``<|begin_of_box|>`` and
-``<|end_of_box|>``.
+"""Describes how GLM-4.1V, GLM-4.5V and later models of Z.ai write coordinates: from 0 to 1000, between
+``<|begin_of_box|>`` and ``<|end_of_box|>``.
 
 Between these tokens the models write lists of numbers, in different brackets and without labels, or JSON objects with
 ``bbox_2d`` and ``label``. If a server drops special tokens, only the lists are left. They are parsed as prose

@@ -1,12 +1,13 @@
-"""Describes InternVL 2 to 3.5: coordinates from 0 to 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
+"""Describes how InternVL 2 to 3.5 writes coordinates: from 0 to 1000, in ``<ref>label</ref><box>[[x1, y1, x2, y2],
+…]</box>``.
 
 If a server drops special tokens, the label and the lists are left, ``label[[…], […]]``. They are parsed as prose
 (:mod:`groundtrace.inference.families.prose`). The sources are streamlit_demo/app.py of OpenGVLab/InternVL and its
 documents on grounding data.
 
-Known limits: the models have no form for points. So they are prompted for boxes, whose centres are the points. They
-tend to box something even if the object is absent. They sometimes repeat the literal ``[x1, y1, x2, y2]`` of a prompt,
-which is a bad reply.
+Known limits: the models have no form for points. So they are prompted for boxes, whose centres are the points. The
+models tend to write a box even if the object is absent. They sometimes repeat the literal ``[x1, y1, x2, y2]`` of a
+prompt, which is a bad reply.
 """
 
 import re

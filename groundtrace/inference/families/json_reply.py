@@ -41,17 +41,20 @@ _LABELS = ("label", "name", "object", "class", "category")
 
 
 def key(name: str) -> Numbers:
-    """Return a :data:`Numbers` function for items that are objects with a list of coordinates under the key
-    ``name``."""
+    """Return a function that returns the list of coordinates under the key ``name`` of an item (:data:`Numbers`). It
+    returns None for an item that is not an object or lacks this key.
+    """
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Return a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
+    """Return a function that returns the coordinates of an item of a reply (:data:`Numbers`). The item describes a
+    point (``count`` 2) or a box (``count`` 4).
 
-    An item may have a list of coordinates under one of the keys ``names``. Or it may have one key for each coordinate
-    (``x``, ``x_min``, ``left``, …). In the second case y is returned before x if ``y_first`` is true. An item may also
-    be a plain list of numbers if the list of items is under a key (see ``wrappers`` of :func:`box_reader`).
+    An item may have three forms. It may be an object with a list of coordinates under one of the keys ``names``. It may
+    be an object with one key for each coordinate (``x``, ``x_min``, ``left``, …); its y is then returned before its x
+    if ``y_first`` is true. Or it may be a plain list of numbers, which :func:`json_items` accepts only if the list of
+    items is under a key (see ``wrappers`` of :func:`box_reader`).
     """
 
     def numbers(item: Any) -> object | None:
@@ -64,7 +67,7 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
 
 
 def _is_row(item: Any, count: int) -> bool:
-    """Whether an item is a list of ``count`` numbers. The numbers may be in quotation marks."""
+    """Return whether an item is a list of ``count`` numbers. The numbers may be in quotation marks."""
     return isinstance(item, list) and len(item) == count and all(map(_is_number, item))
 
 
@@ -128,8 +131,9 @@ def _rows(found: object) -> list[object]:
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """Return the items of a reply. These are the items of the reply's only list, or the reply's separate objects. The
-    result is empty if the reply states that the object is absent.
+    """Return the items of a reply. A reply may hold one list of items, or separate objects without a list. The result
+    is empty if the reply states that the object is absent. ``numbers`` and ``wrappers`` are those of
+    :func:`box_reader`.
 
     Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, and for two different
     lists. Also raises BadReply if the reply has no item and does not clearly state that the object is absent.
@@ -178,7 +182,7 @@ def json_values(text: str) -> Iterator[Any]:
     """Yield the JSON lists and objects of a text in order. Raises BadReply if a list or object is truncated or
     malformed.
 
-    Brackets of prose are skipped. Single quotes and a trailing comma, as in Python literals, are accepted.
+    Brackets that belong to prose are skipped. Single quotes and a trailing comma, as in Python literals, are accepted.
     """
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_object)
     at, end, of_prose = 0, len(text.rstrip()), 0

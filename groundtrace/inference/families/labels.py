@@ -64,10 +64,12 @@ def quoted(label: str) -> str:
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     """Return the points or boxes of a reply that belong to the requested label.
 
-    These are the items without a label, and the items with the closest label (:func:`closeness`). If the reply has only
-    one label, this label may have another noun than ``label``. It is then treated as another word for the object, and
-    all items are kept. This does not apply if the label contradicts the requested one, as "blue dog" contradicts "red
-    dog".
+    Items without a label are kept. Of the other items, those are kept whose label is closest to the requested one
+    (:func:`closeness`): for "red dog", items labelled "dog" are dropped if other items are labelled "red dog".
+
+    If no label of the reply is close, but the reply has only one label, this label is treated as another word for the
+    object ("sofa" for "couch"), and all items are kept. This does not apply if the label contradicts the requested one,
+    as "blue dog" contradicts "red dog".
 
     The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
@@ -87,12 +89,14 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
 
 
 def closeness(given: str, asked: str) -> int:
-    """Return how close the label of a reply (``given``) is to the requested label (``asked``).
+    """Return how close the label of a reply (``given``) is to the requested label (``asked``). Plural, articles and the
+    number of an instance ("person_2") make no difference. The result is the first of these that applies:
 
-    Returns :data:`SAME` for the same words. Plural, articles and the number of an instance ("person_2") make no
-    difference. Otherwise returns 0 if the labels contradict each other or have different nouns. In the other cases
-    returns :data:`SAYS_MORE` if ``given`` has all words of ``asked`` and more ("red dog" for "dog"), :data:`SAYS_LESS`
-    for the reverse, and :data:`SAME_NOUN` if each label has words that the other label lacks.
+    - :data:`SAME` if both have the same words;
+    - 0 if the labels contradict each other ("blue dog" and "red dog"), have different nouns, or if one has no words;
+    - :data:`SAYS_MORE` if ``given`` has all words of ``asked`` and more ("red dog" for "dog");
+    - :data:`SAYS_LESS` if ``asked`` has all words of ``given`` and more ("dog" for "red dog");
+    - :data:`SAME_NOUN` if each label has words that the other one lacks ("big dog" for "red dog").
     """
     given_words, asked_words = frozenset(_words(given, asked)), frozenset(_words(asked, asked))
     if not given_words or not asked_words:
@@ -126,8 +130,9 @@ def _noun(label: str, asked: str) -> str:
 
 
 def _contradict(given: str, asked: str) -> bool:
-    """Whether both labels have attributes of the same kind, such as colours, but no attribute of this kind in
-    common."""
+    """Return whether both labels have attributes of the same kind, such as colours, but no attribute of this kind in
+    common.
+    """
     ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(given, asked))
     kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
     return any(ours & kind and theirs & kind and not ours & theirs & kind for kind in kinds)

@@ -1,5 +1,5 @@
-"""Describes Molmo 1 of the Allen Institute, which is trained to point: coordinates from 0 to 100 with one decimal, in
-tags.
+"""Describes how Molmo 1 of the Allen Institute writes points: from 0 to 100 with one decimal, in tags. The model is
+trained to point.
 
 The sources are files of allenai/molmo: olmo/data/data_formatter.py (prompts) and olmo/util.py (the parser, also of
 ``Click(x, y)``). Replies for absent objects are parsed by
@@ -18,7 +18,7 @@ _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of tags or clicks.
+    """Parse the points of tags (``<point x="…" y="…">``) or clicks (``Click(x, y)``).
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed, or if they
     are in tags of Molmo 2.

@@ -1,5 +1,5 @@
-"""Describes Molmo 2 of the Allen Institute: ``<points coords="F id x y id x y">label</points>`` with x and y from 0 to
-1000.
+"""Describes how Molmo 2 of the Allen Institute writes points: ``<points coords="F id x y id x y">label</points>`` with
+x and y from 0 to 1000.
 
 F is the 1-based number of the image, or the time in seconds in a clip. Frames are separated by a tab or a semicolon.
 The sources are olmo/preprocessing/point_formatter.py and data_formatter.py of allenai/molmo2.
@@ -19,11 +19,11 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of the only image of the prompt.
+    """Parse the points of a reply about a prompt's only image.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed, or if they
-    are on several images or times, or on another image. The error is also raised for tags with the decimals of Molmo 1,
-    which has another frame.
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed. The error
+    is also raised if the points are on several images or times, if they are on another image than the first, and if the
+    tags have the decimals of Molmo 1 (coordinates from 0 to 100).
     """
     found = parse_pointer_reply(text)
     if isinstance(found, NoPoints):

@@ -1,4 +1,5 @@
-"""Describes Moondream 2 and 3: ``{"points": [{"x", "y"}]}`` and ``{"objects": [{"x_min", "y_min", …}]}`` from 0 to 1.
+"""Describes how Moondream 2 and 3 write coordinates: ``{"points": [{"x", "y"}]}`` and ``{"objects": [{"x_min", "y_min",
+…}]}``, from 0 to 1.
 
 The sources are vikhyat/moondream and docs.moondream.ai (point, detect).
 

@@ -13,8 +13,9 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
     """Return the groups of ``count`` numbers in the innermost brackets of a text. The result is empty if the text has
     only empty brackets. ``what`` is the word for a group in error messages.
 
-    Raises :class:`groundtrace.inference.grounding.BadReply` if the text has no group of numbers, if a group has another
-    length, or if a bracket does not close, since the text is then truncated.
+    Raises :class:`groundtrace.inference.grounding.BadReply` if the text has no group of numbers, or if a group has
+    another number of numbers than ``count``. Also raises BadReply if a bracket does not close, since the text is then
+    truncated.
     """
     if text.count("[") != text.count("]"):
         raise BadReply(f"brackets that do not close in {text.strip()[:80]!r}")

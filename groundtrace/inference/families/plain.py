@@ -1,5 +1,6 @@
-"""Describes models with no known form. The prompt describes this project's own form, in pixels of the image as it was
-sent."""
+"""Describes models with no known form of their own. The prompt describes this project's own form, in pixels of the
+image as it was sent.
+"""
 
 from groundtrace.inference.families.base import Family
 from groundtrace.schemas.coordinates import CoordinateFrame

@@ -160,7 +160,9 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 
 def label_in(line: str) -> tuple[str, bool]:
-    """Return the words of a line's last sentence that name an object, and whether the sentence has no other words."""
+    """Return the label in a line's last sentence, and whether the sentence consists only of this label. The label is
+    the sentence without words about the answer, such as "the", "located" or "at".
+    """
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
     words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))

@@ -1,8 +1,9 @@
-"""Describes Qwen2.5-VL: pixels of the image as resized by its processor; ``bbox_2d`` in JSON, points in XML tags or
-JSON.
+"""Describes how Qwen2.5-VL writes coordinates: in pixels of the image as resized by its processor. Boxes are in JSON
+(``bbox_2d``), points in XML tags or JSON.
 
-Checkpoints trained on the form of Qwen2-VL write ``<|object_ref_start|>label<|object_ref_end|><|box_start|>(x1,y1),
-(x2,y2)<|box_end|>``, in the same pixels (QwenLM/Qwen3-VL issues 762 and 733; ms-swift).
+Checkpoints trained on the form of Qwen2-VL write
+``<|object_ref_start|>label<|object_ref_end|><|box_start|>(x1,y1),(x2,y2)<|box_end|>``, in the same pixels
+(QwenLM/Qwen3-VL issues 762 and 733; ms-swift).
 
 The source is cookbooks/spatial_understanding.ipynb of QwenLM/Qwen2.5-VL. Images are resized as qwen-vl-utils does
 (:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 28 px.

@@ -1,4 +1,5 @@
-"""Describes Qwen3-VL (and 3.5): coordinates from 0 to 1000 in a JSON list of objects with ``bbox_2d`` or ``point_2d``.
+"""Describes how Qwen3-VL (and 3.5) writes coordinates: from 0 to 1000, in a JSON list of objects with ``bbox_2d`` or
+``point_2d``.
 
 The sources are cookbooks/2d_grounding.ipynb and evaluation/ODinW-13 of QwenLM/Qwen3-VL. Images are resized as
 qwen-vl-utils does (:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px, which matters only to the

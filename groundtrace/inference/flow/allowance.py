@@ -1,8 +1,9 @@
-"""Reserves the run's budget for one call: separately for each of its requests, and for each attempt.
+"""Reserves the run's budget for one call. Each request of the call, and each attempt of a request, has a separate
+reservation.
 
 A call may send many requests: for parts of its samples, for retries after unusable replies that cost money, and for a
-second copy of a request without a reply. With a single reservation, a call that reserved 1,000 tokens could use nine
-times as many.
+second copy of a request without a reply. With a single reservation for all requests, a call could use much more than it
+reserved (in one case nine times as many tokens).
 """
 
 import contextlib
@@ -55,8 +56,9 @@ class Allowance:
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
-        """Release the reservation of the second copy. Its usage is counted with that of the first, or by
-        :meth:`gave_up`."""
+        """Release the reservation of the second copy. If the copy got a reply, its usage is a part of the usage given
+        to :meth:`took`. If it was abandoned, :meth:`gave_up` counts its expected cost.
+        """
         self._budget.settle(self._expected, Cost())
 
     def gave_up(self, requests: int = 1) -> None:

@@ -1,8 +1,9 @@
 """Implements the circuit breaker of a reward server. While an endpoint is down, its calls fail at once, so that clients
 get an error before their timeout and can retry.
 
-The breaker detects an outage by a check of its own, and by attempts without an answer. Only another check
-(:meth:`Breaker.check`) ends the outage, so the caller has to repeat the check from time to time.
+The server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
+several attempts without an answer. Only a later check that the server answers ends the outage. So the caller has to
+repeat the check from time to time.
 """
 
 import asyncio
@@ -55,7 +56,9 @@ class Breaker:
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that does nothing, since a request that :meth:`admit` let through is always sent."""
+        """Return a context manager that does nothing, since the breaker counts no requests in flight. A request that
+        :meth:`admit` let through is always sent.
+        """
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:

@@ -43,12 +43,16 @@ def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> st
 
 
 def is_refusal(error: CallError) -> bool:
-    """Whether the server refuses such requests in general, so that a retry does not help."""
+    """Return whether the server will also refuse a repetition of the request, for example because the API key is
+    invalid or the model is unknown.
+    """
     return error.failure in _REFUSALS or error.status in REFUSED_STATUSES
 
 
 def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
-    """Whether the error of a check shows that calls of the endpoint would fail too, although its server is up."""
+    """Return whether calls of the endpoint would fail although its server is up. ``error`` is the error of the
+    endpoint's check.
+    """
     if error.failure is Failure.GARBLED:  # such as a web page
         return settings.check_model
     if error.failure in (Failure.UNSUPPORTED, Failure.BAD_REQUEST) and error.status is None:

@@ -28,12 +28,13 @@ class EndedCalls:
 
     @property
     def any_answered(self) -> bool:
-        """Whether the endpoint has answered any call of the run."""
+        """Return whether the endpoint has answered any call of the run."""
         return self._answered or self._notes.was_reached(f"{self._name}:answered")
 
     def add(self, error: CallError | None) -> str | None:
-        """Count a finished call with its error (None for a reply). Returns the message with which the run must end, or
-        None if the run can continue."""
+        """Count a finished call. ``error`` is the call's error, or None if the call got a reply. Returns None if the
+        run can continue. Otherwise the run must end, and the message for the user is returned.
+        """
         if error is None:
             self._refused = 0
             if not self._answered:

@@ -117,7 +117,8 @@ class Guard:
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
         """Count a request as in flight while the body of the ``with`` statement runs. Raises :class:`RunStopped` if the
-        run has ended."""
+        run has been stopped.
+        """
         self._go_on()
         self.under_way += 1
         try:
@@ -132,8 +133,9 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses the check, if it
-        never answered any process of this run, or if it demands a wait that is too long."""
+        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses the check, if the
+        server is down and has never answered any process of this run, or if it demands a wait that is too long.
+        """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
             try:
@@ -162,8 +164,8 @@ class Guard:
         """Wait as long as the server is down. Raises :class:`RunStopped` if the outage is longer than the outage
         timeout.
 
-        One of the waiting calls checks the server. If the check cannot detect the outage, that call sends its own
-        request first, and the other calls wait for the result.
+        While several calls wait, only one of them checks the server. The check may succeed although the server cannot
+        answer calls. In this case that call sends its own request, and the other calls wait for the result.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self._check_again()
@@ -177,10 +179,12 @@ class Guard:
     async def pause(self, error: CallError, wait_s: float) -> None:
         """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After).
 
-        From the first Retry-After until the next answer to any call, the run treats the server as down, and the
-        progress display shows the wait. After the outage timeout the method raises :class:`RunStopped`, or the error
-        itself if the server delays only this call. If the endpoint has no outage timeout, the method raises the error
-        if ``wait_s`` exceeds ``MAX_WAIT_S``.
+        The outage timer starts with the first Retry-After, and is reset when any call of the endpoint gets an answer.
+        The progress display shows the wait. When the timer has passed the outage timeout, the method raises
+        :class:`RunStopped`, or ``error`` if the server still answers other calls.
+
+        If the endpoint has no outage timeout and the server demands a wait, the method raises ``error`` for a
+        ``wait_s`` above ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)
@@ -213,8 +217,9 @@ class Guard:
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call failed because the server is down or demands that all calls wait. If so, this call waits
-        too."""
+        """Return whether a call failed because the server is down or demands that all calls wait. If the result is
+        True, the call must wait and is then sent again.
+        """
         if not self._outage.limit_s:
             return False
         if not error.unreachable:

@@ -22,7 +22,7 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """Count the later requests of this task, and of the tasks that it starts, on ``tally``."""
+    """Count the later requests of this task, and of the tasks that it starts, in ``tally`` (the counter of a stage)."""
     _tally.set(tally)
 
 

@@ -1,4 +1,4 @@
-"""Limits requests in flight (adaptively), bytes held, and requests or tokens per minute.
+"""Limits requests in flight (adaptively), the bytes of request bodies in memory, and requests or tokens per minute.
 
 All methods of one object run on one event loop.
 """
@@ -23,13 +23,15 @@ also end together: first the client waits for all replies, and then the server w
 
 
 class ConcurrencyLimit:
-    """Implements a semaphore of at most ``limit`` slots with an adaptive limit. Requests of lower rank go first.
+    """Implements a semaphore of at most ``limit`` slots with an adaptive limit. Requests of lower rank get a slot
+    first.
 
-    The limit changes by additive increase and multiplicative decrease, after every ``limit`` finished requests (at
-    least 20). If more than a fifth of them met an overloaded server, the limit falls to 0.7 of its value. Requests that
-    began before this are ignored for the next change. If less than a tenth of them met an overloaded server, the limit
-    rises by a sixteenth of ``most``. Single faults change nothing, since a server that drops one request in fifty is
-    not overloaded.
+    The limit changes by additive increase and multiplicative decrease. Finished requests are counted in windows of as
+    many requests as there are slots (at least 20). As soon as more than a fifth of a window's requests have met an
+    overloaded server, the limit falls to 0.7 of the slots, and a new window begins. The new window does not count
+    requests that began before the fall. If less than a tenth of a full window's requests have met an overloaded server,
+    the limit rises by a sixteenth of ``most``. Single faults change nothing, since a server that drops one request in
+    fifty is not overloaded.
 
     If several processes share the endpoint, this process may use only some of its slots (:meth:`lend`).
     """
@@ -45,7 +47,9 @@ class ConcurrencyLimit:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def enter(self, rank: int = 0) -> int:
-        """Wait for a slot. Waiting requests of lower rank go first. Returns a token for :meth:`leave`."""
+        """Wait for a slot. Waiting requests of lower rank go first. Returns a number that the caller must pass to
+        :meth:`leave`.
+        """
         self._demand = max(self._demand, self.inside + len(self._waiting) + 1)
         if self.inside >= self._room or self._waiting:
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,7 +69,9 @@ class ConcurrencyLimit:
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
-        """Release the slot. ``overloaded`` is True if the request met an overloaded server."""
+        """Release the slot. ``token`` is the number that :meth:`enter` returned. ``overloaded`` is True if the request
+        met an overloaded server.
+        """
         self.inside -= 1
         if self._adaptive and token == self._epoch:
             self._seen += 1
@@ -74,8 +80,9 @@ class ConcurrencyLimit:
         self._admit()
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
-        """Limit this process to ``places`` slots. ``more`` is called when a request has to wait because of this
-        limit."""
+        """Limit this process to ``places`` slots. The function ``more`` is called when a request has to wait because of
+        this limit.
+        """
         self._lent, self._more = places, more
         self._admit()
 
@@ -109,8 +116,9 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """Limits the bytes that are held at the same time to ``most``. Earlier calls are served first. A body of more than
-    ``most`` bytes waits until no other bytes are held."""
+    """Limits the bytes that are held at the same time to ``most``. Earlier calls are served first. A request body of
+    more than ``most`` bytes waits until no other bytes are held.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -145,8 +153,9 @@ class BytesInFlight:
 
 
 class Rate:
-    """Limits requests or tokens to ``per_minute`` units, spread evenly over the minute. 0 means no limit. A burst may
-    use the units of one second."""
+    """Limits the units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit. The
+    units of one second may be used at once.
+    """
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
@@ -155,25 +164,31 @@ class Rate:
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """Return the seconds from ``now_s`` until the next unit is free. Takes no units."""
+        """Return the seconds from ``now_s`` until the next unit (request or token) may be used. Uses no unit."""
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
-        """Take ``amount`` units at time ``now_s``, when one unit is free. Later requests wait until the time for all
-        these units has passed. A negative amount gives units back."""
+        """Count ``amount`` units (requests or tokens) as used at time ``now_s``. The caller has waited until one unit
+        is free. Each unit delays later requests by 60 / ``per_minute`` seconds. A negative amount shortens this delay
+        again.
+        """
         if self.bounded:
             self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each
 
 
 class Opening:
-    """Spreads the starts of the first ``most`` requests. Later requests are not delayed."""
+    """Delays the first ``most`` requests so that they start one after the other, at least ``OPENING_GAP_S`` seconds
+    apart. Later requests are not delayed.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """Return the seconds that a request at ``now_s`` has to wait, and count this request."""
+        """Return the seconds that a request at time ``now_s`` has to wait, and count this request as one of the first
+        requests.
+        """
         if not self._left:
             return 0.0
         self._left -= 1
@@ -182,6 +197,6 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until the next request may be sent."""
+        """Wait until this request may start."""
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

@@ -1,4 +1,6 @@
-"""Writes the notes of a process to growing files, and uploads them if the notes are in a store."""
+"""Writes the notes of a process (such as the usage of a request) to growing files, and uploads them if the notes are in
+a store.
+"""
 
 import os
 import tempfile
@@ -19,9 +21,10 @@ class NoteFiles:
     """Writes the lines of one process into the folder ``root``, one file for each kind of note:
     ``<kind>-<process>.jsonl``.
 
-    If the folder is on a disk, other processes see a line at once. If it is in a store, the files are in a temporary
-    folder first. :meth:`flush`, which ``uploads`` calls too, uploads them as ``<kind>-<process>-<number>.jsonl``. A
-    killed process loses the lines since the last upload. All methods are thread-safe.
+    If the folder is on a disk, other processes see a line at once. If it is in a store, the files are first written to
+    a temporary folder. :meth:`flush` uploads them as ``<kind>-<process>-<number>.jsonl``. The background thread
+    ``uploads`` calls :meth:`flush` regularly. A killed process loses the lines since the last upload. All methods are
+    thread-safe.
     """
 
     def __init__(self, root: str, process: str, storage: StorageSettings, uploads: Uploads | None = None) -> None:

@@ -67,7 +67,9 @@ PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_
 
 class RunNotes:
     """Writes the notes of the process with the unique name ``process`` to the folder ``root``, which is a path or a
-    URL. The first note creates the folder. Notes in a store are written by ``uploads``, and when they are flushed."""
+    URL. The first note creates the folder. If the folder is in a store, the background thread ``uploads`` uploads the
+    notes regularly, and :meth:`flush` uploads them at once.
+    """
 
     def __init__(
         self, root: str, storage: StorageSettings = STANDARD, process: str = "", uploads: Uploads | None = None
@@ -109,7 +111,7 @@ class RunNotes:
         self._write(f"reached-{_digest(endpoint)}", "")
 
     def was_reached(self, endpoint: str) -> bool:
-        """Whether any process of the run has recorded that the endpoint's server answered."""
+        """Return whether any process of the run has recorded that the endpoint's server answered."""
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
     def begin_wait(self, endpoint: str, message: str) -> None:

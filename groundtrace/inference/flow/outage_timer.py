@@ -9,8 +9,9 @@ REPORT_EVERY_S = 10.0
 
 
 class OutageTimer:
-    """Measures how long the run has waited for a server. The timeout is ``limit_s`` seconds. ``named`` is the
-    endpoint's description in messages."""
+    """Measures how long the run has waited for a server that is down. The outage timeout is ``limit_s`` seconds.
+    ``named`` is the endpoint's description in messages.
+    """
 
     def __init__(self, name: str, named: str, limit_s: float, notes: RunNotes) -> None:
         self._name, self._named, self._notes = name, named, notes

@@ -34,7 +34,7 @@ CallError with the usage in ``partial``."""
 
 
 class Flow:
-    """Decides when an endpoint's requests are sent. Its quota may be shared with other worker processes."""
+    """Decides when an endpoint's requests are sent. The endpoint's quota may be shared with other worker processes."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
@@ -48,11 +48,12 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Run ``read`` in a thread, and yield its result. Until the context manager exits, ``size_bytes`` of the result
-        is counted as request bodies in memory (setting ``max_bytes_in_flight``).
+        """Run ``read`` in a thread, and yield its result, the files of a request. Until the context manager exits,
+        their ``size_bytes`` count against the limit of request bodies in memory (setting ``max_bytes_in_flight``).
 
-        The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. At most
-        ``READ_AT_ONCE`` reads run at once, so that only little data in memory is not counted.
+        The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. The size is
+        known only after ``read`` has returned. So at most ``READ_AT_ONCE`` reads run at the same time, which keeps the
+        uncounted data small.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:

@@ -22,15 +22,15 @@ example the error itself.
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
-    """Return the seconds to wait after failed attempt number ``tries`` (from 1). The result is the server's
-    Retry-After, at most :data:`MAX_RETRY_AFTER_S`. Without a Retry-After, the wait doubles with each attempt, up to
-    :data:`MAX_WAIT_S`.
+    """Return the seconds to wait after failed attempt number ``tries`` (from 1). If the server sent a Retry-After, the
+    result is this time, at most :data:`MAX_RETRY_AFTER_S`.
 
-    The first wait is at most a fifth of a second if the server refused the request because of its load. It is at most a
-    twentieth of a second after a fault unrelated to load (a reset, a garbled body, empty content), and after a timeout,
-    since the caller has already waited. Concurrent requests are limited elsewhere, by
-    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`. ``jitter`` in [0, 1) spreads the wait over its upper
-    half, so that callers do not retry at the same time.
+    Otherwise the result is between half of a maximum and this maximum. ``jitter`` in [0, 1) chooses the value between
+    them, so that callers do not retry at the same time. The maximum doubles with each attempt, up to
+    :data:`MAX_WAIT_S`. After the first attempt it is a fifth of a second if the server refused the request because of
+    its load. It is a twentieth of a second after a fault unrelated to load (a reset, a garbled body, empty content),
+    and after a timeout, since the caller has already waited. Concurrent requests are limited elsewhere, by
+    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
     """
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)
@@ -40,13 +40,14 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
 
 async def sleep(_: CallError, seconds: float) -> None:
-    """Wait for ``seconds``. This function is a :data:`Pause` that never raises the error."""
+    """Wait for ``seconds`` before a retry. This function is a :data:`Pause` that never raises the error."""
     await asyncio.sleep(seconds)
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """Wait for ``seconds``. This function is a :data:`Pause` that raises the error for a wait longer than
-    ``MAX_WAIT_S``."""
+    """Wait for ``seconds`` before a retry. This function is a :data:`Pause` that raises ``error`` if the wait is longer
+    than ``MAX_WAIT_S``.
+    """
     if seconds > MAX_WAIT_S:
         raise error
     await asyncio.sleep(seconds)

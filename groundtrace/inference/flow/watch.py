@@ -1,4 +1,6 @@
-"""Watches the calls of a run in one process, with a guard for each endpoint and the run's notes."""
+"""Watches the calls of a run in one process. It holds a guard for each endpoint (which handles a server that is down),
+and the run's notes.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +13,9 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 class Watch:
-    """Holds the guards of a run's endpoints. The function ``endpoint`` returns the endpoint of a role."""
+    """Holds the guards of a run's endpoints (:class:`groundtrace.inference.flow.guard.Guard`). The function
+    ``endpoint`` returns the endpoint of a role.
+    """
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
         self.notes = notes

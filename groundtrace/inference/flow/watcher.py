@@ -1,4 +1,6 @@
-"""Defines the interface of a watcher of an endpoint's calls, and finds the watcher of the current task."""
+"""Defines the interface of a watcher of an endpoint's calls (a guard or a circuit breaker), and finds the watcher of
+the current task.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,7 +11,9 @@ from groundtrace.inference.errors import CallError
 
 
 class CallWatcher(Protocol):
-    """Watches the calls of one endpoint. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+    """Defines the interface of an object that watches the calls of one endpoint. All methods run on the event loop of
+    :mod:`groundtrace.inference.runtime`.
+    """
 
     async def admit(self) -> None:
         """Wait until an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
@@ -27,8 +31,9 @@ class CallWatcher(Protocol):
         ...
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call that failed after all retries must wait until the server is up. The call is then sent
-        again."""
+        """Return whether a call must wait until the server is up, and must then be sent again. ``error`` is the call's
+        error after all retries.
+        """
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:

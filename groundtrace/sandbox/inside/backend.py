@@ -1,4 +1,6 @@
-"""Is matplotlib's backend in the sandbox: Agg, whose ``plt.show()`` adds the open figures to the call's images."""
+"""Implements matplotlib's backend in the sandbox. It is the backend Agg, except that ``plt.show()`` adds the open
+figures to the call's images.
+"""
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas  # noqa: F401 (what a backend has to hold)
 

@@ -1,4 +1,6 @@
-"""Records a running call for the supervisor: the output and the answer of its process, and why the call was ended."""
+"""Holds the state of a running call for the supervisor: its output, the answer of its process, and the reason if the
+call was ended early.
+"""
 
 import os
 import socket
@@ -17,14 +19,16 @@ ENDINGS = ("ok", "error", "memory")
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets; the first one receives the credentials of each sender."""
+    """Return two connected sockets. The kernel adds the sender's credentials (such as its process id) to each message
+    that the first socket receives.
+    """
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return ours, theirs
 
 
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
-    """Return the next bytes, and the id of the process that sent them, as the kernel reports it.
+    """Return the next bytes of the socket, and the id of the process that sent them. The kernel reports this id.
 
     The bytes are b"" at the end of the stream. The id is 0 if the kernel reports none.
     """
@@ -72,7 +76,7 @@ class RunningCall:
 
     @property
     def is_over(self) -> bool:
-        """Whether the call has answered, or has failed and must be ended."""
+        """Return whether the call has answered, or has failed and must be ended."""
         return self.answered or bool(self.status)
 
     def read_stream(self, fd: int) -> bool:
@@ -136,7 +140,7 @@ class RunningCall:
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes], max_pixels: int) -> bool:
-    """Whether header and pixels have the form of an answer of :mod:`inside.holder`.
+    """Return whether header and pixels have the form of an answer of :mod:`inside.holder`.
 
     They need a check, since model-written code may have sent any other data.
     """

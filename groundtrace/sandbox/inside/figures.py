@@ -22,9 +22,9 @@ _BACKEND = "module://inside.backend"
 
 
 class Shown:
-    """Holds the images of one call. An image of more than ``max_pixels`` pixels is scaled down.
+    """Collects the images of one call. An image of more than ``max_pixels`` pixels is scaled down.
 
-    Images beyond ``max_images`` are not kept; ``left_out`` is their number.
+    At most ``max_images`` images are kept. ``left_out`` is the number of further images.
     """
 
     def __init__(self, max_images: int, max_pixels: int) -> None:
@@ -152,7 +152,7 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
 class ShowInsteadOfWindows(MetaPathFinder):
     """Makes ``cv2.imshow`` add its image to the call's images, since the sandbox has no windows.
 
-    It is an import hook, which changes cv2 when the code imports it.
+    The class is an import hook. It changes cv2 when the code imports it.
     """
 
     def __init__(self, show: Any) -> None:

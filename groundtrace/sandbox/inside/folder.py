@@ -47,9 +47,9 @@ content.
 def copied(root: bytes, max_bytes: int) -> Copy:
     """Return the folder's content.
 
-    Raises FolderError for too many files, for folders that are nested too deeply, for an entry that is not a file, a
-    folder or a link, and for files of more than ``max_bytes`` in all. A sparse file counts with its full size, since it
-    has this size when it is read and written again.
+    Raises FolderError in four cases: the folder has too many files; folders are nested too deeply; an entry is not a
+    file, a folder or a link; or the files together have more than ``max_bytes`` bytes. A sparse file counts with its
+    full size, since it has this size when it is read and written again.
     """
     entries = [_entry(root, b"", set(), max_bytes)]
     inodes: set[int] = set()
@@ -121,7 +121,8 @@ def _content(full: bytes) -> bytes:
 def restore(root: bytes, copy: Copy) -> None:
     """Make the folder's content equal to the copy.
 
-    A file that still exists keeps its inode. So a file that the state holds open is still the file at its path.
+    A file that still exists keeps its inode. So if the code has a file open, the open file is still the file at its
+    path.
     """
     kept = clear(root, copy)
     placed: dict[int, bytes] = {}
@@ -155,7 +156,8 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove everything from the folder except the copy's files; return the paths of these files by inode number.
+    """Remove everything from the folder except the files of the copy. Returns the new paths of these files by inode
+    number.
 
     The copy's files are moved to new names directly below the root. A file whose content differs from the copy is
     emptied. The content of a nested folder is moved up before the folder is removed, so that paths stay short.

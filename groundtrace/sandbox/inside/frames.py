@@ -1,4 +1,5 @@
-"""Packs and reads the messages between host, supervisor and holder.
+"""Packs and reads the messages between the host (the process that opened the sandbox), the supervisor and the holder
+(the process with the trajectory's state).
 
 A message is the length of a JSON header, the header, and binary parts. The header lists the lengths of the parts.
 Neither side trusts the other: a reader raises BadFrame for a message of another form, or above a size limit.
@@ -37,9 +38,9 @@ def read(
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Return the header and the parts of a stream's next message.
 
-    ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame for a
-    header that is not JSON of the known form, or is too large, and for more than ``max_parts`` parts, or parts of more
-    than ``max_bytes`` together.
+    ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame if the
+    header is too large, or is not JSON of the known form. Also raises BadFrame if the message has more than
+    ``max_parts`` parts, or if the parts together have more than ``max_bytes`` bytes.
     """
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     header = parse_header(receive(_within(length, MAX_HEADER)))

@@ -1,9 +1,10 @@
-"""Runs the holder, which is the process that holds a trajectory's state. A fork of the holder runs the next call.
+"""Runs the holder, which is the process that holds a trajectory's state (the variables that its code has created).
 
-A holder waits for requests. When it is asked to run code, it forks, and the fork runs the code. If the call succeeds, a
-fork of that process becomes the next holder. So a call that fails, is killed or times out does not change the state.
-Model-written code runs in this process and may change anything in it. Therefore the supervisor enforces limits and
-time, and decides which process survives.
+A holder waits for requests of the supervisor. For a request to run code, the holder forks, and the fork runs the code.
+If the call succeeds, a fork of the process that ran the code becomes the next holder. So a call that fails, is killed
+or times out does not change the state. Model-written code may change anything in the process that runs it. Therefore
+limits and timeouts are enforced by another process, the supervisor. It also decides which process becomes the next
+holder.
 """
 
 import array
@@ -75,8 +76,8 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
-    """Answer the supervisor's requests until the supervisor ends. A fork that has run a call continues here with its
-    own socket.
+    """Answer the supervisor's requests until the supervisor ends. For each request except "images", this process forks.
+    The fork does the work (for example, it runs the code), and then answers later requests through its own socket.
     """
     positions: dict[int, tuple[int, int]] = {}
     while True:
@@ -267,7 +268,9 @@ def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) ->
 
 
 def start(control: socket.socket, limits: dict[str, Any], program: bytes, readable: list[str]) -> NoReturn:
-    """Become the first holder: load the packages that each trajectory needs, drop all rights, and answer requests."""
+    """Become the first holder (the process that holds the trajectory's state): load the packages that each trajectory
+    needs, drop all rights, and answer requests.
+    """
     prepare()
     kernel.hide_memory(False)
     with open("/proc/self/oom_score_adj", "w") as file:  # if memory runs out, the kernel kills this process first

@@ -1,6 +1,7 @@
-"""Connects the supervisor to a process that holds the state, to resume and stop it and to send it requests.
+"""Connects the supervisor to a holder: a process that holds the trajectory's state. The supervisor resumes and stops a
+holder, and sends it requests.
 
-The messages of such a process are not trusted: model-written code may have sent them.
+The messages of a holder are not trusted, since model-written code may have sent them.
 """
 
 import contextlib
@@ -22,7 +23,9 @@ _WATCH_S = 0.03
 
 
 class TrajectoryLost(Exception):
-    """Raised if the trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
+    """Raised if the trajectory cannot continue: its holder (the process with its state) has ended or does not answer,
+    or processes cannot be killed.
+    """
 
 
 class TooMuchMemory(TrajectoryLost):
@@ -31,7 +34,9 @@ class TooMuchMemory(TrajectoryLost):
 
 @dataclass
 class Holder:
-    """Represents a process that holds the state, with the socket to it."""
+    """Represents a process that holds the trajectory's state. ``control`` is the socket between this process and the
+    supervisor.
+    """
 
     pid: int
     control: socket.socket
@@ -75,7 +80,8 @@ class Holder:
 def answer_of(
     control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], int]:
-    """Return a short message of a holder, and the id of the process that sent it. Call ``watch`` every 30 ms meanwhile.
+    """Return a short message of a holder, and the id of the process that sent it. While the function waits, it calls
+    ``watch`` every 30 ms.
 
     Raises TrajectoryLost if no message arrives in time, and the errors of ``watch``.
     """

@@ -1,4 +1,6 @@
-"""Serves the host: its requests come on stdin, and the answers go to stdout."""
+"""Runs in the sandbox and answers the host (the process that opened the sandbox). The host's requests come on stdin,
+and the answers go to stdout.
+"""
 
 import contextlib
 import os

@@ -9,7 +9,9 @@ _CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
 def ended(act: Callable[[], None]) -> tuple[str, str]:
-    """Call ``act``; return the call's status ("ok", "error" or "memory"), and its error with traceback ("" if none)."""
+    """Call ``act``, which runs the code of a call. Returns the call's status ("ok", "error" or "memory"), and its error
+    with traceback ("" if no error occurred).
+    """
     try:
         act()
     except SystemExit as ending:

@@ -52,7 +52,7 @@ def threads_of(pid: int) -> int:
 
 
 def memory_kib(pid: int) -> int:
-    """Return the process's memory in KiB. Swap and page tables are included, mapped files are not."""
+    """Return the process's memory in KiB. The memory includes swap and page tables, but not mapped files."""
     lines = _status_of(pid)
     if "RssAnon" not in lines:  # its first thread has ended, the others have not
         with contextlib.suppress(OSError):
@@ -62,14 +62,16 @@ def memory_kib(pid: int) -> int:
 
 
 def sockets_kib() -> int:
-    """Return the maximum memory of all sockets of the sandbox, in KiB."""
+    """Return an upper limit, in KiB, of the memory that all sockets of the sandbox use."""
     with contextlib.suppress(OSError), open("/proc/net/protocols", encoding="ascii") as file:
         return sum(int(line.split()[2]) for line in file if line.startswith("UNIX")) * _SOCKET_KIB
     return 0
 
 
 def limit(limits: dict[str, Any]) -> None:
-    """Set the resource limits of this process and its forks."""
+    """Set the resource limits of this process and its forks. ``limits`` is that of
+    :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+    """
     for kind, most in (
         (resource.RLIMIT_NPROC, limits["max_processes"]),
         (resource.RLIMIT_DATA, limits["memory_mb"] << 20),

@@ -1,8 +1,9 @@
-"""Runs the supervisor of a trajectory, which enforces limits and decides which process holds the state.
+"""Runs the supervisor of a trajectory, which enforces limits and decides which process is the holder (the process that
+holds the trajectory's state).
 
 The supervisor is the first process in the sandbox. It does not run model-written code, and does not trust the processes
-that do: the kernel reports the sender of each message, and the supervisor kills all other processes at the end of a
-call. Between calls the holder is stopped (SIGSTOP), so that nothing continues to run after a call.
+that do. So it learns the sender of each message from the kernel, and kills all other processes at the end of a call.
+Between calls the holder is stopped (SIGSTOP), so that nothing continues to run after a call.
 """
 
 import contextlib
@@ -41,7 +42,9 @@ class Supervisor:
         self.ended: dict[int, int] = {}
 
     def start(self, program: bytes, readable: list[str]) -> int:
-        """Start the first holder; return the version of Landlock's interface that restricts it (0 without Landlock)."""
+        """Start the first holder. ``program`` is the seccomp filter, and ``readable`` are the paths that the code may
+        read. Returns the version of Landlock's interface that restricts the holder (0 without Landlock).
+        """
         ours, theirs = pair()
         pid = os.fork()
         if not pid:
@@ -70,7 +73,9 @@ class Supervisor:
             os._exit(1)
 
     def open(self, images: list[bytes]) -> None:
-        """Write the trajectory's images to its folder, and let the holder open them as variables."""
+        """Write the trajectory's images to its folder, and let the holder open them as the variables ``input_image``,
+        ``input_image_2``, ….
+        """
         names = [f"input_image{'' if number == 1 else f'_{number}'}.jpg" for number in range(1, len(images) + 1)]
         for name, image in zip(names, images, strict=True):
             with open(os.path.join(FOLDER, name.encode()), "xb") as file:
@@ -82,10 +87,10 @@ class Supervisor:
         self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Run a call; return the header and the parts of its answer: stdout, stderr, and the pixels of each image.
+        """Run a call. Returns the header and the parts of its answer: stdout, stderr, and the pixels of each image.
 
-        After a failed call, the holder is the previous holder, and the folder's content is restored. Raises
-        TrajectoryLost if the trajectory cannot go on.
+        After a failed call, the previous holder is used again, and the folder's content is restored. Raises
+        TrajectoryLost if the trajectory cannot continue.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
