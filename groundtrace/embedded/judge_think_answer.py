@@ -8,7 +8,7 @@ question or an image, its reply is "cannot judge". If a text contains nothing th
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -174,6 +174,19 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     return json.dumps({"reason": reason, "sound": wrong is None})
 
 
+_Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
+
+
+def _scored(judge: _Handler, field: str) -> _Handler:
+    """Return a handler that replies with score 1 or 0 where ``judge`` replies with true or false in ``field``."""
+
+    def handler(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+        reply = json.loads(judge(prompt, scene, rng, strength))
+        return json.dumps({"reason": reply["reason"], "score": float(reply[field])})
+
+    return handler
+
+
 def _sides(match: re.Match[str]) -> tuple[int, int]:
     return sum(map(int, match.group(1).split(" + "))), int(match.group(2))
 
@@ -246,5 +259,8 @@ HANDLERS = {
     "judge_grounding": judge_grounding,
     "judge_think_consistency": judge_think_consistency,
     "judge_quality": judge_quality,
+    "score_logic": _scored(judge_logic, "sound"),
+    "score_grounding": _scored(judge_grounding, "true_to_sources"),
+    "score_think_consistency": _scored(judge_think_consistency, "supported"),
 }
 """The function that answers each prompt, by the prompt's id."""

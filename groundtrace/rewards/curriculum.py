@@ -13,7 +13,7 @@ over the easy rubrics is added to the state.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import PositiveInt
 
@@ -54,6 +54,10 @@ class CurriculumSettings:
     lambda_max: Annotated[Share, "the weight of the hard rubrics at the ramp's end"] = 1.0
     lambda_base: Annotated[Share, "the weight of the hard rubrics at the ramp's start"] = 0.0
     growth: Annotated[str, OneOf(GROWTH), "φ of Eq. 8"] = "sigmoid"
+    aggregation: Annotated[
+        Literal["stratified", "uniform"],
+        "how rubrics are combined: easy and hard ones by Eq. 6, or all by their mean, without a curriculum (§4.3)",
+    ] = "stratified"
 
     def __post_init__(self) -> None:
         if self.lambda_base > self.lambda_max:
@@ -78,14 +82,18 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds the share of satisfied rubrics in each stratum (Eq. 5), in [0, 1]; None for a stratum without rubrics."""
+    """Holds the share of satisfied rubrics in each stratum (Eq. 5), in [0, 1]; None for a stratum without rubrics.
+
+    ``uniform`` is the share among all rubrics (the baseline Uniform Averaging of §4.3).
+    """
 
     easy: float | None
     hard: float | None
+    uniform: float | None
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
-    """Return the means of one response over all easy and all hard rubrics (Eq. 5).
+    """Return the means of one response over all easy rubrics, all hard rubrics (Eq. 5), and all rubrics.
 
     As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response does not gain by
     omitting what a rubric checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
@@ -99,11 +107,11 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     if missing is not None:
         raise ValueError(f"the rubric {missing!r} has no score: pass one score for each rubric")
 
-    def mean(stratum: str) -> float | None:
-        met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum == stratum]
+    def mean(*strata: str) -> float | None:
+        met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum in strata]
         return sum(met) / len(met) if met else None
 
-    return TierScores(mean(EASY), mean(HARD))
+    return TierScores(mean(EASY), mean(HARD), mean(EASY, HARD))
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
@@ -143,11 +151,15 @@ def rubric_reward(
 
     Deviation: Eq. 6 is undefined for a stratum without rubrics. In that case the other stratum has the whole weight for
     every λ. Without any rubric the reward is ``right``. All responses to a question are treated alike.
+
+    If ``settings.aggregation`` is ``uniform``, the mean over all rubrics replaces Eq. 6, and ``weight`` has no effect.
     """
     if outcome is None or tiers is None:
         return None
     right = float(outcome == 1)
-    if tiers.easy is None or tiers.hard is None:
+    if settings.aggregation == "uniform":
+        rubrics = tiers.uniform
+    elif tiers.easy is None or tiers.hard is None:
         rubrics = tiers.easy if tiers.hard is None else tiers.hard
     else:
         rubrics = (1 - weight) * tiers.easy + weight * tiers.hard

@@ -96,6 +96,22 @@ def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading
     return read
 
 
+def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
+    """Return a parser of a JSON reply whose ``field`` is a number from 0 to 1.
+
+    The error message for any other value begins with ``where``.
+    """
+
+    def read(reply: CallResult) -> Reading:
+        fields = json_object(reply.text)
+        value = fields.get(field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise BadReply(f"{where}expected a number from 0 to 1, got {value!r:.80}")
+        return float(value), reason_of(fields)
+
+    return read
+
+
 def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
     """Return a parser of a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
 

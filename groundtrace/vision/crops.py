@@ -36,6 +36,12 @@ class CropSettings:
     ] = 0.1
     min_side_px: Annotated[PositiveInt, "smaller crops are widened to this side, as far as the image allows"] = 56
     max_boxes: Annotated[PositiveInt, "the maximum number of boxes of an image that are cropped one by one"] = 8
+    single: Annotated[bool, "crop each box (Table 4: crops)"] = True
+    union: Annotated[bool, "crop the smallest rectangle around all boxes (Table 4: union crop)"] = True
+
+    def __post_init__(self) -> None:
+        if not self.single and not self.union:
+            raise ValueError("single or union must be true: otherwise there are no crops")
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Crop:
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
     """Return the crops of all images in order. For each image these are the crops of its boxes, and then the crop
-    around all boxes.
+    around all boxes, unless the settings leave out one of the two.
 
     ``sizes`` holds each image's size, and None for a clip. The result is empty if no box can be cropped. The function
     never raises.
@@ -86,11 +92,11 @@ def _of_image(index: int, boxes: Sequence[Box], size: Size, settings: CropSettin
     around = _in_pixels((min(lefts), min(tops), max(rights), max(bottoms)), size, settings.min_side_px)
     given = {(0, 0, *size)}
     single = list(dict.fromkeys(_in_pixels(corners, size, settings.min_side_px) for corners in padded))
-    for rectangle in single[: settings.max_boxes]:
+    for rectangle in single[: settings.max_boxes] if settings.single else ():
         if rectangle not in given:
             given.add(rectangle)
             yield Crop(index, *rectangle)
-    if around not in given:
+    if settings.union and around not in given:
         yield Crop(index, *around, is_union=True)
 
 

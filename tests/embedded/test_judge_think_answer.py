@@ -72,7 +72,7 @@ def test_its_traces_and_judgements_decide_as_the_steps_do() -> None:
 
 
 SEEN = "Seen anywhere in the picture: "
-Judged = tuple[str, dict[str, str], str, bool | str | None]
+Judged = tuple[str, dict[str, str], str, bool | str | float | None]
 CASES: list[Judged] = [
     ("judge_decision.v1", {"decision": "No reasoning is needed here."}, "decision", "direct"),
     ("judge_decision.v1", {"decision": "This requires reasoning over two boxes."}, "decision", "think"),
@@ -89,6 +89,10 @@ CASES: list[Judged] = [
     ("judge_think_consistency.v2", {"reasoning": "So the answer is no.", "predicted": "no"}, "supported", True),
     ("judge_think_consistency.v2", {"reasoning": "So the answer is no.", "predicted": "yes"}, "supported", False),
     ("judge_think_consistency.v2", {"reasoning": "I looked.", "predicted": "yes"}, "supported", None),
+    ("score_logic.v1", {"reasoning": "1 + 2 = 3, and 3 + 1 + 1 = 6."}, "score", 0.0),
+    ("score_logic.v1", {"reasoning": "It stands to reason."}, "score", None),
+    ("score_grounding.v1", {"reasoning": f"{SEEN}2 red squares, 1 blue square."}, "score", 1.0),
+    ("score_think_consistency.v1", {"reasoning": "So the answer is no.", "predicted": "yes"}, "score", 0.0),
     ("judge_quality.v1", {"question": "How many red squares are there?", "answer": "2"}, "quality", "good"),
     ("judge_quality.v1", {"question": "How many red squares are there?", "answer": "3"}, "quality", "wrong_answer"),
     (
@@ -101,7 +105,7 @@ CASES: list[Judged] = [
 
 
 @pytest.mark.parametrize(("name", "variables", "field", "said"), CASES)
-def test_judgements(name: str, variables: dict[str, str], field: str, said: bool | str | None) -> None:
+def test_judgements(name: str, variables: dict[str, str], field: str, said: bool | str | float | None) -> None:
     asked: Callable[[], Any] = lambda: json.loads(say(name, **variables))[field]  # noqa: E731
     if said is None:
         with pytest.raises(CallError):

@@ -1,6 +1,7 @@
 """RuCL Eq. 4–9 by hand, and the three phases of the schedule."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,7 @@ def test_rucl_table5_defaults() -> None:
 def test_rucl_eq5_tiers(scores, easy, hard) -> None:
     tiers = tier_scores(RUBRICS, judged(scores))
     assert (tiers.easy, tiers.hard) == (pytest.approx(easy), pytest.approx(hard))
+    assert tiers.uniform == pytest.approx((3 * easy + 2 * hard) / 5)
 
 
 def judged(scores: Mapping[str, int | None]) -> list[RubricScore]:
@@ -55,8 +57,8 @@ def judged(scores: Mapping[str, int | None]) -> list[RubricScore]:
 
 
 def test_rucl_eq5_a_stratum_without_rubrics_has_no_score() -> None:
-    assert tier_scores(RUBRICS[:1], judged({"e1": 1})) == TierScores(1.0, None)
-    assert tier_scores((), []) == TierScores(None, None)
+    assert tier_scores(RUBRICS[:1], judged({"e1": 1})) == TierScores(1.0, None, 1.0)
+    assert tier_scores((), []) == TierScores(None, None, None)
 
 
 @pytest.mark.parametrize("scores", [{}, {"e1": 1, "e2": 1, "e3": 1, "h1": 1}])
@@ -138,7 +140,15 @@ def test_rucl_eq8_sigmoid_by_hand() -> None:
     ],
 )
 def test_rucl_eq6_eq9_reward(outcome, easy, hard, weight, expected) -> None:
-    assert rubric_reward(outcome, TierScores(easy, hard), weight, PAPER) == pytest.approx(expected)
+    assert rubric_reward(outcome, TierScores(easy, hard, None), weight, PAPER) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_uniform_averaging_has_no_curriculum(weight) -> None:
+    """§4.3 (2): the mean over all rubrics, whatever λ is."""
+    uniform = replace(PAPER, aggregation="uniform")
+    assert rubric_reward(1.0, TierScores(1.0, 0.0, 0.6), weight, uniform) == pytest.approx(0.7 + 0.3 * 0.6)
+    assert rubric_reward(0.0, TierScores(None, None, None), weight, uniform) == 0.0
 
 
 def test_rucl_eq9_a_failed_judge_gives_no_reward() -> None:

@@ -100,3 +100,21 @@ def test_cut_is_a_copy() -> None:
 def test_a_margin_is_a_finite_share(margin: str) -> None:
     with pytest.raises(ValueError, match="margin"):
         CropSettings(margin=float(margin))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (CropSettings(0.0, 1, union=False), [(100, 100, 200, 150), (300, 200, 350, 250)]),
+        (CropSettings(0.0, 1, single=False), [(100, 100, 350, 250)]),
+    ],
+)
+def test_one_kind_of_crops_alone(settings: CropSettings, expected: list[tuple[int, int, int, int]]) -> None:
+    """iVGR Table 4: with crops, or with the union crop."""
+    boxes = [box(100, 100, 200, 150), box(300, 200, 350, 250)]
+    assert [crop.rectangle for crop in crops_of(boxes, [SIZE], settings)] == expected
+
+
+def test_no_crops_at_all_are_refused() -> None:
+    with pytest.raises(ValueError, match="single or union must be true"):
+        CropSettings(single=False, union=False)

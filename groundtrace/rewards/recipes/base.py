@@ -159,6 +159,13 @@ class Recipe(Protocol):
         """Return the memory after a step with these responses."""
         return memory
 
+    def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
+        """Return the recipe's own metrics of a step with these responses; None means that a metric has no data.
+
+        ``memory`` is that with which the responses were scored, before the recipe learns from the step.
+        """
+        return {}
+
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
     """Return the scorers' verdicts, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.

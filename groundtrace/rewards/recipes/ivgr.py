@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
-from groundtrace.config.settings import OneOf, settings
+from groundtrace.config.settings import OneOf, Share, settings
 from groundtrace.grading.responses.response import parse_response
 from groundtrace.rewards.aggregate import StreamSettings, grounded_stream, textual_stream
 from groundtrace.rewards.case import Case
@@ -51,6 +51,14 @@ class IvgrSettings:
     min_box_score: Annotated[
         float, Field(ge=0, lt=1), "τ: a response with a right answer and a box score above this is a reference"
     ] = MIN_BOX_SCORE
+    reference_band: Annotated[
+        tuple[Share, Share] | None,
+        "references are responses with a box score from the first value to below the second, or to 1 (Table 8); left "
+        "out: above min_box_score",
+    ] = None
+    archive: Annotated[
+        bool, "keep the best reference of each question over the steps (Eq. 4); false: of the current step only"
+    ] = True
     judgements: Annotated[PositiveInt, "the number of consistency judgements to average (Table 9: four)"] = 1
     max_apart: Annotated[
         float | None,
@@ -61,6 +69,10 @@ class IvgrSettings:
         bool, "a box matches a gold box only if its label fits; false: positions alone decide, as in Eq. 2"
     ] = True
 
+    def __post_init__(self) -> None:
+        if self.reference_band is not None and self.reference_band[0] >= self.reference_band[1]:
+            raise ValueError(f"reference_band must have a lower and a higher bound, got {list(self.reference_band)}")
+
 
 @dataclass(frozen=True)
 class Ivgr(Recipe):
@@ -70,6 +82,8 @@ class Ivgr(Recipe):
     stream is unscored. A question without gold boxes has no reference, so its textual responses have no consistency
     reward (App. B). The same holds for a question that was only asked in the textual stream, because it has no grounded
     responses.
+
+    With ``settings.weights.consistency_weight`` 0 the judge is not asked about the consistency (Table 5, variant 5).
 
     Deviation, unless ``settings.labels`` is False: the labels of boxes are compared
     (:mod:`groundtrace.rewards.scorers.boxes_named`).
@@ -147,6 +161,8 @@ class Ivgr(Recipe):
 
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
         """Return the verdict on the consistency with the best reference; not applicable if no reference can exist."""
+        if not self.settings.weights.consistency_weight:
+            return Verdict(consistency.NAME, None, "its weight is 0")
         if not is_dual:
             return Verdict(consistency.NAME, None, "the question is asked in words alone")
         scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
@@ -156,12 +172,18 @@ class Ivgr(Recipe):
     def _reference(self, text: str, earned: Earned) -> Reference | None:
         """Return the response's reasoning if it may be a reference (§3.3), else None."""
         response, box_score = parse_response(text), earned.value(boxes.NAME)
-        if box_score is None or not is_reference(response, earned.outcome, box_score, self.settings.min_box_score):
+        bounds = self.settings.min_box_score, self.settings.reference_band
+        if box_score is None or not is_reference(response, earned.outcome, box_score, *bounds):
             return None
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory whose archive holds the best valid grounded reasoning of each question so far (Eq. 4)."""
+        """Return the memory whose archive holds the best valid grounded reasoning of each question so far (Eq. 4).
+
+        The archive stays empty if ``settings.archive`` is False.
+        """
+        if not self.settings.archive:
+            return memory
         references: dict[str, Reference | None] = dict(memory.references)
         for judged in step:
             if judged.context.stream == GROUNDED:
@@ -169,6 +191,26 @@ class Ivgr(Recipe):
                 references[judged.question_id] = _better(references.get(judged.question_id), new)
         kept: Mapping[str, Reference] = {id: each for id, each in references.items() if each is not None}
         return replace(memory, references=kept)
+
+    def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
+        """Return the share of dual questions with a reference, and the share whose reference is of an earlier step.
+
+        The second one is the hit rate of the archive (Figure 4d). Dual questions are asked in both streams.
+        """
+        by_question: dict[str, list[RewardedResponse]] = {}
+        for judged in step:
+            by_question.setdefault(judged.question_id, []).append(judged)
+        has_reference, is_kept = list[bool](), list[bool]()
+        for id, responses in by_question.items():
+            if {GROUNDED, TEXTUAL} - {judged.context.stream for judged in responses}:
+                continue
+            kept, grounded = memory.references.get(id), [j for j in responses if j.context.stream == GROUNDED]
+            best = _better(kept, *(self._reference(judged.text, judged.earned) for judged in grounded))
+            has_reference.append(best is not None)
+            is_kept.append(best is not None and best is kept)
+        count = len(has_reference)
+        shares = [sum(found) / count if count else None for found in (has_reference, is_kept)]
+        return {"has_reference": shares[0], "archive_hits": shares[1]}
 
 
 def _better(*references: Reference | None) -> Reference | None:

@@ -29,6 +29,8 @@ class Rucl(Recipe):
     λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After the step, its mean over
     the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a response, the response is unscored and
     not part of the mean.
+
+    With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
     """
 
     name: ClassVar[str] = "rucl"
@@ -42,8 +44,12 @@ class Rucl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of the outcome and of the rubrics."""
-        return scorers_named(outcome.NAME, rubric_scores.NAME)
+        """Return the scorers of the outcome and, unless α = 1, of the rubrics."""
+        return scorers_named(outcome.NAME, *(() if self._is_vanilla else (rubric_scores.NAME,)))
+
+    @property
+    def _is_vanilla(self) -> bool:
+        return self.settings.alpha == 1
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in order.
@@ -51,9 +57,10 @@ class Rucl(Recipe):
         The rewards use the current λ_t, the weight of the hard rubrics. Raises BudgetUsedUp.
         """
         weight = hard_weight(memory.curriculum, self.settings)
-        scorers = scorers_named(outcome.NAME, rubric_scores.NAME)
-        found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
+        found = await asyncio.gather(*(verdicts_of(self.runs, case) for case in cases))
         earned = [Earned(None, verdicts) for verdicts in found]
+        if self._is_vanilla:
+            return [replace(each, reward=_right(each.outcome)) for each in earned]
         tiers = [_tiers(case.context, each) for case, each in zip(cases, earned, strict=True)]
         return [
             replace(each, reward=rubric_reward(each.outcome, tier, weight, self.settings))
@@ -62,10 +69,34 @@ class Rucl(Recipe):
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a step, whose mean over the easy rubrics is added to the curriculum (Eq. 7)."""
-        tiers = [_tiers(judged.context, judged.earned) for judged in step]
-        known = [tier.easy for tier in tiers if tier is not None and tier.easy is not None]
-        mean = sum(known) / len(known) if known else None
+        mean = _mean([tier.easy for tier in self._tiers_of(step)])
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
+
+    def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
+        """Return λ_t and the means over the easy, the hard and all rubrics: the curves of §4.3."""
+        tiers = self._tiers_of(step)
+        return {
+            "hard_weight": hard_weight(memory.curriculum, self.settings),
+            "rubrics_easy": _mean([tier.easy for tier in tiers]),
+            "rubrics_hard": _mean([tier.hard for tier in tiers]),
+            "rubrics_all": _mean([tier.uniform for tier in tiers]),
+        }
+
+    def _tiers_of(self, step: Sequence[RewardedResponse]) -> list[TierScores]:
+        """Return the means of Eq. 5 of the judged responses."""
+        if self._is_vanilla:
+            return []
+        tiers = [_tiers(judged.context, judged.earned) for judged in step]
+        return [tier for tier in tiers if tier is not None]
+
+
+def _right(outcome: float | None) -> float | None:
+    return None if outcome is None else float(outcome == 1)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _tiers(context: Context, earned: Earned) -> TierScores | None:

@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 from groundtrace.config.settings import settings
 from groundtrace.rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
-from groundtrace.rewards.case import Case
-from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
+from groundtrace.rewards.case import Case, Context
+from groundtrace.rewards.complexity import COMPLEX, COMPLEXITY, SIMPLE
 from groundtrace.rewards.form import JUDGED_FORM
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import format, judging, outcome, thinking
+from groundtrace.rewards.scorers.thinking import ThinkingSettings, thinking_scorer
 from groundtrace.schemas.records import Verdict
 
 
@@ -22,6 +24,11 @@ class SailRlSettings:
     """Holds the settings by which the terms of SAIL-RL are combined into one reward."""
 
     form: Annotated[Literal["cascading", "additive"], "Eq. 1, or the baseline of §4.5"] = "cascading"
+    decision: Annotated[
+        Literal["label", "always", "never", "free"],
+        "the right decision (Table 5): to think about complex questions, about all, about none; free: not rewarded",
+    ] = "label"
+    thinking: Annotated[ThinkingSettings, "the reward of the thinking"] = field(default_factory=ThinkingSettings)
     cascading: Annotated[CascadeSettings, "the weights of Eq. 1"] = field(default_factory=CascadeSettings)
     additive: Annotated[AdditiveSettings, "the weights of the baseline"] = field(default_factory=AdditiveSettings)
 
@@ -39,6 +46,10 @@ class SailRl(Recipe):
     Deviation: the paper compares the decision in the judge section only with the label, not with the following think
     section. Here R_think is 0 if a response rightly decides to answer a simple question directly, but then thinks. A
     right decision must not earn a reward if the response does not follow it.
+
+    ``settings.decision`` has the strategies of Table 5. With ``always`` and ``never``, all questions are treated as
+    complex or as simple. With ``free`` (Judge-w/o-reward) the judging is not scored and not a factor; the thinking of a
+    right direct answer is then 1 for each question, since the decision must not be rewarded in this way either.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -51,27 +62,51 @@ class SailRl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of the outcome, the format, the judging and the thinking."""
-        return scorers_named(outcome.NAME, format.NAME, judging.NAME, thinking.NAME)
+        """Return the scorers of the outcome, the format, the judging (unless it is free) and the thinking."""
+        return (*scorers_named(outcome.NAME, format.NAME), *self._judged)
+
+    @property
+    def _judged(self) -> tuple[Scorer, ...]:
+        """Return the scorers that ask the judge about the decision and the thinking, in this order."""
+        decision = () if self.settings.decision == "free" else (judging.SCORER,)
+        return (*decision, self._thinking)
+
+    @cached_property
+    def _thinking(self) -> Scorer:
+        return thinking_scorer(self.settings.thinking)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in order. Raises BudgetUsedUp."""
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:
-        case = replace(case, form=JUDGED_FORM)
+        case = replace(case, form=JUDGED_FORM, context=self._labelled(case))
         verdicts = await verdicts_of(scorers_named(outcome.NAME, format.NAME), case)
         case = replace(case, outcome=verdicts[0])
-        for scorer in (judging.SCORER, thinking.SCORER):
+        for scorer in self._judged:
             if self.settings.form == "cascading" and any(factor.value == 0 for factor in _factors(verdicts)):
                 verdicts += (Verdict(scorer.name, None, "the product is 0 without it"),)
-            elif scorer is thinking.SCORER and _thinks_after_all(case, verdicts[-1]):
+            elif scorer.name == thinking.NAME and _thinks_after_all(case, verdicts[-1]):
                 verdicts += (Verdict(scorer.name, 0.0, "it decides to answer directly, and thinks all the same"),)
             else:
                 verdicts += (await verdict_of(scorer, case),)
+        return Earned(self._reward(verdicts), verdicts)
+
+    def _labelled(self, case: Case) -> Context:
+        """Return the context with the complexity by which the decision, or a direct answer, is scored."""
+        label = {"always": COMPLEX, "never": SIMPLE, "free": None if (case.response.think or "").strip() else SIMPLE}
+        fixed = label.get(self.settings.decision)
+        return case.context if fixed is None else case.context.with_added(COMPLEXITY, fixed)
+
+    def _reward(self, verdicts: tuple[Verdict, ...]) -> float | None:
+        if self.settings.decision == "free":
+            verdicts += (Verdict(judging.NAME, 1.0, "the decision is free"),)  # a factor of 1 leaves the product
         if self.settings.form == "additive":
-            return Earned(additive(verdicts, self.settings.additive), verdicts)
-        return Earned(cascading(verdicts, self.settings.cascading), verdicts)
+            weights = self.settings.additive
+            if self.settings.decision == "free":
+                weights = replace(weights, judging_weight=0.0)
+            return additive(verdicts, weights)
+        return cascading(verdicts, self.settings.cascading)
 
 
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
@@ -82,5 +117,8 @@ def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
 def _thinks_after_all(case: Case, decision: Verdict) -> bool:
     """Whether a response thinks although it has rightly decided not to."""
     return (
-        decision.value == 1 and case.context.added(COMPLEXITY) == SIMPLE and bool((case.response.think or "").strip())
+        decision.name == judging.NAME
+        and decision.value == 1
+        and case.context.added(COMPLEXITY) == SIMPLE
+        and bool((case.response.think or "").strip())
     )

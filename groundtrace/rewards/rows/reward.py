@@ -243,14 +243,19 @@ class Reward:
         self._in_use[question] = masks
         return masks
 
-    def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> None:
-        """Update ``memory`` after a training step from the step's rows and the scores of their responses."""
+    def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> dict[str, float | None]:
+        """Update ``memory`` after a training step from the step's rows and the scores of their responses.
+
+        Returns the recipe's own metrics of the step.
+        """
         judged = [
             RewardedResponse(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
             for row, scored in step
             for each in scored
         ]
+        metrics = self.recipe.metrics(self.memory, judged)
         self.memory = self.recipe.learn(self.memory, judged)
+        return metrics
 
     def _media_ref(self, row: TrainingRow, place: int, sha256: str) -> MediaRef:
         data, name = row.images[place]

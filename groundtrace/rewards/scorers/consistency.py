@@ -31,14 +31,24 @@ SEVERAL_TEMPERATURE = 0.5
 
 
 def is_reference(
-    response: Response, outcome: float | None, box_score: float | None, threshold: float = MIN_BOX_SCORE
+    response: Response,
+    outcome: float | None,
+    box_score: float | None,
+    threshold: float = MIN_BOX_SCORE,
+    band: tuple[float, float] | None = None,
 ) -> bool:
     """Return whether a grounded response may be a reference (§3.3).
 
-    Its format must be valid, its answer right, and its R_box (``box_score``) above the threshold. The result is False
-    if the outcome or the box score is None (unscored).
+    Its format must be valid, its answer right, and its R_box (``box_score``) above the threshold. If ``band`` is
+    given, R_box must instead be at least its first value and below its second value (Table 8); a second value of 1 is
+    included. The result is False if the outcome or the box score is None (unscored).
     """
-    return response.has_format and outcome == 1.0 and box_score is not None and box_score > threshold
+    if not response.has_format or outcome != 1.0 or box_score is None:
+        return False
+    if band is None:
+        return box_score > threshold
+    low, high = band
+    return low <= box_score and (box_score < high or high == 1)
 
 
 async def score_consistency(

@@ -3,18 +3,23 @@
 A judge answers three yes/no questions, each in its own call. They are about logical coherence (d1), factual grounding
 (d2) and answer consistency (d3). The judge sees the image for d1 and d2, but not for d3. R_think is the mean of d1, d2
 and d3. If the judge fails on one of them, the verdict has failed.
+
+:class:`ThinkingSettings` has the variants of the paper's ablations: other weights of d1, d2 and d3 (Table 8), and a
+judge that gives a number from 0 to 1 instead of yes or no (Table 7).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
+from groundtrace.config.settings import Weight, settings
 from groundtrace.grading.messages import shown
 from groundtrace.grading.responses.response import Response
 from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
-from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
+from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, from_0_to_1, judge, true_or_false
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.schemas.records import Question, Verdict
@@ -24,6 +29,43 @@ LOGIC, GROUNDING, CONSISTENCY = "thinking_logic", "thinking_grounding", "thinkin
 ASPECTS = (LOGIC, GROUNDING, CONSISTENCY)
 LOGIC_PROMPT, GROUNDING_PROMPT = "judge_logic.v2", "judge_grounding.v2"
 CONSISTENCY_PROMPT = "judge_think_consistency.v2"
+PROMPTS = {
+    "discrete": {LOGIC: LOGIC_PROMPT, GROUNDING: GROUNDING_PROMPT, CONSISTENCY: CONSISTENCY_PROMPT},
+    "continuous": {
+        LOGIC: "score_logic.v1",
+        GROUNDING: "score_grounding.v1",
+        CONSISTENCY: "score_think_consistency.v1",
+    },
+}
+"""Maps each signal of :class:`ThinkingSettings` to the prompt of each aspect."""
+FIELDS = {LOGIC: "sound", GROUNDING: "true_to_sources", CONSISTENCY: "supported"}
+"""Maps each aspect to the field of a discrete reply; the field of a continuous reply is ``score``."""
+
+
+@settings
+class ThinkingSettings:
+    """Holds the settings of R_think (SAIL-RL §3.1). The weights are of a mean, so only their ratios matter."""
+
+    logic: Annotated[Weight, "the weight of d1, logical coherence (Table 8: w_L); 0: it is not judged"] = 1.0
+    grounding: Annotated[Weight, "the weight of d2, factual grounding (Table 8: w_H); 0: it is not judged"] = 1.0
+    consistency: Annotated[Weight, "the weight of d3, answer consistency (Table 8: w_C); 0: it is not judged"] = 1.0
+    signal: Annotated[
+        Literal["discrete", "continuous"], "the judge answers yes or no, or gives a number from 0 to 1 (Table 7)"
+    ] = "discrete"
+
+    def __post_init__(self) -> None:
+        if not self.weights:
+            raise ValueError("logic, grounding or consistency must be greater than 0")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Return the weights above 0, by the names of their aspects."""
+        weights = {LOGIC: self.logic, GROUNDING: self.grounding, CONSISTENCY: self.consistency}
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+
+EQUAL = ThinkingSettings()
+"""The paper's settings."""
 
 
 async def score_thinking(
@@ -32,8 +74,9 @@ async def score_thinking(
     caller: Caller,
     complexity: str | None = None,
     correct: bool | None = None,
+    settings: ThinkingSettings = EQUAL,
 ) -> Verdict:
-    """Return a verdict with R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1).
+    """Return a verdict with R_think in [0, 1] (SAIL-RL §3.1): (d1 + d2 + d3) / 3 with the paper's settings.
 
     The verdict has failed if the judge fails on d1, d2 or d3. Without reasoning the judge is not called. The paper
     gives 0 to a response that decides to think and does not think (§3.3), and does not define the reward of a direct
@@ -41,45 +84,51 @@ async def score_thinking(
     0, since a response must not gain by not thinking. Raises BudgetUsedUp.
     """
     if (response.think or "").strip():
-        return thinking_of(await score_aspects(question, response, caller))
+        return thinking_of(await score_aspects(question, response, caller, settings), settings)
     if complexity == SIMPLE and correct:
         return Verdict(NAME, 1.0, "a correct direct answer to a simple question")
     return Verdict(NAME, 0.0, "no reasoning, and no correct direct answer to a simple question")
 
 
-def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
-    """Return a verdict with the mean of the aspects' values, and the reason of each aspect.
+def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) -> Verdict:
+    """Return a verdict with the weighted mean of the aspects' values, and the reason of each aspect.
 
     The verdict has failed if an aspect is unscored.
     """
-    values = [aspect.value for aspect in aspects if aspect.value is not None]
+    weights = settings.weights
+    values = [(weights[aspect.name], aspect.value) for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
     reason = "; ".join(
         f"{aspect.name.removeprefix('thinking_')} {'unscored' if aspect.value is None else f'{aspect.value:g}'}: "
         f"{aspect.reason}"
         for aspect in aspects
     )
-    return Verdict(NAME, None if failed else sum(values) / len(values), reason, failed=failed)
+    if failed:
+        return Verdict(NAME, None, reason, failed=True)
+    mean = sum(weight * value for weight, value in values) / sum(weight for weight, _ in values)
+    return Verdict(NAME, mean, reason)
 
 
 async def score_aspects(
-    question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
+    question: Question, response: Response, caller: Caller, settings: ThinkingSettings = EQUAL
 ) -> tuple[Verdict, ...]:
-    """Return the ``wanted`` verdicts among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
+    """Return the verdicts with a weight among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    The value of each verdict is 1 or 0, unless the verdict has failed. The response must have reasoning; without an
+    The value of each verdict is 1 or 0, or between them if the signal is continuous, unless the verdict has failed. The
+    response must have reasoning; without an
     answer d3 is 0. Raises BudgetUsedUp after all calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}
-    logical = JudgeTask(LOGIC_PROMPT, texts, _reader("sound"), asked, media)
-    grounded = JudgeTask(GROUNDING_PROMPT, texts, _reader("true_to_sources"), asked, media)
+    prompts, signal = PROMPTS[settings.signal], settings.signal
+    logical = JudgeTask(prompts[LOGIC], texts, _reader(LOGIC, signal), asked, media)
+    grounded = JudgeTask(prompts[GROUNDING], texts, _reader(GROUNDING, signal), asked, media)
     judging = {
         LOGIC: lambda: judge(LOGIC, logical, caller),
         GROUNDING: lambda: judge(GROUNDING, grounded, caller),
-        CONSISTENCY: lambda: _consistency(asked, response, caller),
+        CONSISTENCY: lambda: _consistency(asked, response, caller, signal),
     }
-    answers = await asyncio.gather(*(judging[name]() for name in ASPECTS if name in wanted), return_exceptions=True)
+    answers = await asyncio.gather(*(judging[name]() for name in settings.weights), return_exceptions=True)
     verdicts = list[Verdict]()
     for answer in answers:
         if isinstance(answer, BaseException):
@@ -88,25 +137,29 @@ async def score_aspects(
     return tuple(verdicts)
 
 
-async def _consistency(asked: dict[str, str], response: Response, caller: Caller) -> Verdict:
+async def _consistency(asked: dict[str, str], response: Response, caller: Caller, signal: str) -> Verdict:
     if response.answer is None or not response.answer.strip():
         return Verdict(CONSISTENCY, 0.0, "there is no answer that the reasoning could lead to")
     texts = {"reasoning": response.think or "", "predicted": response.answer}
-    return await judge(CONSISTENCY, JudgeTask(CONSISTENCY_PROMPT, texts, _reader("supported"), asked), caller)
+    task = JudgeTask(PROMPTS[signal][CONSISTENCY], texts, _reader(CONSISTENCY, signal), asked)
+    return await judge(CONSISTENCY, task, caller)
 
 
-def _reader(field: str) -> Callable[[CallResult], Reading]:
-    return true_or_false(field, f"{field}: ")
+def _reader(aspect: str, signal: str) -> Callable[[CallResult], Reading]:
+    field = FIELDS[aspect]
+    return true_or_false(field, f"{field}: ") if signal == "discrete" else from_0_to_1("score", f"{aspect}: ")
 
 
-async def _score(case: Case) -> Verdict:
-    correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1
-    return await score_thinking(case.question, case.response, case.caller, case.context.added(COMPLEXITY), correct)
+def thinking_scorer(settings: ThinkingSettings = EQUAL) -> Scorer:
+    """Return the scorer with these settings of :func:`score_thinking`."""
+
+    async def score(case: Case) -> Verdict:
+        correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1
+        complexity = case.context.added(COMPLEXITY)
+        return await score_thinking(case.question, case.response, case.caller, complexity, correct, settings)
+
+    prompts = tuple(PROMPTS[settings.signal][name] for name in settings.weights)
+    return Scorer(NAME, "the response chooses whether to think", score, asks=(Asks(ROLE, prompts),))
 
 
-SCORER = Scorer(
-    NAME,
-    "the response chooses whether to think",
-    _score,
-    asks=(Asks(ROLE, (LOGIC_PROMPT, GROUNDING_PROMPT, CONSISTENCY_PROMPT)),),
-)
+SCORER = thinking_scorer()

@@ -198,3 +198,61 @@ def test_textual_responses_are_no_references() -> None:
 def test_impossible_settings(changes) -> None:
     with pytest.raises(ValueError, match=r"min_box_score must be|judgements must be|boxes must be"):
         IvgrSettings(**changes)
+
+
+def judged_step(run, group, recipe: Ivgr, memory: Memory, *responses: tuple[str, str]) -> list[RewardedResponse]:
+    _, cases = group(*responses, judge=(level("identical"),) * len(responses))
+    earned = run(recipe.score(cases, memory))
+    return [RewardedResponse("q1", case.text, case.context, each) for case, each in zip(cases, earned, strict=True)]
+
+
+BEST = Memory(references={"q1": Reference("a kept car", 0.9)})
+
+
+def test_without_the_archive_only_the_step_has_references(run, group) -> None:
+    """Table 5, variant (6)."""
+    fresh = Ivgr(IvgrSettings(archive=False))
+    step = judged_step(run, group, fresh, Memory(), ("grounded", HALF), ("textual", WORDS))
+    assert step[1].earned.reward == pytest.approx(3.0)
+    assert fresh.learn(Memory(), step) == Memory()
+
+
+def test_without_the_weight_of_consistency_nobody_is_asked(run, group) -> None:
+    """Table 5, variant (5): the textual reward is format + outcome."""
+    plain = Ivgr(IvgrSettings(StreamSettings(consistency_weight=0.0)))
+    caller, cases = group(("grounded", EXACT), ("textual", WORDS))
+    assert run(plain.score(cases, Memory()))[1].reward == pytest.approx(2.0)
+    assert caller.asked == []
+
+
+@pytest.mark.parametrize(
+    ("band", "kept"),
+    [(None, EXACT), ((0.3, 1.0), EXACT), ((0.1, 0.3), POOR), ((0.3, 0.6), HALF), ((0.0, 0.1), None)],
+)
+def test_references_of_a_band(run, group, band, kept) -> None:
+    """Table 8: the best reference of those whose box score lies in the band; 0.2, 0.5 and 1 are there."""
+    recipe = Ivgr(IvgrSettings(reference_band=band))
+    step = judged_step(run, group, recipe, Memory(), ("grounded", POOR), ("grounded", HALF), ("grounded", EXACT))
+    found = {id: reference.text for id, reference in recipe.learn(Memory(), step).references.items()}
+    assert found == ({} if kept is None else {"q1": kept.split("think>")[1].removesuffix("</")})
+
+
+def test_a_band_has_an_order() -> None:
+    with pytest.raises(ValueError, match=r"reference_band must have a lower and a higher bound, got \[0.3, 0.1\]"):
+        IvgrSettings(reference_band=(0.3, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("memory", "responses", "has_reference", "hits"),
+    [
+        (Memory(), (("grounded", HALF), ("textual", WORDS)), 1.0, 0.0),
+        (BEST, (("grounded", HALF), ("textual", WORDS)), 1.0, 1.0),
+        (BEST, (("grounded", EXACT), ("textual", WORDS)), 1.0, 0.0),
+        (Memory(), (("grounded", POOR), ("textual", WORDS)), 0.0, 0.0),
+        (BEST, (("textual", WORDS),), None, None),
+    ],
+)
+def test_the_hit_rate_of_the_archive(run, group, memory, responses, has_reference, hits) -> None:
+    """Figure 4d: the kept reference is used if no response of the step is better."""
+    step = judged_step(run, group, RECIPE, memory, *responses)
+    assert RECIPE.metrics(memory, step) == {"has_reference": has_reference, "archive_hits": hits}

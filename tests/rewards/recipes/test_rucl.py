@@ -101,3 +101,35 @@ def test_a_step_without_verdicts_is_counted_and_proves_nothing(step) -> None:
     before = Memory(CurriculumState(1, (1.0,), None))
     assert RECIPE.learn(before, step("?")) == replace(before, curriculum=CurriculumState(2, (1.0,), None))
     assert RECIPE.learn(before, []).curriculum.step == 2
+
+
+@pytest.mark.parametrize("memory", [Memory(), HALFWAY, DONE])
+def test_uniform_averaging(run, scripted, case, memory) -> None:
+    """§4.3 (2): 0.7 + 0.3 * 3/4 in every step."""
+    uniform = Rucl(replace(RECIPE.settings, aggregation="uniform"))
+    context = Context().with_added(COLUMN, RUBRICS)
+    given = case("<answer>2</answer>", scripted(judge=[scores(a=1, b=0, c=1, d=1)]), JUDGED, context=context)
+    (earned,) = run(uniform.score([given], memory))
+    assert earned.reward == pytest.approx(0.7 + 0.3 * 0.75)
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("2", 1.0), ("3", 0.0)])
+def test_vanilla_grpo_asks_no_judge(run, scripted, case, answer, reward) -> None:
+    """§4.3 (1): α = 1 is the outcome alone."""
+    vanilla, caller = Rucl(replace(RECIPE.settings, alpha=1.0)), scripted(judge=[])
+    context = Context().with_added(COLUMN, RUBRICS)
+    given = case(f"<answer>{answer}</answer>", caller, JUDGED, context=context)
+    (earned,) = run(vanilla.score([given], Memory()))
+    assert (earned.reward, [verdict.name for verdict in earned.verdicts]) == (reward, ["outcome"])
+    assert caller.asked == []
+    step = [RewardedResponse("q", "", context, earned)]
+    assert vanilla.learn(Memory(), step).curriculum == CurriculumState(1, (), None)
+    assert vanilla.metrics(Memory(), step)["rubrics_all"] is None
+
+
+def test_the_curves_of_a_step(step) -> None:
+    judged = step(scores(a=1, b=1, c=0, d=0), scores(a=1, b=0, c=1, d=1), "?")
+    found = RECIPE.metrics(HALFWAY, judged)
+    assert found == {"hard_weight": 0.5, "rubrics_easy": 0.75, "rubrics_hard": 0.5, "rubrics_all": 0.625}
+    nothing = {"hard_weight": 0.0, "rubrics_easy": None, "rubrics_hard": None, "rubrics_all": None}
+    assert RECIPE.metrics(Memory(), step("?")) == nothing

@@ -10,6 +10,7 @@ from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.sail_rl import SailRl, SailRlSettings
+from groundtrace.rewards.scorers.thinking import ThinkingSettings
 
 JUDGED = ServedRoles(frozenset({"judge"}))
 THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think>\\boxed{{{}}}"
@@ -159,3 +160,47 @@ def test_the_settings_of_a_config() -> None:
     assert build(SailRlSettings, {"cascading": {"alpha": 0.5}}).cascading.alpha == 0.5
     with pytest.raises(ValueError, match="form must be 'cascading' or 'additive', got 'sum'"):
         SailRlSettings("sum")
+
+
+@pytest.mark.parametrize(
+    ("decision", "text", "complexity", "judge", "reward"),
+    [
+        # Always-thinking: a simple question counts as complex
+        ("always", THINKS.format(2), "simple", says(True, True, True), 1.0),
+        ("always", DIRECT.format(2), "simple", [ANSWER_DIRECTLY], 0.1),
+        # Never-thinking
+        ("never", DIRECT.format(2), "complex", [ANSWER_DIRECTLY], 1.0),
+        ("never", THINKS.format(2), "complex", [THINK], 0.1),
+        # Judge-w/o-reward: the decision is not judged, and a right direct answer has no thinking to judge
+        ("free", THINKS.format(2), "simple", says(True, False, True)[1:], 0.7),
+        ("free", DIRECT.format(2), "complex", [], 1.0),
+        ("free", DIRECT.format(3), "complex", [], 0.1),
+    ],
+)
+def test_sail_rl_table5_strategies(run, scripted, case, decision, text, complexity, judge, reward) -> None:
+    caller = scripted(judge=list(judge))
+    given = case(text, caller, JUDGED, context=Context().with_added(COMPLEXITY, complexity))
+    (earned,) = run(SailRl(SailRlSettings(decision=decision)).score([given], Memory()))
+    assert earned.reward == pytest.approx(reward)
+    assert len(caller.asked) == len(judge)
+    assert ("judging" in [verdict.name for verdict in earned.verdicts]) == (decision != "free")
+
+
+def test_the_sum_without_the_decision(run, scripted, case) -> None:
+    """(2/3 + 1) / 2: thinking and outcome have equal weights."""
+    free = SailRl(SailRlSettings("additive", decision="free"))
+    given = case(THINKS.format(2), scripted(judge=says(True, False, True)[1:]), JUDGED)
+    assert run(free.score([given], Memory()))[0].reward == pytest.approx(5 / 6)
+
+
+def test_the_settings_of_the_thinking_reach_the_judge(run, scripted, case) -> None:
+    """0.9 * (2 * 1 + 1 * 0.5) / 3 + 0.1, with one aspect left out."""
+    thinking = ThinkingSettings(logic=2.0, grounding=1.0, consistency=0.0, signal="continuous")
+    recipe = SailRl(SailRlSettings(thinking=thinking))
+    replies = [THINK, *(json.dumps({"reason": "", "score": score}) for score in (1.0, 0.5))]
+    context = Context().with_added(COMPLEXITY, "complex")
+    (earned,) = run(recipe.score([case(THINKS.format(2), scripted(judge=replies), JUDGED, context=context)], Memory()))
+    assert earned.reward == pytest.approx(0.9 * 2.5 / 3 + 0.1)
+    prompts = [prompt for scorer in recipe.runs for asks in scorer.asks for prompt in asks.prompts]
+    assert {"score_logic.v1", "score_grounding.v1"} <= set(prompts)
+    assert not {"score_think_consistency.v1", "judge_logic.v2"} & set(prompts)

@@ -181,6 +181,23 @@ def test_ivgr_3_3_reference_selection(response, outcome, box_score, threshold, f
     assert is_reference(response, outcome, box_score, threshold) is fit
 
 
+@pytest.mark.parametrize(
+    ("band", "box_score", "fit"),
+    [
+        ((0.0, 0.1), 0.0, True),
+        ((0.0, 0.1), 0.1, False),
+        ((0.1, 0.3), 0.1, True),
+        ((0.1, 0.3), 0.3, False),
+        ((0.3, 1.0), 0.3, True),
+        ((0.3, 1.0), 1.0, True),
+        ((0.0, 1.0), None, False),
+    ],
+)
+def test_ivgr_table8_bands(band, box_score, fit) -> None:
+    assert is_reference(grounded(), 1.0, box_score, band=band) is fit
+    assert not is_reference(grounded(), 0.0, box_score, band=band)
+
+
 def test_ivgr_3_3_threshold_is_03_by_default() -> None:
     assert is_reference(grounded(), 1.0, 0.301)
     assert not is_reference(grounded(), 1.0, 0.299)

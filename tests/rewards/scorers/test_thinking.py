@@ -9,7 +9,7 @@ from groundtrace.grading.responses.response import parse_response
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
-from groundtrace.rewards.scorers.thinking import SCORER, score_aspects, score_thinking
+from groundtrace.rewards.scorers.thinking import SCORER, ThinkingSettings, score_aspects, score_thinking
 from groundtrace.schemas.quoting import MAX_CHARS
 from groundtrace.schemas.records import Verdict
 
@@ -181,3 +181,35 @@ def test_the_scorer_knows_the_outcome_and_the_label(run, scripted, case, outcome
     assert run(SCORER.score(direct)).value == value
     thought = case("<think>two</think><answer>2</answer>", scripted(judge=said(True, True, False)), outcome=graded)
     assert run(SCORER.score(thought)).value == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [((1, 1, 1), 1 / 3), ((2, 1, 1), 1 / 2), ((1, 2, 1), 1 / 4), ((1, 1, 2), 1 / 4), ((1, 0, 0), 1.0)],
+)
+def test_sail_rl_table8_weights(run, scripted, question, weights, expected) -> None:
+    """Only the logic is right."""
+    settings = ThinkingSettings(*map(float, weights))
+    caller = scripted(judge=[reply for reply, weight in zip(said(True, False, False), weights, strict=True) if weight])
+    assert run(score_thinking(question(), ANSWERED, caller, settings=settings)).value == pytest.approx(expected)
+
+
+def test_weights_that_are_all_0() -> None:
+    with pytest.raises(ValueError, match="logic, grounding or consistency must be greater than 0"):
+        ThinkingSettings(0.0, 0.0, 0.0)
+
+
+def test_sail_rl_table7_a_continuous_signal(run, scripted, question) -> None:
+    replies = [json.dumps({"reason": "", "score": score}) for score in (0.5, 1, 0)]
+    verdict = run(score_thinking(question(), ANSWERED, scripted(judge=replies), settings=SCORED))
+    assert verdict.value == pytest.approx(0.5)
+
+
+SCORED = ThinkingSettings(signal="continuous")
+
+
+@pytest.mark.parametrize("score", [1.2, -0.1, True, "0.5", None])
+def test_a_score_outside_0_to_1_is_unscored(run, scripted, question, score) -> None:
+    replies = [json.dumps({"reason": "", "score": each}) for each in (score, 1, 1)]
+    verdict = run(score_thinking(question(), ANSWERED, scripted(judge=replies), settings=SCORED))
+    assert verdict.value is None and verdict.failed
