@@ -50,15 +50,15 @@ def ours(work: Work) -> tuple[Any, Any, Any]:
     """Return this trainer's settings, model and optimiser."""
     from groundtrace.trainer.model import load_model
     from groundtrace.trainer.optimiser import Optimiser
-    from groundtrace.trainer.settings import ForwardBatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
+    from groundtrace.trainer.optimiser_settings import OptimiserSettings
+    from groundtrace.trainer.settings import ForwardBatchSettings, ModelSettings, TrainerSettings
 
     settings = TrainerSettings(
         ModelSettings(str(work.inputs / "model"), **json.loads((work.inputs / "speech.json").read_text("utf-8"))),
         batch=ForwardBatchSettings(max_tokens=work.tokens, tokens=work.tokens),
-        optimiser=OptimiserSettings(lr=LR),
     )
     vlm = load_model(settings.model)
-    return settings, vlm, Optimiser(vlm.model, settings.optimiser, work.all_steps)
+    return settings, vlm, Optimiser(vlm.model, OptimiserSettings(lr=LR), work.all_steps)
 
 
 def ours_sft(work: Work) -> dict[str, Any]:

@@ -163,11 +163,12 @@ def settings_of(model: Path, seed: int, steps: int, lr: float, **grpo: Any) -> T
             "seed": seed,
             "threads": 1,
             "max_idle_steps": 0,
-            "model": {"path": str(model), "dtype": "float32", "freeze_vision": True},
+            "model": {"path": str(model), "dtype": "float32", "freeze_vision": True, "freeze_projector": True},
             "batch": {"max_tokens": 128, "tokens": 4096},
-            "optimiser": {"lr": lr},
-            "sft": {"steps": steps, "samples_per_step": 48},
-            "grpo": {"steps": steps, "prompts_per_step": 8, "group_size": 8, "dynamic_sampling": False} | grpo,
+            "sft": {"steps": steps, "samples_per_step": 48, "optimiser": {"lr": lr}},
+            "grpo": {"steps": steps, "prompts_per_step": 8, "group_size": 8, "dynamic_sampling": False}
+            | {"optimiser": {"lr": lr}}
+            | grpo,
             "rollout": {"max_new_tokens": 48},
             "environment": {"kind": "benchmarks.learning.two_operations:Ask", "max_turns": 3},
             "reward": {"recipe": "codedance"},

@@ -1,18 +1,25 @@
 """Computes attention over packed sequences: one row holds several samples, and no sample attends to another.
 
 transformers calls :func:`packed_attention` for the language model. Because its name contains "flash", transformers also
-passes all images of a vision tower in one call instead of looping over them. On a GPU in 16 bits, torch's
-variable-length kernel is used. Otherwise each sequence is computed separately, which is faster than a mask over the row
-if sequences are short. Sequences of equal length, such as images of one size, are computed as one batch.
+passes all images of a vision tower in one call instead of looping over them. On a GPU in 16 bits, a kernel for
+sequences of different lengths is used: torch's or, if this build of torch has none, FlashAttention 2, the package that
+transformers uses for ``flash_attention_2``. Otherwise each sequence is computed separately, which is faster than a mask
+over the row if sequences are short. Sequences of equal length, such as images of one size, are computed as one batch.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn import functional
 from transformers import AttentionInterface
+from transformers.utils.import_utils import is_flash_attn_2_available
 
 NAME = "groundtrace_flash_packed"
+Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, float | None, bool], torch.Tensor]
+"""A function of query, key and value, (T, heads, head_dim), the boundaries of the sequences, the longest length, the
+scale, and whether attention is causal. It returns the output, (T, heads, head_dim)."""
 
 
 def packed_attention(
@@ -36,18 +43,63 @@ def packed_attention(
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
         raise ValueError("packed attention needs cu_seq_lens_q: before generate, switch the model's attention to sdpa")
-    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
-        from torch.nn.attention.varlen import varlen_attn
-
+    kernel = packed_kernel() if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16) else None
+    if kernel is not None:
         longest = max_length_q or int(cu_seq_lens_q.diff().max())
-        ends = cu_seq_lens_q.to(torch.int32)
         q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
-        window = (-1, 0) if causal else (-1, -1)
-        shared = q.shape[1] != k.shape[1]
-        out = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scaling, window_size=window, enable_gqa=shared)
-        assert isinstance(out, torch.Tensor)
-        return out[None], None
+        return kernel(q, k, v, cu_seq_lens_q.to(torch.int32), longest, scaling, causal)[None], None
     return _one_by_one(query, key, value, cu_seq_lens_q.diff().tolist(), causal, scaling), None
+
+
+@functools.cache
+def packed_kernel() -> Kernel | None:
+    """Return the kernel for packed sequences on this machine's GPU; None if there is none.
+
+    An old or a reduced build of torch has no such kernel.
+    """
+    if has_varlen():
+        return _torch_varlen
+    return _flash_attention_2 if is_flash_attn_2_available() else None
+
+
+def has_varlen() -> bool:
+    """Whether this build of torch has a variable-length kernel."""
+    try:
+        import torch.nn.attention.varlen
+    except ImportError:
+        return False
+    return torch.backends.cuda.is_flash_attention_available()
+
+
+def _torch_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    ends: torch.Tensor,
+    longest: int,
+    scale: float | None,
+    causal: bool,
+) -> torch.Tensor:
+    from torch.nn.attention.varlen import varlen_attn
+
+    window, shared = (-1, 0) if causal else (-1, -1), q.shape[1] != k.shape[1]
+    out = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=window, enable_gqa=shared)
+    assert isinstance(out, torch.Tensor)
+    return out
+
+
+def _flash_attention_2(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    ends: torch.Tensor,
+    longest: int,
+    scale: float | None,
+    causal: bool,
+) -> torch.Tensor:
+    from flash_attn import flash_attn_varlen_func  # pyright: ignore[reportMissingImports]
+
+    return flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, softmax_scale=scale, causal=causal)
 
 
 def _one_by_one(

@@ -69,7 +69,10 @@ def make_parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=does, allow_abbrev=False)
         command.add_argument(
-            "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr, rucl or codedance"
+            "--config",
+            required=True,
+            metavar="FILE",
+            help="a TOML config, or argos, sail_rl, ivgr, ivgr-32b, rucl or codedance",
         )
         command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
         command.add_argument(

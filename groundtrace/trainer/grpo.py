@@ -6,7 +6,6 @@ targets of the step.
 """
 
 import contextlib
-import copy
 import sys
 import time
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from groundtrace.rewards.rows.checks import (
     row_check,
 )
 from groundtrace.rewards.rows.reward import Reward
-from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
 from groundtrace.trainer.credit import to_samples
@@ -41,6 +40,7 @@ from groundtrace.trainer.monitor import save_rollouts
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.plan import plan_text, planned
 from groundtrace.trainer.policy import Scores, score
+from groundtrace.trainer.reference import reference_of, without_adapters
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Sample
@@ -54,7 +54,10 @@ SEEDS_PER_STEP = 1000
 
 @dataclass
 class Trainee:
-    """Holds the objects that a GRPO step uses; ``reference`` is the frozen model of the KL term, or None."""
+    """Holds the objects that a GRPO step uses; ``reference`` is the model of the KL term, or None.
+
+    :mod:`groundtrace.trainer.reference` makes the reference.
+    """
 
     vlm: VisionLanguageModel
     optimiser: Optimiser
@@ -84,20 +87,22 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
     grpo = settings.grpo
     vlm, room = load_model(settings.model), LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
-    parts, notes = planned(data, shards, grpo.prompts_per_step)
+    parts, notes = planned(data, shards, grpo.prompts_per_step, grpo.streams)
     checked = check_judge(settings.reward, shards), note_strata(settings.reward, shards)
     _print_notes(*checked, *notes, note_detected(shards))
     check = row_check(settings.reward)
 
     def encode(row: TrainingRow) -> list[Drawn]:
         check(row)
-        return prompt_samples(vlm, opened(row, settings.environment))
+        if drawn := prompt_samples(vlm, opened(row, settings.environment), grpo.streams):
+            return drawn
+        raise UnusableRow(f"{row.id}: the row is not asked in any of grpo.streams")
 
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
-    reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
-    steps = grpo.steps_for(shards.prompts)
-    optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
+    reference = reference_of(vlm) if grpo.kl_beta > 0 else None
+    steps = grpo.steps_for(shards.count_prompts(grpo.streams))
+    optimiser = Optimiser(vlm.model, grpo.optimiser, steps * grpo.updates_per_rollout)
     stops = settings.environment.make().stops
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)
     with Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts)) as training:
@@ -105,7 +110,7 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
-        blind, how = blind_reward(shards, reward.recipe)
+        blind, how = blind_reward(shards, reward.recipe, grpo.streams)
         _print_notes(how)
         shown = ("reward", "blind_reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
         while training.goes_on:
@@ -139,7 +144,7 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     metrics |= update(trainee, samples, step) if samples else {}
     metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
     metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
-    trainee.reward.learn((group.row, group.scored) for group in sampled)
+    metrics |= trainee.reward.learn((group.row, group.scored) for group in sampled)
     wall_s = time.perf_counter() - started
     tokens = sum(rollout.own_tokens for group in sampled for rollout in group.rollouts)
     metrics |= {"rollout_s": sampled_s, "wall_s": wall_s, "tokens_per_s": tokens / wall_s}
@@ -222,7 +227,7 @@ def _backward(
     old = scores.logprobs.detach() if old is None else old
     reference = None
     if trainee.reference is not None:
-        with torch.no_grad():
+        with torch.no_grad(), without_adapters(trainee.reference):
             reference = _scores(trainee, trainee.reference, batch).logprobs
     found = policy_loss(
         scores.logprobs,

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.model import is_of_tower
 from groundtrace.trainer.policy import CHUNK
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.settings import TrainerSettings
@@ -85,6 +86,7 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
     If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The images of a question are included
     once for its group, and the images of observations once for each response.
     """
+    optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())
     trained = [weight for weight in weights if weight.requires_grad]
     copied = sum(weight.numel() for weight in trained if weight.dtype != torch.float32)
@@ -102,13 +104,13 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
         ("the rollouts' keys and values", _cached(model, settings, rows) if is_sampled_here else 0),
         ("the rollouts' images", _seen(model, settings, rows) if is_sampled_here else 0),
     ]
-    has_reference = is_grpo and settings.grpo.kl_beta > 0
+    has_reference = is_grpo and settings.grpo.kl_beta > 0 and not settings.model.lora_rank
     return Estimate(
         (
             ("weights", sum(weight.numel() * weight.element_size() for weight in weights)),
             ("float32 master weights", 4 * copied),
             ("gradients of these", 4 * copied),
-            ("optimiser moments", (4 if settings.optimiser.muon_lr > 0 else 8) * count),
+            ("optimiser moments", (4 if optimiser.muon_lr > 0 else 8) * count),
             ("reference model", sum(w.numel() * w.element_size() for w in weights) if has_reference else 0),
             *max(update, rollouts, key=lambda phase: sum(size for _, size in phase)),
         )
@@ -131,7 +133,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
     observed = observed_patches(model, settings) if is_grpo else 0
     patches = round(rows.patches * max(1.0, in_pass / copies) + observed * max(1.0, in_pass))
     tower = model.config.vision_config
-    is_trained = any(weight.requires_grad for name, weight in model.named_parameters() if "visual." in name)
+    is_trained = any(weight.requires_grad for name, weight in model.named_parameters() if is_of_tower(name))
     return _kept_bytes(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
 
 

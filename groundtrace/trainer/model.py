@@ -22,6 +22,8 @@ from groundtrace.trainer import attention
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings
 
+PROJECTOR = ("merger", "deepstack_merger_list")
+"""The parts of ``visual`` that map its features into the language model; the other parts are the vision tower."""
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 
 
@@ -163,22 +165,33 @@ def set_attention(model: Any, implementation: str) -> None:
 
 
 def _prepare(model: Any, settings: ModelSettings) -> None:
-    """Apply the settings to the model: adapters, a frozen vision tower, gradient checkpointing, packed attention."""
+    """Apply the settings to the model: adapters, frozen parts, gradient checkpointing, packed attention."""
     if settings.lora_rank:
         require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
 
         config = LoraConfig(
-            r=settings.lora_rank, lora_alpha=int(settings.lora_alpha), lora_dropout=0.0, target_modules=LORA_LAYERS
+            r=settings.lora_rank,
+            lora_alpha=settings.lora_alpha,  # type: ignore[arg-type] (peft only divides it by the rank)
+            lora_dropout=0.0,
+            target_modules=LORA_LAYERS,
         )
         model.requires_grad_(False)
         inject_adapter_in_model(config, model)
-    elif settings.freeze_vision:
-        model.model.visual.requires_grad_(False)
+    else:
+        for name, part in model.model.visual.named_children():
+            is_frozen = settings.freeze_projector if name in PROJECTOR else settings.freeze_vision
+            part.requires_grad_(not is_frozen)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     set_attention(model, attention.NAME)
     model.train()
+
+
+def is_of_tower(name: str) -> bool:
+    """Whether a weight, given by its full name, is part of the vision tower, without its projector."""
+    _, found, inner = name.partition("visual.")
+    return bool(found) and inner.partition(".")[0] not in PROJECTOR
 
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from groundtrace.trainer.settings import OptimiserSettings
+from groundtrace.trainer.optimiser_settings import OptimiserSettings
 
 
 class NotFinite(RuntimeError):
@@ -64,17 +64,21 @@ class Optimiser:
         rest = [weight for weight in self.masters.values() if id(weight) not in chosen]
         if muon:
             yield torch.optim.Muon(muon, lr=s.muon_lr, weight_decay=s.weight_decay)
-        if rest:
-            yield torch.optim.AdamW(rest, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
+        decayed = [weight for weight in rest if weight.ndim > 1]
+        others = [weight for weight in rest if weight.ndim <= 1]  # biases and the scales of norms
+        parts = ((decayed, s.weight_decay), (others, 0.0))
+        groups = [{"params": part, "weight_decay": decay} for part, decay in parts if part]
+        if groups:
+            yield torch.optim.AdamW(groups, lr=s.lr, betas=(s.beta1, s.beta2))
 
     def rate(self, step: int) -> float:
         """Return the factor by which the configured learning rates are multiplied at a step, counted from 0."""
-        s = self.settings
-        if step < s.warmup_steps:
-            return (step + 1) / s.warmup_steps
+        s, warmup = self.settings, self.settings.warmup_of(self.steps)
+        if step < warmup:
+            return (step + 1) / warmup
         if s.schedule == "constant":
             return 1.0
-        done = (step - s.warmup_steps) / max(1, self.steps - s.warmup_steps)
+        done = (step - warmup) / max(1, self.steps - warmup)
         left = (1 + math.cos(math.pi * done)) / 2 if s.schedule == "cosine" else 1 - done
         return s.final_share + (1 - s.final_share) * left
 

@@ -13,13 +13,14 @@ without a plan (App. C: compute stays equal).
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from groundtrace.config.errors import ConfigError
 from groundtrace.rewards.rows.shards import ShardError, Shards
+from groundtrace.rewards.streams import streams_asked
 from groundtrace.schemas.text import counted
 
 FILE = "batch_plan.json"
@@ -51,14 +52,17 @@ class Part:
     name: str = ""
 
 
-def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+def planned(
+    data: Path, shards: Shards, prompts_per_step: int, only: Collection[str] = ()
+) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Read the batch plan in the folder of the data, and return its parts and notes (:func:`parts_of`).
 
-    Without a plan, both are empty. Raises ShardError for an invalid plan. Raises ConfigError if ``prompts_per_step`` is
-    lower than the number of streams of a row, because a row has one prompt for each stream.
+    ``only`` are the streams in which rows are asked (empty: in all). Without a plan, parts and notes are empty. Raises
+    ShardError for an invalid plan. Raises ConfigError if ``prompts_per_step`` is lower than the number of streams of a
+    row, because a row has one prompt for each stream.
     """
-    found = parts_of(read_plan(data), shards)
-    most = max(map(len, shards.streams), default=1)
+    found = parts_of(read_plan(data), shards, only)
+    most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
     if most > prompts_per_step:
         raise ConfigError(f"grpo.prompts_per_step must be at least {most}, because a row has {most} streams")
     return found
@@ -108,11 +112,14 @@ def _part(value: Any, where: str) -> PlannedPart:
     return PlannedPart(tuple(streams), float(share))
 
 
-def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+def parts_of(
+    plan: Sequence[PlannedPart], shards: Shards, only: Collection[str] = ()
+) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Return the parts of the plan that have rows, and notes for the user.
 
     The shares of these parts are rescaled so that their sum is 1. The notes name the parts without rows, and the number
-    of rows whose streams match no part; such rows are not drawn. Without a plan, parts and notes are empty. Raises
+    of rows whose streams match no part; such rows are not drawn. If ``only`` is given, a row has no prompt in the other
+    streams, and parts without any of these streams are left out. Without a plan, parts and notes are empty. Raises
     ShardError if no part has a row.
     """
     if not plan:
@@ -124,17 +131,20 @@ def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, .
             rows[named].append(index)
         else:
             others += 1
-    held = [part for part in plan if rows[frozenset(part.streams)]]
+    held = [part for part in plan if rows[frozenset(part.streams)] and streams_asked(part.streams, only)]
     if not held:
         raise ShardError(
             f"no row has the streams of any part of {FILE}: {'; '.join(map(_named, plan))}; correct or remove the plan"
         )
     total = math.fsum(part.share for part in held)
-    empty = [part for part in plan if part not in held]
+    empty = [part for part in plan if not rows[frozenset(part.streams)]]
     notes = [f"{FILE}: no row has the streams {_named(part)}, so this part is left out" for part in empty]
     if others:
         notes.append(f"{FILE}: {counted(others, 'row')} with other streams are not drawn")
-    parts = (Part(rows[frozenset(part.streams)], part.share / total, len(part.streams), _named(part)) for part in held)
+    parts = (
+        Part(rows[frozenset(part.streams)], part.share / total, len(streams_asked(part.streams, only)), _named(part))
+        for part in held
+    )
     return tuple(parts), tuple(notes)
 
 

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from groundtrace.config.errors import ConfigError
-from groundtrace.config.settings import OneOf, PartName, Plugins, Share, settings
+from groundtrace.config.settings import OneOf, PartName, Plugins, settings
 from groundtrace.grading.question_text import INSTRUCTIONS, POINTS
 from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.trainer.environments.registry import ENVIRONMENTS, make_environment
+from groundtrace.trainer.optimiser_settings import OptimiserSettings
 from groundtrace.vision.crops import CropSettings
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ class ModelSettings:
         "the maximum of the model's processor",
     ] = None
     dtype: Annotated[Literal["bfloat16", "float32"], "the type of the computation"] = "bfloat16"
-    freeze_vision: Annotated[bool, "do not train the vision tower"] = False
+    freeze_vision: Annotated[bool, "do not train the vision tower; its projector is trained all the same"] = False
+    freeze_projector: Annotated[
+        bool, "do not train the projector, which maps the features of the vision tower into the language model"
+    ] = False
     lora_rank: Annotated[
         NonNegativeInt, "above 0: train adapters of this rank on the language model's linear layers, not the weights"
     ] = 0
@@ -62,27 +66,6 @@ class ForwardBatchSettings:
 
 
 @settings
-class OptimiserSettings:
-    """Holds the settings of the optimiser.
-
-    It is AdamW for all trained weights, or Muon for the matrices of the hidden layers and AdamW for the other weights.
-    """
-
-    lr: Annotated[PositiveFloat, "the learning rate of AdamW"] = 1e-5
-    muon_lr: Annotated[NonNegativeFloat, "the learning rate of Muon (0: AdamW alone)"] = 0.0
-    beta1: Annotated[float, "AdamW's decay of the mean of gradients"] = 0.9
-    beta2: Annotated[float, "AdamW's decay of the mean of their squares"] = 0.999
-    weight_decay: Annotated[float, "the weight decay of both optimisers"] = 0.0
-    warmup_steps: Annotated[NonNegativeInt, "the number of steps over which the learning rate rises"] = 0
-    schedule: Annotated[
-        Literal["constant", "cosine", "linear"],
-        "the learning rate after the warm-up: constant, or falling along a half cosine or a line",
-    ] = "constant"
-    final_share: Annotated[Share, "the learning rate of the last step, as a share of the full one"] = 0.0
-    max_grad_norm: Annotated[PositiveFloat, "gradients with a larger norm are scaled down to this norm"] = 1.0
-
-
-@settings
 class SftSettings:
     """Holds the settings of supervised fine-tuning; the rows are shuffled again for each epoch.
 
@@ -92,6 +75,7 @@ class SftSettings:
     steps: Annotated[PositiveInt | None, "the number of optimiser steps"] = None
     epochs: Annotated[PositiveFloat | None, "the number of passes over the rows, rounded up to whole steps"] = None
     samples_per_step: Annotated[PositiveInt, "the number of rows in a step"] = 32
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
 
     def steps_for(self, rows: int) -> int:
         """Return the number of optimiser steps for ``rows`` rows.
@@ -148,7 +132,12 @@ class GrpoSettings:
         "the upper bound of the importance weight that corrects for a sampler whose log-probabilities differ from the "
         "trainer's",
     ] = 2.0
+    streams: Annotated[
+        tuple[str, ...],
+        "train in these streams only, such as textual (iVGR Table 5, variants 3 and 4; empty: in all of the row's)",
+    ] = ()
     shuffle_advantages: Annotated[bool, "a control experiment: assign the advantages to the rollouts at random"] = False
+    optimiser: OptimiserSettings = field(default_factory=lambda: OptimiserSettings(lr=1e-6))
 
     def steps_for(self, prompts: int) -> int:
         """Return the number of rounds for ``prompts`` prompts.
@@ -214,7 +203,10 @@ class EnvironmentSettings:
 
 @settings
 class EvalSettings:
-    """Holds the settings of the evaluation, which samples answers with the settings of ``rollout`` and scores them."""
+    """Holds the settings of the evaluation, which samples answers and scores them.
+
+    Answers are sampled with the settings of ``rollout`` and ``environment``, unless this section has its own value.
+    """
 
     samples: Annotated[PositiveInt, "the number of answers to each question"] = 4
     questions: Annotated[NonNegativeInt, "use only this number of first questions (0: all)"] = 0
@@ -229,6 +221,10 @@ class EvalSettings:
     ] = ()
     max_turns: Annotated[
         PositiveInt | None, "the maximum turns of the policy in a response; left out: environment.max_turns"
+    ] = None
+    temperature: Annotated[PositiveFloat | None, "the sampling temperature; left out: rollout.temperature"] = None
+    max_new_tokens: Annotated[
+        PositiveInt | None, "the maximum tokens of a response; left out: rollout.max_new_tokens"
     ] = None
     crops: Annotated[
         bool,
@@ -261,6 +257,8 @@ class LogSettings:
 class TrainerSettings:
     """Holds the whole config of the trainer."""
 
+    RENAMED: ClassVar[Mapping[str, str]] = {"optimiser": "sft.optimiser and grpo.optimiser"}
+
     model: ModelSettings
     seed: Annotated[int, "the seed of sampling and shuffling"] = 0
     threads: Annotated[NonNegativeInt, "the number of CPU threads of torch (0: torch's default)"] = 0
@@ -268,7 +266,6 @@ class TrainerSettings:
         NonNegativeInt, "stop with an error after this number of steps in a row without a gradient (0: never)"
     ] = 10
     batch: ForwardBatchSettings = field(default_factory=ForwardBatchSettings)
-    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     sft: SftSettings = field(default_factory=SftSettings)
     grpo: GrpoSettings = field(default_factory=GrpoSettings)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
@@ -281,6 +278,17 @@ class TrainerSettings:
     def __post_init__(self) -> None:
         if self.eval.crops and self.environment.kind != "single_turn":
             raise ConfigError('eval.crops needs environment.kind = "single_turn": set it, or turn eval.crops off')
+
+    def at_evaluation(self) -> "TrainerSettings":
+        """Return the settings with which an evaluation samples: those of ``eval`` replace those of training."""
+        rollout, environment, own = self.rollout, self.environment, self.eval
+        if own.temperature is not None:
+            rollout = replace(rollout, temperature=own.temperature)
+        if own.max_new_tokens is not None:
+            rollout = replace(rollout, max_new_tokens=own.max_new_tokens)
+        if own.max_turns is not None:
+            environment = replace(environment, max_turns=own.max_turns)
+        return replace(self, rollout=rollout, environment=environment)
 
     def check_environment(self) -> None:
         """Raise UserError if the environment cannot run on this machine, or if the reward needs another environment."""

@@ -39,7 +39,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())
     steps = settings.sft.steps_for(len(shards))
-    optimiser = Optimiser(vlm.model, settings.optimiser, steps)
+    optimiser = Optimiser(vlm.model, settings.sft.optimiser, steps)
     with Training("sft", settings, data, output, shards, optimiser, steps) as training:
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out)
         draws.position = training.progress.position

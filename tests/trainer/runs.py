@@ -38,16 +38,21 @@ TIMES = ("rollout_s", "wall_s", "tokens_per_s")
 
 
 def settings_of(path: Path, seed: int = 0, **sections: Any) -> TrainerSettings:
-    """Settings for a tiny model on the processor; a section's keys are added to these."""
+    """Settings for a tiny model on the processor; a section's keys are added to these.
+
+    ``optimiser`` is the section of SFT and of GRPO.
+    """
     base: dict[str, dict[str, Any]] = {
         "model": {"path": str(path), "dtype": "float32"},
         "batch": {"max_tokens": 512, "tokens": 1024},
-        "optimiser": {"lr": 1e-3},
         "grpo": {"steps": 2, "prompts_per_step": 2, "group_size": 4, "advantage_epsilon": 0.0},
         "rollout": {"max_new_tokens": 12},
         "log": {"rollouts_every": 0},
     }
+    optimiser = {"lr": 1e-3} | sections.pop("optimiser", {})
     merged = {name: base.get(name, {}) | sections.get(name, {}) for name in base | sections}
+    for name in ("sft", "grpo"):
+        merged[name] = {"optimiser": optimiser} | merged.get(name, {})
     return build(TrainerSettings, {"seed": seed} | merged)
 
 
@@ -153,7 +158,9 @@ def trainee_of(
     reference: Any = None,
 ) -> Trainee:  # fmt: skip
     """A run's parts; without ``data`` there is nothing to draw from."""
-    optimiser = Optimiser(vlm.model, settings.optimiser, settings.grpo.steps_for(0) * settings.grpo.updates_per_rollout)
+    optimiser = Optimiser(
+        vlm.model, settings.grpo.optimiser, settings.grpo.steps_for(0) * settings.grpo.updates_per_rollout
+    )
     draws: Any = None
     if data is not None:
         shards = Shards(data, "rl", output / "rows")

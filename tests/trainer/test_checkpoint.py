@@ -162,7 +162,7 @@ HOW = {
     "whole": (),
     "bfloat16": ("model.dtype=bfloat16",),
     "frozen": ("model.freeze_vision=true",),
-    "adapters": ("model.lora_rank=4", "optimiser.lr=0.01"),
+    "adapters": ("model.lora_rank=4", "sft.optimiser.lr=0.01"),
 }
 
 

@@ -87,7 +87,12 @@ def test_a_missing_config(run: Command, sft_data: Path, tmp_path: Path) -> None:
 VLM = ("reward.endpoints.vlm.kind=openai", "reward.endpoints.vlm.model=m", "reward.endpoints.vlm.base_url=http://h/v1")
 CONFIGS = [
     (("grpo.group_sise=4",), "unknown key grpo.group_sise; did you mean grpo.group_size?"),
-    (("optimizer.lr=1",), "unknown key optimizer; did you mean optimiser?"),
+    (("sft.optimizer.lr=1",), "unknown key sft.optimizer; did you mean sft.optimiser?"),
+    (("optimiser.lr=1",), "optimiser is now sft.optimiser and grpo.optimiser: rename the key"),
+    (
+        ("sft.optimiser.warmup_steps=2", "sft.optimiser.warmup_ratio=0.1"),
+        "warmup_ratio must be 0 if warmup_steps is set",
+    ),
     (("grpo.group_size=1",), "grpo.group_size must be at least 2, got 1"),
     (("grpo.steps='many'",), "grpo.steps must be an integer"),
     (("model.dtype=float16",), "model.dtype must be 'bfloat16' or 'float32', got 'float16'"),
@@ -199,9 +204,9 @@ def test_verbose_shows_where(run: Command, sft_data: Path, monkeypatch: pytest.M
 def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
     assert run("sft", sft_data).code == 0
     before = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
-    again = run("sft", sft_data, "optimiser.lr=0.5")
+    again = run("sft", sft_data, "sft.optimiser.lr=0.5")
     again.check_refused(
-        2, "step-000002 belongs to another run, optimiser.lr was 1e-05 and is now 0.5", "another --output"
+        2, "step-000002 belongs to another run, sft.optimiser.lr was 1e-05 and is now 0.5", "another --output"
     )
     after = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     assert {path for path in before if "rows" not in path.parts and before[path] != after[path]} == set()

@@ -32,7 +32,7 @@ def test_fewer_steps_than_are_done(run: Command, sft_data: Path) -> None:
 
 REFUSED = [
     ("seed=1", "seed was 0 and is now 1"),
-    ("optimiser.lr=0.5", "optimiser.lr was 1e-05 and is now 0.5"),
+    ("sft.optimiser.lr=0.5", "sft.optimiser.lr was 1e-05 and is now 0.5"),
     ("batch.tokens=2048", "batch.tokens was 1024 and is now 2048"),
     ("sft.samples_per_step=3", "sft.samples_per_step was 2 and is now 3"),
     ("model.freeze_vision=true", "model.freeze_vision was False and is now True"),

@@ -27,6 +27,7 @@ from groundtrace.trainer.settings import (
     ModelSettings,
     OptimiserSettings,
     RolloutSettings,
+    SftSettings,
     TrainerSettings,
 )
 
@@ -97,7 +98,7 @@ def _made(dtype: str, **sections: Any) -> TrainerSettings:
     return TrainerSettings(
         ModelSettings("x", dtype=dtype, **sections.get("model", {})),
         batch=ForwardBatchSettings(8, 8),
-        optimiser=OptimiserSettings(**sections.get("optimiser", {})),
+        sft=SftSettings(optimiser=OptimiserSettings(**sections.get("optimiser", {}))),
         grpo=GrpoSettings(**sections.get("grpo", {})),
         rollout=RolloutSettings(**sections.get("rollout", {})),
         environment=EnvironmentSettings(**sections.get("environment", {})),
@@ -107,6 +108,20 @@ def _made(dtype: str, **sections: Any) -> TrainerSettings:
 def test_a_tower_that_is_not_trained_keeps_nothing_of_its_layers() -> None:
     model = _model(torch.bfloat16, is_tower_trained=False)
     assert dict(estimate(model, _made("bfloat16"), ROWS).parts)["activations of the vision tower"] == 24 * 5 * 34
+
+
+def test_a_projector_that_is_trained_alone_keeps_nothing_of_the_layers() -> None:
+    model = _model(torch.bfloat16, is_tower_trained=False)
+    merger = nn.ParameterDict({"weight": nn.Parameter(torch.zeros(10, dtype=torch.bfloat16))})
+    model["visual"] = nn.ModuleDict({"blocks": model["visual"], "merger": merger})
+    assert dict(estimate(model, _made("bfloat16"), ROWS).parts)["activations of the vision tower"] == 24 * 5 * 34
+
+
+def test_each_command_has_the_moments_of_its_own_optimiser() -> None:
+    settings = replace(_made("bfloat16"), grpo=GrpoSettings(optimiser=OptimiserSettings(muon_lr=0.02)))
+    for is_grpo, size in ((False, 8), (True, 4)):
+        found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo).parts)
+        assert found["optimiser moments"] == 40 * size
 
 
 @pytest.mark.parametrize(("group_size", "patches"), [(2, 12), (4, 12)])
@@ -129,6 +144,8 @@ def test_rollouts_that_need_more_than_the_update(at_once: int, answers: int) -> 
     assert found["the rollouts' keys and values"] == answers * 1004 * 2 * 2 * 1 * 2 * 2
     assert found["the rollouts' images"] == (16 if at_once > 16 else 2) * 12 * (600 * 4 + 34 * 5)
     assert found["reference model"] == 40 * 2 + 3 * 4
+    adapted = replace(settings, model=replace(settings.model, lora_rank=8))
+    assert dict(estimate(_model(torch.bfloat16), adapted, ROWS, is_grpo=True).parts)["reference model"] == 0
     assert "activations" not in found, "the two are not held at once"
     elsewhere = replace(settings, rollout=replace(settings.rollout, kind="vllm"))
     assert "activations" in dict(estimate(_model(torch.bfloat16), elsewhere, ROWS, is_grpo=True).parts)

@@ -11,7 +11,7 @@ from PIL import Image
 from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.trainer.collate import collate
-from groundtrace.trainer.model import ModelError, VisionLanguageModel, load_model
+from groundtrace.trainer.model import ModelError, VisionLanguageModel, is_of_tower, load_model
 from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.policy import score
 from groundtrace.trainer.sample import Sample
@@ -26,9 +26,31 @@ def trained(vlm: VisionLanguageModel) -> list[str]:
 
 
 def test_a_frozen_tower_is_not_trained(load: Load) -> None:
-    names = trained(load(freeze_vision=True))
-    assert names and not any(".visual." in name for name in names)
-    assert any(".visual." in name for name in trained(load()))
+    for family in ("qwen3", "qwen25"):
+        assert any(map(is_of_tower, trained(load(family))))
+        names = trained(load(family, freeze_vision=True))
+        assert not any(map(is_of_tower, names))
+        assert any(".visual.merger." in name for name in names), "the projector is still trained"
+
+
+def test_a_frozen_projector_is_not_trained(load: Load) -> None:
+    """Qwen3-VL projects the features of the last layer and of some layers before it."""
+    parts = ("visual.merger.", "visual.deepstack_merger_list.")
+    names = trained(load(freeze_projector=True))
+    assert any(map(is_of_tower, names))
+    assert not any(part in name for name in names for part in parts)
+    assert all(any(part in name for name in trained(load(freeze_vision=True))) for part in parts)
+    assert not any(".visual." in name for name in trained(load(freeze_vision=True, freeze_projector=True)))
+
+
+@pytest.mark.parametrize("alpha", [16.0, 2.5])
+def test_adapters_are_scaled_by_alpha_as_given(load: Load, alpha: float) -> None:
+    scalings = {
+        layer.scaling["default"]
+        for layer in load(lora_rank=4, lora_alpha=alpha).model.modules()
+        if hasattr(layer, "lora_A")
+    }
+    assert scalings == {alpha / 4}
 
 
 def test_adapters_alone_are_trained_and_reach_the_language_model_only(load: Load) -> None:

@@ -91,6 +91,9 @@ def test_float32_weights_are_their_own_masters() -> None:
         ({"schedule": "linear", "warmup_steps": 2, "final_share": 0.5}, 6, [0.5, 1, 1, 0.875, 0.75, 0.625]),
         ({"schedule": "cosine"}, 4, [1, (1 + 0.5**0.5) / 2, 0.5, (1 - 0.5**0.5) / 2]),
         ({"schedule": "cosine", "final_share": 0.2}, 2, [1, 0.6]),
+        ({"warmup_ratio": 0.5}, 4, [0.5, 1, 1, 1]),
+        ({"warmup_ratio": 0.3}, 4, [0.5, 1, 1, 1]),
+        ({"warmup_ratio": 0.5, "schedule": "linear"}, 4, [0.5, 1, 1, 0.5]),
     ],
 )
 def test_rate(settings: dict[str, Any], steps: int, expected: list[float]) -> None:
@@ -119,6 +122,32 @@ def test_muon_takes_hidden_matrices_only() -> None:
 def test_without_muon_adamw_takes_all() -> None:
     (adam,) = _optimiser(Net())._optimisers
     assert sum(len(group["params"]) for group in adam.param_groups) == 5
+
+
+@pytest.mark.parametrize(("ratio", "steps", "expected"), [(0.05, 266, 14), (0.1, 30, 3), (0.0, 10, 0), (1.0, 10, 10)])
+def test_a_warmup_ratio_is_rounded_up_to_whole_steps(ratio: float, steps: int, expected: int) -> None:
+    """0.1 · 30 is more than 3 in float64, and is 3 steps all the same."""
+    assert OptimiserSettings(warmup_ratio=ratio).warmup_of(steps) == expected
+
+
+def test_a_warmup_has_one_length() -> None:
+    with pytest.raises(ValueError, match=r"warmup_ratio must be 0 if warmup_steps is set, got 0\.1"):
+        OptimiserSettings(warmup_steps=3, warmup_ratio=0.1)
+
+
+@pytest.mark.parametrize("muon_lr", [0.0, 0.02])
+def test_norms_and_biases_do_not_decay(muon_lr: float) -> None:
+    """Weights without a gradient move by the decay alone: AdamW multiplies by 1 - lr · decay, Muon by its own rate."""
+    model = Net()
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    optimiser = _optimiser(model, lr=0.1, muon_lr=muon_lr, weight_decay=0.5)
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimiser.step(0)
+    for name, weight in model.named_parameters():
+        rate = muon_lr if muon_lr and name == "hidden" else 0.1
+        kept = 1.0 if name == "norm" else 1 - rate * 0.5
+        torch.testing.assert_close(weight.detach(), before[name] * kept)
 
 
 def test_the_norm_is_bounded_and_told_as_it_was() -> None:

@@ -92,7 +92,7 @@ def drawer(
     """Draws by the plan from so many rows of each part, and the rows that it leaves out."""
 
     def make(
-        dual: int, textual: int, bad: tuple[dict[str, Any], ...] = (), seed: int = 0
+        dual: int, textual: int, bad: tuple[dict[str, Any], ...] = (), seed: int = 0, only: tuple[str, ...] = ()
     ) -> tuple[RowSampler, list[str]]:
         rows = [row(id=f"d{n}", **streamed(*DUAL)) for n in range(dual)]
         rows += [row(id=f"t{n}", **streamed(*TEXTUAL)) for n in range(textual)]
@@ -101,11 +101,11 @@ def drawer(
             write_shards(run, [*rows, *(row(**streamed(*DUAL) | each) for each in bad)], "rl")
         told: list[str] = []
         shards = Shards(run, "rl", run / "cache")
-        parts, notes = parts_of(READ, shards)
+        parts, notes = parts_of(READ, shards, only)
         told += notes
         room = LengthLimit(500)
         return RowSampler(
-            shards, lambda r: prompt_samples(qwen3, r), seed, room, lambda *w: told.append(w[1]), parts
+            shards, lambda r: prompt_samples(qwen3, r, only), seed, room, lambda *w: told.append(w[1]), parts
         ), told
 
     return make
@@ -167,6 +167,24 @@ def test_rows_of_other_streams_are_not_drawn_and_told(drawer: Any) -> None:
     draws, told = drawer(3, 2, ({"id": "x", "streams": None, "stream_prompts": None},))
     assert told == ["batch_plan.json: 1 row with other streams are not drawn"]
     assert "x" not in {id for id, _ in drawn_of(draws, *[8] * 8)}
+
+
+def test_the_parts_keep_their_shares_in_one_stream(drawer: Any) -> None:
+    """iVGR Table 5, variant (3): a row of the dual part has one prompt, and fills 90 % of the prompts all the same."""
+    draws, told = drawer(30, 30, only=("textual",))
+    drawn = drawn_of(draws, *[10] * 10)
+    assert told == []
+    assert {stream for _, stream in drawn} == {"textual"}
+    assert len(drawn) == 100
+    assert abs(sum(id.startswith("d") for id, _ in drawn) - 100 * READ[0].share) <= 1
+
+
+def test_a_part_that_is_not_asked_leaves_the_plan(drawer: Any) -> None:
+    """Variant (4): questions in words alone have no grounded prompt."""
+    draws, _ = drawer(3, 5, only=("grounded",))
+    drawn = drawn_of(draws, 4, 4)
+    assert len(drawn) == 8
+    assert all(id.startswith("d") and stream == "grounded" for id, stream in drawn)
 
 
 def test_a_plan_that_fits_no_row_is_refused(drawer: Any) -> None:

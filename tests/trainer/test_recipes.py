@@ -65,7 +65,7 @@ def test_rows_of_earlier_code_hold_nulls_for_what_their_recipe_has_not(
     found = Shards(tmp_path / "run", "rl", tmp_path / "rows")
     assert {name for name in EARLIER_RL.names if found.gives(name)} == {"complexity"}
     assert found[0].context == Context().with_added(COMPLEXITY, "simple")
-    assert (found.prompts, found.strata) == (1, [frozenset()])
+    assert (found.count_prompts(), found.strata) == (1, [frozenset()])
 
 
 def test_a_complexity_that_there_is_none_of_makes_a_bad_row(shards: Any) -> None:

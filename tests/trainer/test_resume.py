@@ -25,15 +25,15 @@ dtype = "float32"
 [batch]
 max_tokens = 200
 tokens = 200
-[optimiser]
+[sft]
+steps = {STEPS}
+samples_per_step = 3
+[sft.optimiser]
 lr = 0.003
 muon_lr = 0.01
 weight_decay = 0.1
 warmup_steps = 3
 schedule = "cosine"
-[sft]
-steps = {STEPS}
-samples_per_step = 3
 [log]
 save_every = {SAVE_EVERY}
 """

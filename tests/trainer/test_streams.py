@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from groundtrace.rewards.recipes.base import Memory
-from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.route_by_boxes import asked_in
 from groundtrace.trainer import grpo
@@ -188,10 +187,6 @@ def test_boxes_of_a_detector_are_counted(
         train_grpo(settings, data, tmp_path / "out")
     assert "trainer: 1 row of 2 use a detector's boxes as gold boxes" in capsys.readouterr().err
     assert metrics_of(tmp_path / "out")[0]["boxes_grounded"] > 0.95
-
-
-def test_epochs_count_prompts(data: Path, tmp_path: Path) -> None:
-    assert Shards(data, "rl", tmp_path / "rows").prompts == 5
 
 
 def test_evaluation_asks_in_each_stream(folders: Any, data: Path, sampler: list[Seeded], tmp_path: Path) -> None:

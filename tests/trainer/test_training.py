@@ -229,7 +229,7 @@ def test_steps_without_a_gradient_are_shown_and_end_the_run(
     real, seen = sft.sft_loss, []
     flat = lambda logprobs, n: real(logprobs, n) * (0 if (seen.append(n), len(seen) > 2)[1] else 1)  # noqa: E731
     monkeypatch.setattr(sft, "sft_loss", flat)
-    ran = run("sft", sft_data, "sft.steps=99", "optimiser.lr=1e-4")
+    ran = run("sft", sft_data, "sft.steps=99", "sft.optimiser.lr=1e-4")
     ran.check_refused(
         1, "10 consecutive steps had no gradient, because the gradient is 0", "step-000012: `trainer export`"
     )

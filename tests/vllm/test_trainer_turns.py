@@ -266,7 +266,7 @@ def test_a_step_of_grpo(led: Led, rollout_url: str, tmp_path: Path) -> None:
     """The whole command: responses of the server, executed, scored by CodeDance's reward, and a gradient."""
     grpo = {"steps": 1, "prompts_per_step": 1, "group_size": 8, "dynamic_sampling": False, "overlong": "keep"}
     verifying = {"options": {"sandbox": LIMITS, "verify": True}}
-    settings = led.settings(rollout_url, grpo=grpo, optimiser={"lr": 1e-4}, environment=verifying)
+    settings = led.settings(rollout_url, grpo=grpo | {"optimiser": {"lr": 1e-4}}, environment=verifying)
     train_grpo(settings, led.run, tmp_path / "out")
     [line] = map(json.loads, (tmp_path / "out/metrics.jsonl").read_text("utf-8").splitlines())
     assert (line["lost"], line["unscored"], line["groups_kept"]) == (0, 0, 1)

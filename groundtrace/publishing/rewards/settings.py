@@ -23,8 +23,7 @@ VARIABLE = "GROUNDTRACE_REWARD"
 """The environment variable that names the config if no argument does."""
 
 OTHER_SECTIONS = frozenset((
-    "model", "seed", "threads", "max_idle_steps", "batch", "optimiser", "sft", "grpo", "rollout", "environment", "eval",
-    "log",
+    "model", "seed", "threads", "max_idle_steps", "batch", "sft", "grpo", "rollout", "environment", "eval", "log",
 ))  # fmt: skip
 """Keys and sections of our trainer's config that a reward ignores."""
 

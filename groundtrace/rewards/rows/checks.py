@@ -1,7 +1,7 @@
 """Checks that the rows have the data that the reward needs, and writes notes for the user on rows without this data."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from groundtrace.config.errors import ConfigError
 from groundtrace.grading.answers.registry import ANSWER_TYPES
@@ -98,13 +98,13 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
     return check
 
 
-def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
+def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
     """Return the mean reward per response of a policy that never looks at the images, and a note on the estimate.
 
-    The reward is None if rules cannot grade any of the rows. Only a higher reward is evidence that a policy looks at
-    the images.
+    ``only`` are the streams in which rows are asked (empty: in all). The reward is None if rules cannot grade any of
+    the rows. Only a higher reward is evidence that a policy looks at the images.
     """
-    figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
+    figures = blind_figures(shards.rewarded_questions(only), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward
     return reward, blind_text(figures)
 

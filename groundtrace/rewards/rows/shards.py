@@ -6,7 +6,7 @@ until they are used, because ``datasets`` would decode their images, or copy the
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, labels_of
 from groundtrace.rewards.rubrics import RUBRICS
-from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
+from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL, streams_asked
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.columns import Column, Value, as_json, is_plain
 from groundtrace.schemas.errors import UserError
@@ -97,10 +97,12 @@ class Shards:
             return [()] * len(self)
         return [tuple(streams or ()) for streams in self._column(STREAMS.name)]
 
-    @property
-    def prompts(self) -> int:
-        """Return the total number of prompts: one per row, or one for each stream of a row with streams."""
-        return sum(max(1, len(streams)) for streams in self.streams)
+    def count_prompts(self, only: Collection[str] = ()) -> int:
+        """Return the total number of prompts: one per row, or one for each stream of a row with streams.
+
+        If ``only`` is given, the other streams are not counted.
+        """
+        return sum(len(streams_asked(streams, only)) if streams else 1 for streams in self.streams)
 
     def count_detected(self) -> int:
         """Return the number of rows whose gold boxes are from a detector."""
@@ -116,15 +118,19 @@ class Shards:
     def _has(self, column: str) -> bool:
         return column in self._rows.column_names
 
-    def rewarded_questions(self) -> Iterator[RewardedQuestion]:
+    def rewarded_questions(self, only: Collection[str] = ()) -> Iterator[RewardedQuestion]:
         """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs.
 
-        No images are read. Rows without question, answer or answer type are left out.
+        If ``only`` is given, the other streams are left out, and so are rows without one of these streams. No images
+        are read. Rows without question, answer or answer type are left out.
         """
         narrow = self._rows.select([name for name in COLUMNS if self._has(name)])
         for row in (row for batch in narrow.to_batches(BATCH_ROWS) for row in batch.to_pylist()):
             if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
-                yield rewarded_question(row)
+                found = rewarded_question(row)
+                streams = streams_asked(found.streams, only)
+                if streams or not found.streams:
+                    yield replace(found, streams=streams)
 
     def count_free_text(self) -> int:
         """Return the number of rows with a gold answer that only a judge can compare with other wordings.

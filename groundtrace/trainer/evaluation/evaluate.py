@@ -6,7 +6,6 @@ The scores are those of training, by the configured reward.
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from groundtrace.rewards.rows.checks import check_recipe
@@ -41,9 +40,7 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
         settings.reward, lambda name: name == TRAJECTORY or rows.gives(name) or (with_crops and name == "stream")
     )
     settings.check_environment()
-    if settings.eval.max_turns is not None:
-        environment = replace(settings.environment, max_turns=settings.eval.max_turns)
-        settings = replace(settings, environment=environment)
+    settings = settings.at_evaluation()
     with contextlib.closing(Reward(settings.reward, output)) as reward:
         reward.check_endpoints()
         return _evaluate(settings, data, output, rows, reward)

@@ -10,10 +10,14 @@ from jinja2 import Environment, FileSystemLoader
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.responses.response import parse_points, parse_response
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.scorers.boxes import score_boxes
+from groundtrace.rewards.streams import GROUNDED
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.passk import pass_at_k
+from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.sample import Rollout
 
@@ -83,6 +87,7 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "reward": mean([scored.reward for _, scored in pairs]),
         "spatial": mean([scored.value("spatial") for _, scored in pairs]),
         "points_in_gold_boxes": mean([share for a in answered for s in a.scored for share in points_in_gold(a.row, s)]),
+        "iou": mean([found for a in answered for s in a.scored for found in iou(a.row, s)]),
         "exact_points": mean([found for a in answered for s in a.scored for found in exact_points(a.row, s)]),
         "thinks": mean([float(bool((parse_response(text).think or "").strip())) for text in texts]),
         "points": mean([float(len(parse_points(text))) for text in texts]),
@@ -99,6 +104,21 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
+
+
+def iou(row: TrainingRow, scored: Scored) -> list[float]:
+    """Return [the IoU of a grounded response's boxes with the gold boxes] (iVGR Table 14), in [0, 1].
+
+    It is R_box of Eq. 2, by positions alone: the mean of the best IoU of each gold box and that of each predicted box.
+    A grounded response without boxes has 0. The result is empty if the question has no gold boxes, or if the response
+    neither has boxes nor was asked for in the grounded stream.
+    """
+    shown = () if row.frames else tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, 0) for _, name in row.images)
+    boxes, gold = read_trace(0, scored.text, shown).boxes, row.question.gold_boxes
+    if not gold or (not boxes and row.context.stream != GROUNDED):
+        return []
+    found = score_boxes(boxes, gold).value
+    return [] if found is None else [found]
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:

@@ -47,7 +47,12 @@ def test_a_large_set_is_memory_mapped_with_the_same_rows(
     assert (tmp_path / "large").is_dir() and not (tmp_path / "small").exists()
     assert [large[index] for index in range(5)] == [small[index] for index in range(5)]
     assert [*large.rewarded_questions()] == [*small.rewarded_questions()]
-    assert (large.sha256, len(large), large.prompts, large.strata) == (small.sha256, 5, small.prompts, small.strata)
+    assert (large.sha256, len(large), large.count_prompts(), large.strata) == (
+        small.sha256,
+        5,
+        small.count_prompts(),
+        small.strata,
+    )
     assert large[-1].id == "q4"
     for index in (5, -6):
         with pytest.raises(IndexError):

@@ -1,10 +1,12 @@
 """The figures of an evaluation, by hand on a small table; and its page."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from groundtrace.rewards.case import Context
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
@@ -14,6 +16,7 @@ from groundtrace.trainer.evaluation.figures import (
     eval_figures,
     eval_page,
     exact_points,
+    iou,
     mean,
     points_in_gold,
 )
@@ -188,3 +191,42 @@ def test_the_page_shows_the_first_questions_only() -> None:
     html = eval_page(eval_figures(table, (1,)), table)
     assert html.count("<pre") == 24 * 2
     assert "q023" in html and "q024" not in html
+
+
+def boxed(*corners: tuple[float, ...]) -> str:
+    return " ".join(f'<box alt="x">[{", ".join(map(str, each))}]</box>' for each in corners)
+
+
+@pytest.mark.parametrize(
+    ("text", "stream", "expected"),
+    [
+        (boxed((0, 0, 10, 10), (20, 0, 30, 10)), "grounded", [1.0]),
+        # each half of a gold box, which is half of the union: recall (1/2 + 0) / 2, precision 1/2
+        (boxed((0, 0, 10, 5)), "grounded", [(0.25 + 0.5) / 2]),
+        (boxed((0, 0, 10, 5)), None, [(0.25 + 0.5) / 2]),
+        ("no box", "grounded", [0.0]),
+        ("no box", "textual", []),
+        ("no box", None, []),
+    ],
+)
+def test_iou_of_grounded_responses(text: str, stream: str | None, expected: list[float]) -> None:
+    """iVGR Table 14; labels do not matter."""
+    asked = replace(row(), context=Context(stream=stream))
+    assert iou(asked, scored(1.0, text)) == pytest.approx(expected)
+    assert iou(replace(asked, question=replace(asked.question, gold_boxes=None)), scored(1.0, text)) == []
+
+
+def test_iou_in_the_figures() -> None:
+    asked = replace(row(), context=Context(stream="grounded"))
+    exact = boxed((0, 0, 10, 10), (20, 0, 30, 10))
+    found = eval_figures([answered(asked, scored(1.0, exact), scored(1.0, "no box"))], (1,))
+    assert (found["all"]["iou"], found["stream"]["grounded"]["iou"]) == (0.5, 0.5)
+    assert eval_figures(TABLE, (1,))["all"]["iou"] is None
+
+
+def test_iou_on_the_image_that_the_text_names() -> None:
+    """Both gold boxes are on the first image."""
+    two = replace(row(), images=((b"", "a.png"), (b"", "b.png")))
+    for named, expected in (("image 1", 1.0), ("image 2", 0.0)):
+        text = " ".join(f"{boxed(each)} in {named}" for each in ((0, 0, 10, 10), (20, 0, 30, 10)))
+        assert iou(two, scored(1.0, text)) == [expected]

@@ -1,0 +1,32 @@
+"""Provides the reference model of GRPO's KL term: the policy as it is before training."""
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from groundtrace.trainer.model import VisionLanguageModel
+
+
+def reference_of(vlm: VisionLanguageModel) -> Any:
+    """Return the reference model of a policy that is not trained yet.
+
+    The reference of a policy with LoRA adapters is the policy's own model, because its other weights are not trained:
+    score it within :func:`without_adapters`. Any other reference is a frozen copy of the policy.
+    """
+    if vlm.settings.lora_rank:
+        return vlm.model
+    return copy.deepcopy(vlm.model).requires_grad_(False).eval()
+
+
+@contextlib.contextmanager
+def without_adapters(model: Any) -> Iterator[None]:
+    """Switch the adapters of a model off within this context; a model without adapters is unchanged."""
+    layers = [layer for layer in model.modules() if hasattr(layer, "lora_A")]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)

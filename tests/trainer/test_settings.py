@@ -1,0 +1,37 @@
+"""The settings that an evaluation takes over from training, and those of its own."""
+
+import pytest
+
+from groundtrace.config.settings import build
+from groundtrace.trainer.settings import TrainerSettings
+
+TRAINING = {
+    "model": {"path": "M"},
+    "rollout": {"temperature": 1.0, "max_new_tokens": 100},
+    "environment": {"max_turns": 6},
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "temperature", "max_new_tokens", "max_turns"),
+    [
+        ({}, 1.0, 100, 6),
+        ({"temperature": 0.6}, 0.6, 100, 6),
+        ({"max_new_tokens": 200}, 1.0, 200, 6),
+        ({"max_turns": 10}, 1.0, 100, 10),
+    ],
+)
+def test_an_evaluation_has_its_own_values(own, temperature, max_new_tokens, max_turns) -> None:
+    settings = build(TrainerSettings, TRAINING | {"eval": own})
+    found = settings.at_evaluation()
+    assert (found.rollout.temperature, found.rollout.max_new_tokens) == (temperature, max_new_tokens)
+    assert found.environment.max_turns == max_turns
+    assert (settings.rollout.temperature, settings.environment.max_turns) == (1.0, 6), "training keeps its own"
+    assert found.at_evaluation() == found
+
+
+def test_the_default_optimisers() -> None:
+    """Four of the five papers train at 1e-6 in RL."""
+    settings = build(TrainerSettings, {"model": {"path": "M"}, "grpo": {"optimiser": {"warmup_steps": 3}}})
+    assert (settings.sft.optimiser.lr, settings.grpo.optimiser.lr) == (1e-5, 1e-6)
+    assert (settings.sft.optimiser.warmup_steps, settings.grpo.optimiser.warmup_steps) == (0, 3)
