@@ -11,7 +11,6 @@ import tomllib
 import typing
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tomli_w
@@ -21,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from groundtrace.config.errors import ConfigError, first_error
 from groundtrace.config.fields import default_of, section_class
+from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import KINDS, Registry, near, use_plugins
 
 T = TypeVar("T")
@@ -117,7 +117,11 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
     The plug-ins in the config's section ``[plugins]`` are registered first. Raises :class:`ConfigError` for a file that
     cannot be read, an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
     """
-    values = given_values(path, overrides)
+    return settings_from(cls, given_values(path, overrides))
+
+
+def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
+    """Return the settings from the values in a config, as :func:`load_config` does."""
     use_plugins(values.get("plugins", {}))
     return build(cls, values)
 
@@ -125,9 +129,10 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Return the values in a config file and its overrides, without the defaults.
 
-    Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
+    A pipe, such as the shell's ``<(…)``, has its text only for the first call. Raises :class:`ConfigError` for a file
+    that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
-    values = _read(path) if path else {}
+    values = {} if path is None else _read(path)
     for override in overrides:
         _apply(values, override)
     return values
@@ -161,8 +166,10 @@ def config_sha256(settings: Any) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
+    if not path.strip():
+        raise ConfigError("the name of the config is empty: name a TOML file, or leave --config out")
     try:
-        return tomllib.loads(Path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
+        return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
         remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
@@ -176,15 +183,30 @@ def _apply(values: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise ConfigError(f"--set {override!r}: expected key=value, such as --set difficulty.high=0.8")
     try:
-        value = tomllib.loads(f"x = {text}")["x"]
+        parsed = tomllib.loads(f"x = {text}")
     except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string
-    *path, last = key.strip().split(".")
+        parsed = {}
+    value = parsed["x"] if len(parsed) == 1 else text.strip()  # a string: a bare word, or a text with further keys
+    *path, last = _key_path(key.strip())
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {override!r}: {part} is not a section, but has a value")
     values[last] = value
+
+
+def _key_path(key: str) -> list[str]:
+    """Return the parts of a dotted key, of which some may be in quotes: ``endpoints."qwen2.5".model``."""
+    try:
+        value: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return key.split(".")
+    path: list[str] = []
+    while isinstance(value, dict) and len(value) == 1:
+        (part,) = value
+        path.append(part)
+        value = value[part]
+    return key.split(".") if isinstance(value, dict) else path
 
 
 def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, workers_text
 from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.job_check import is_dry_run
-from groundtrace.pipelines.running.plan.local_run import local_path, real_path
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.pipelines.shipping.ship import goes_elsewhere
 from groundtrace.publishing.figures import truncations
 from groundtrace.rewards.blindness import blind_text
+from groundtrace.schemas.paths import local_path, real_path
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted, printable, say
 from groundtrace.storage.places import joined

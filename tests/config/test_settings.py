@@ -113,6 +113,22 @@ def test_a_mistake_is_named(override: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_part_of_a_key_may_be_in_quotes() -> None:
+    found = load(
+        'endpoints."qwen2.5".kind=openai',
+        "endpoints.'qwen2.5'.model = a b",
+        "endpoints.a b.kind=classical",
+        "endpoints.a b.model=colour",
+    )
+    assert (found.endpoints["qwen2.5"].model, found.endpoints["a b"].model) == ("a b", "colour")
+
+
+@pytest.mark.parametrize("override", ["attempt.k=3\n[trace]\nn = 4", "attempt.k\nworkers=3", 'attempt."k=3'])
+def test_one_override_has_one_key(override: str) -> None:
+    with pytest.raises(ConfigError, match=r"^(attempt\.k must be an integer, got '3\\n|unknown key attempt\.)"):
+        load(override)
+
+
 def test_a_key_below_a_value() -> None:
     with pytest.raises(ConfigError, match="k is not a section"):
         load("attempt.k=3", "attempt.k.x=1")
@@ -129,6 +145,18 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text("[attempt]\nk = 6\n", "utf-8-sig")
     assert load_config(Settings, str(path)) == replace(Settings(), attempt=AttemptSettings(6))
+
+
+def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.toml").write_text("[attempt]\nk = 6\n", "utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_config(Settings, "~/c.toml").attempt.k == 6
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_not_the_defaults(name: str) -> None:
+    with pytest.raises(ConfigError, match="name of the config is empty: name a TOML file, or leave --config out"):
+        load_config(Settings, name)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path 
     if path == MEMORY:
         return None
     location = shared_location(path)
-    here = Path(path).resolve().parent if location is None else local_folder_of(location, storage)
+    here = Path(os.path.realpath(path)).parent if location is None else local_folder_of(location, storage)
     return here / "coordination"
 
 
@@ -28,7 +28,7 @@ def shared_location(path: str) -> str | None:
     a local disk or in memory."""
     if is_remote(path):
         return path.rpartition("/")[0]
-    if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
+    if path == MEMORY or not on_network(folder := Path(os.path.realpath(path)).parent):
         return None
     return str(folder)
 

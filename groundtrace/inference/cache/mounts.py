@@ -1,5 +1,6 @@
 """Detects network file systems, on which SQLite's locks are not reliable."""
 
+import os
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ def on_network(folder: Path) -> bool:
         mounts = Path("/proc/mounts").read_text("utf-8", "surrogateescape")
     except OSError:  # not Linux: the folder is assumed to be local
         return False
-    return is_network(filesystem_of(mounts, str(folder.resolve())))
+    return is_network(filesystem_of(mounts, os.path.realpath(folder)))
 
 
 def filesystem_of(mounts: str, path: str) -> str:

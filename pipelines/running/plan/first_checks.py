@@ -10,6 +10,7 @@ from pathlib import Path
 from groundtrace.config.settings import given_values
 from groundtrace.pipelines.running.plan.loading import recipe_file
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.paths import is_pipe
 from groundtrace.stages.sources.hub_names import may_be_hub_id
 
 INPUT_REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
@@ -24,10 +25,11 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
     :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`. A user's recipe is not imported. Keys of
-    the config are not checked. An input is not checked if it may be a data set, a pattern of files, or in a store.
+    the config are not checked, and a config in a pipe is left to the plan, which reads it once. An input is not checked
+    if it may be a data set, a pattern of files, or in a store.
     """
     recipe_file(pipeline)
-    given_values(config, overrides)
+    given_values(None if config is not None and is_pipe(config) else config, overrides)
     is_path = input.strip() and "://" not in input and not may_be_hub_id(input) and not set("~*?[") & set(input)
     if is_path and not os.path.lexists(Path(input)):
         raise CommandError(f"{input}: no file or folder has this name: {INPUT_REMEDY}")

@@ -10,8 +10,8 @@ from dataclasses import replace
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.plan.columns import missing_fields
 from groundtrace.pipelines.running.plan.first_checks import INPUT_REMEDY
-from groundtrace.pipelines.running.plan.local_run import local_path
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.paths import local_path
 from groundtrace.stages.sources import registry
 from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.hf_datasets import DataSets

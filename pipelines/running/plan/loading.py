@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from groundtrace import pipelines
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.paths import local_path
 
 if TYPE_CHECKING:
     from groundtrace.stages.plumbing.recipe import Recipe
@@ -43,13 +44,13 @@ def recipe_file(name: str) -> Path:
 
     Raises :class:`PipelineError` if there is no such pipeline.
     """
-    path, bundled = Path(name), _BUNDLED / f"{Path(name).name.removesuffix('.py')}.py"
-    if path.is_file():
-        return path.resolve()
-    if name.isidentifier() and bundled.is_file():
-        return bundled
-    bundled_ones = ", ".join(bundled_names())
-    raise PipelineError(f"there is no pipeline {name}: name a bundled pipeline ({bundled_ones}), or a .py file")
+    path, bundled = local_path(name), bundled_names()
+    with contextlib.suppress(OSError):  # such as a name that is too long
+        if path.is_file():
+            return path.resolve()
+    if name in bundled:
+        return _BUNDLED / f"{name}.py"
+    raise PipelineError(f"there is no pipeline {name}: name a bundled pipeline ({', '.join(bundled)}), or a .py file")
 
 
 def bundled_names() -> list[str]:

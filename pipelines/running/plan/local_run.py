@@ -12,7 +12,6 @@ RUN/failed.html says why the last run did not finish. The next run removes it.
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
@@ -231,16 +230,3 @@ class LocalRun:
 def _is_ours(name: str) -> bool:
     """Whether a file in a folder without ``input.json`` was written by a run that had begun to claim the folder."""
     return name == ".lock" or is_unfinished(name)
-
-
-def local_path(name: str) -> Path:
-    """Return the path that a command line names, with a leading ``~`` expanded if the shell has not done so."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:  # an unknown user: an ordinary name
-        return Path(name)
-
-
-def real_path(name: str) -> Path:
-    """Return the path with all symbolic links resolved. A cycle of links stays; such a path cannot be written."""
-    return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them

@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from groundtrace.pipelines.running.plan.local_run import STAGED, LocalRun, RunFolderError, real_path
+from groundtrace.pipelines.running.plan.local_run import STAGED, LocalRun, RunFolderError
 from groundtrace.pipelines.running.plan.options import OptionError
 from groundtrace.pipelines.running.plan.store_run import LEDGER, MEDIA, PREVIOUS, StoreRun
 from groundtrace.publishing.reading import FAILED_PAGE
+from groundtrace.schemas.paths import real_path
 from groundtrace.schemas.text import excerpt
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.lease import FOLDER as LEASE
 from groundtrace.storage.object_store import SCHEMES
-from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, is_remote, place, storage_of
+from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, is_remote, joined, place, storage_of
 
 FILE = "replies.sqlite"
 OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
@@ -31,7 +32,7 @@ def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
 def _root_on_disk(name: str) -> Path:
     """Return the path of a run folder on a disk. Raises :class:`RunFolderError` for an impossible name."""
     scheme, colon, rest = name.partition(":")
-    if not name:
+    if not name.strip():
         raise RunFolderError("--output is empty: name a folder")
     if colon and scheme in SCHEMES:
         raise RunFolderError(
@@ -51,11 +52,14 @@ def _root_on_disk(name: str) -> Path:
 def cache_path(named: str | None, folder: LocalRun) -> str:
     """Return the path or URL of the reply cache's file: in the run folder, or in the folder or store ``named``.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for a place that a run would delete, and
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for an empty name, a place that a run would
+    delete, and another run's folder, whose replies are in its folder ``cache``; and
     :class:`groundtrace.storage.places.StorageError` for an invalid URL.
     """
-    if not named:
+    if named is None:
         return folder.cache_path
+    if not named.strip():
+        raise OptionError("--cache is empty: name a folder, or leave it out to keep the replies in the run folder")
     root = folder.place
     cache = place(named, storage_of(root)) if is_remote(named) else real_path(named)
     if root in cache.parents:
@@ -65,4 +69,6 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
                 f"--cache {named}: each run rewrites {inside} in its folder, so the cache would be lost: name another "
                 f"folder, such as {root}/cache"
             )
+    if isinstance(cache, Path) and not (cache / FILE).exists() and (cache / "cache" / FILE).exists():
+        raise OptionError(f"--cache {named} is a run folder: name the cache in it, {joined(named, 'cache')}")
     return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from groundtrace.config.settings import given_values, load_config
+from groundtrace.config.settings import given_values, settings_from
 from groundtrace.inference.endpoint import extras_of
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running.plan.budget import RunBudget
@@ -147,7 +147,8 @@ def make_plan(arguments: RunArguments) -> Plan:
     options = pipeline_options(arguments.beam_options)
     check_job(options)
     recipe = load_recipe(arguments.pipeline)
-    settings = load_config(recipe.settings, arguments.config, arguments.overrides)
+    given = given_values(arguments.config, arguments.overrides)
+    settings = settings_from(recipe.settings, given)
     found = find_input(arguments.input, settings.input, settings.storage, recipe.writes_questions)
     folder = named_folder(arguments.output, settings.storage)
     run_root = folder.seen_by_workers(folder.root, not is_local(options))
@@ -163,7 +164,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     roots = MediaRoots(found.media_root, run_root, settings.storage)
     context = RunContext(found.sources, roots, models, arguments.limit, Draw(target_sft=arguments.target_sft))
     stages = stages_of(recipe, context, settings)
-    check_config(stages, settings, given_values(arguments.config, arguments.overrides))
+    check_config(stages, settings, given)
     if is_local(options) and any(stage.executes for stage in stages):
         check_sandbox()
     models = replace(models, roles=tuple((role, name) for role, name in models.roles if role in stages.roles_asked))

@@ -279,4 +279,6 @@ def test_open_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_bucket:
     assert (folder / "replies.sqlite").is_file()
     assert shared_location("gs://b/run/cache/replies.sqlite") == "gs://b/run/cache"
     assert shared_location(str(tmp_path / "replies.sqlite")) is None
+    (tmp_path / "loop").symlink_to("loop")
+    assert shared_location(str(tmp_path / "loop/replies.sqlite")) is None
     assert not (tmp_path / "c" / "segments").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file
+from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file, recipe_file
 
 BESIDE = "from wording_beside import WORDS\n"
 
@@ -32,3 +32,15 @@ def test_nothing_is_written_beside_a_recipe(folder: Path, ending: str) -> None:
         assert adopt_file(str(folder / "own_recipe.py")).WORDS == 3
     assert sorted(path.name for path in folder.rglob("*")) == ["own_recipe.py", "wording_beside.py"]
     assert sys.dont_write_bytecode is False
+
+
+def test_a_pipeline_file_in_the_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "own_recipe.py").touch()
+    monkeypatch.setenv("HOME", str(folder))
+    assert recipe_file("~/own_recipe.py") == folder / "own_recipe.py"
+
+
+@pytest.mark.parametrize("name", ["", "__init__", "~no-such-user/x.py", "x" * 300 + ".py", "x/" * 3000])
+def test_a_name_that_is_no_pipeline(name: str) -> None:
+    with pytest.raises(PipelineError, match=r"^there is no pipeline .*: name one that is bundled"):
+        recipe_file(name)

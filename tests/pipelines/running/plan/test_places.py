@@ -30,6 +30,23 @@ def test_replies_are_not_kept_where_a_run_takes_them_away(tmp_path: Path) -> Non
     assert cache_path("s3://bucket/run/sft/", named_folder(str(run))) == "s3://bucket/run/sft/replies.sqlite"
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_not_the_cache_of_the_run(name: str, tmp_path: Path) -> None:
+    """A variable that is not set would have its user pay again for the replies in the cache that it should name."""
+    with pytest.raises(OptionError, match=r"^--cache is empty: name a folder, or leave it out"):
+        cache_path(name, named_folder(str(tmp_path / "run")))
+
+
+def test_a_run_folder_is_not_its_cache(tmp_path: Path) -> None:
+    (tmp_path / "old/cache").mkdir(parents=True)
+    (tmp_path / "old/cache/replies.sqlite").touch()
+    run = named_folder(str(tmp_path / "run"))
+    with pytest.raises(OptionError, match=r"old is a run folder: name the cache in it, .*/old/cache$"):
+        cache_path(str(tmp_path / "old"), run)
+    (tmp_path / "old/replies.sqlite").touch()
+    assert cache_path(str(tmp_path / "old"), run) == str(tmp_path / "old/replies.sqlite")
+
+
 def test_nor_in_a_store(new_bucket: Callable[..., RemotePath]) -> None:
     run = new_bucket("s3") / "run"
     folder = named_folder(str(run))
@@ -68,6 +85,7 @@ def test_a_url_that_is_no_run_folder(name: str, why: str) -> None:
     ("name", "why"),
     [
         ("", "--output is empty"),
+        (" ", "--output is empty"),
         ("s3:/b/run", r"write s3://b/run, or \./s3:/b/run"),
         ("gs:b", "write gs://b,"),
         ("a" * 256, "^cannot write .{80}: File name too long: choose another"),

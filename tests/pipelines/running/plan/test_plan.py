@@ -1,11 +1,14 @@
 """Planning a run: the stages of the plan are those of the DAG."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from groundtrace.pipelines import grounded_cot
+from groundtrace.pipelines.running.plan.first_checks import check_command
 from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.stages.plumbing.stage import Stage
@@ -18,6 +21,22 @@ def test_the_bundled_recipe_can_be_wired(tmp_path: Path) -> None:
     assert plan.recipe == grounded_cot.RECIPE
     assert plan.wire().stages == plan.stages
     assert not (tmp_path / "run").exists()
+
+
+def test_a_config_may_be_a_pipe(tmp_path: Path) -> None:
+    """The shell's ``<(…)`` gives its text once: if it were read again, the run would have the defaults."""
+    (tmp_path / "records.jsonl").write_text("{}\n", "utf-8")
+    reader, writer = os.pipe()
+    os.write(writer, b"[trace]\nn = 3\n")
+    os.close(writer)
+    config = f"/dev/fd/{reader}"
+    check_command("grounded_cot", str(tmp_path), config, ["attempt.k=5"])
+    arguments = RunArguments(
+        "grounded_cot", str(tmp_path), str(tmp_path / "run"), config=config, overrides=["attempt.k=5"]
+    )
+    settings: Any = make_plan(arguments).settings
+    os.close(reader)
+    assert (settings.trace.n, settings.attempt.k) == (3, 5)
 
 
 def test_a_dag_that_changes_between_plan_and_run_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""Paths on a local disk, as a command line names them."""
+
+import os
+from pathlib import Path
+
+
+def local_path(name: str) -> Path:
+    """Return the path that a command line names, with a leading ``~`` expanded if the shell has not done so."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # an unknown user: an ordinary name
+        return Path(name)
+
+
+def real_path(name: str) -> Path:
+    """Return the path without links. Links in a cycle stay; nothing can be written to such a path."""
+    return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them
+
+
+def is_pipe(name: str) -> bool:
+    """Whether the path is a pipe or a terminal, such as the shell's ``<(…)``, which gives its text only once."""
+    path = local_path(name)
+    try:
+        return path.is_fifo() or path.is_char_device()
+    except OSError:  # such as a name that is too long
+        return False
