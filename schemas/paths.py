@@ -1,4 +1,4 @@
-"""Paths on a local disk, as a command line names them."""
+"""Resolves paths on a local disk, as a command line names them."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,12 @@ def local_path(name: str) -> Path:
 
 
 def real_path(name: str) -> Path:
-    """Return the path without links. Links in a cycle stay; nothing can be written to such a path."""
+    """Return the path with all symbolic links resolved. A cycle of links stays; such a path cannot be written."""
     return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them
 
 
 def is_pipe(name: str) -> bool:
-    """Whether the path is a pipe or a terminal, such as the shell's ``<(…)``, which gives its text only once."""
+    """Return whether the path is a pipe or a terminal, such as the shell's ``<(…)``, which can be read only once."""
     path = local_path(name)
     try:
         return path.is_fifo() or path.is_char_device()

@@ -206,10 +206,15 @@ class Models:
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
-        return self._send(asked, indices, max_tokens, flights)
+        return self._send(asked, indices, max_tokens, flights, self._peers.has_joined)
 
     async def _send(
-        self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
+        self,
+        asked: CallInProgress,
+        indices: tuple[int, ...],
+        max_tokens: int,
+        flights: dict[str, _Flight],
+        had_joined: bool,
     ) -> dict[str, CachedReply]:
         """Send the request, unless another process has sent it, and pass the replies to the calls that joined."""
         keys = [asked.keys[index] for index in indices]
@@ -217,7 +222,7 @@ class Models:
             if kind_of(asked.endpoint.settings.kind).in_process:
                 kept = await self._samples.request(asked, indices, max_tokens)
             else:
-                async with self._claiming.holding(keys, max_tokens) as kept:
+                async with self._claiming.holding(keys, max_tokens, had_joined) as kept:
                     rest = tuple(index for index in indices if asked.keys[index] not in kept)
                     if rest:
                         with self._under_way():

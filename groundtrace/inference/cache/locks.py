@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 
 def lock_alone(handle: int) -> bool:
@@ -29,3 +30,13 @@ def locked(path: Path, how: int) -> Iterator[None]:
     with path.open("a") as handle:
         fcntl.flock(handle, how)
         yield
+
+
+@contextlib.contextmanager
+def locked_now(path: Path) -> Iterator[TextIO | None]:
+    """Lock the file exclusively, created if necessary, while the body runs. Yields the open file; None, without
+    waiting, if another process holds a lock on it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as handle:
+        yield handle if lock_alone(handle.fileno()) else None

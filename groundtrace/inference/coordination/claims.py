@@ -29,16 +29,21 @@ class Claims:
         peers.add(self)
 
     @contextlib.asynccontextmanager
-    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, CachedReply]]:
+    async def holding(
+        self, keys: Sequence[str], max_tokens: int, had_joined: bool = True
+    ) -> AsyncIterator[dict[str, CachedReply]]:
         """Wait until no other process claims any of the keys. Yields the cached replies that are complete or have at
         least the token budget ``max_tokens``.
+
+        ``had_joined`` is whether this process had registered when the caller read the cache. If not, another process
+        may have put a reply and ended since then, so the cache is read again.
 
         While the body of the ``with`` statement runs, this process claims the keys that have no such reply. It claims
         all of them or none, so that two processes never wait for each other. Raises
         :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """
         wait_s = FIRST_POLL_S
-        while (found := self._claimed(keys, max_tokens)) is None:
+        while (found := self._claimed(keys, max_tokens, had_joined)) is None:
             await asyncio.sleep(wait_s)
             wait_s = min(MAX_POLL_S, 2 * wait_s)
         try:
@@ -46,7 +51,7 @@ class Claims:
         finally:
             self._release(key for key in keys if key not in found)
 
-    def _claimed(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
+    def _claimed(self, keys: Sequence[str], max_tokens: int, had_joined: bool) -> dict[str, CachedReply] | None:
         """Claim the keys without a reply, and return the replies of the others; None if a peer claims one."""
         if not self._peers.join():
             return None
@@ -55,7 +60,7 @@ class Claims:
             if not (there := self._replies(rest, max_tokens)):
                 return None
             found |= there
-        if self._peers.had_peers:  # else no other process can have put a reply since the caller read the cache
+        if self._peers.had_peers or not had_joined:  # else no other process can have put a reply since the caller read
             there = self._replies(rest, max_tokens)
             self._release(there)
             found |= there

@@ -11,19 +11,19 @@ and slots that the process held. Its budget reservations are then added to the s
 for its requests.
 """
 
-import fcntl
+import contextlib
 import logging
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from groundtrace.inference.cache.index import transaction
-from groundtrace.inference.cache.locks import locked
+from groundtrace.inference.cache.locks import locked_now
+from groundtrace.inference.coordination.peers_file import REMEDY, open_file, stopped_by
 from groundtrace.inference.coordination.presence import Presence, lives
 from groundtrace.inference.errors import RunStopped
 
@@ -36,29 +36,9 @@ LOST_LOOKS: Final = 60
 """The number of checks without progress of a process after which it is treated as lost until it responds, so that a run
 does not wait for it forever. The unit is checks, not seconds: if the checking process was suspended itself, that time
 is not included."""
+MAX_GAP_S: Final = 5.0
+"""A process that tries to lock the file after a longer pause was suspended itself, so its wait begins anew."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS processes (
-    id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL, looks INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS claims (
-    key TEXT PRIMARY KEY, process TEXT NOT NULL REFERENCES processes ON DELETE CASCADE) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS claims_of ON claims (process);
-CREATE TABLE IF NOT EXISTS slots (
-    endpoint TEXT, process TEXT REFERENCES processes ON DELETE CASCADE, held INTEGER NOT NULL, wanted INTEGER NOT NULL,
-    PRIMARY KEY (endpoint, process)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS rates (
-    endpoint TEXT PRIMARY KEY, requests_free_s REAL NOT NULL, tokens_free_s REAL NOT NULL, at_s REAL NOT NULL,
-    world_s REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS budgets (
-    run TEXT PRIMARY KEY, usd REAL NOT NULL, tokens INTEGER NOT NULL, is_exhausted INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reservations (
-    run TEXT, process TEXT REFERENCES processes ON DELETE CASCADE, usd REAL NOT NULL, tokens INTEGER NOT NULL,
-    requests INTEGER NOT NULL, PRIMARY KEY (run, process)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS spenders (run TEXT, process TEXT, PRIMARY KEY (run, process)) WITHOUT ROWID;
-CREATE TRIGGER IF NOT EXISTS lost AFTER DELETE ON reservations WHEN OLD.requests BEGIN
-    UPDATE budgets SET usd = usd + OLD.usd, tokens = tokens + OLD.tokens WHERE run = OLD.run;
-END;
-"""
 _log = logging.getLogger(__name__)
 
 
@@ -105,6 +85,13 @@ class Peers:
         self._may_send = folder is None
         self._seen: dict[str, tuple[int, int]] = {}
         self._counted_s = float("-inf")
+        self._refused_s: tuple[float, float] | None = None
+        self._has_warned = False
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this process has registered, so that later processes see it."""
+        return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
         """Add a kind of shared state, such as the claims. From now on :class:`Peers` moves it between memory and the
@@ -119,32 +106,40 @@ class Peers:
     def join(self) -> bool:
         """Register this process at the first call, and return whether it may send requests.
 
-        The result is False while a peer has not written its state into the file. Call the method again soon in this
-        case. Raises :class:`groundtrace.inference.errors.RunStopped` if the folder cannot be used.
+        The result is False while a peer has not written its state into the file, or while another process registers.
+        Call the method again soon in this case. Raises :class:`groundtrace.inference.errors.RunStopped` if the folder
+        cannot be used.
         """
         if self._may_send:
             return True
         with self.lock:
             try:
-                if self._db is None:
-                    self._register()
+                if self._db is None and not self._register():
+                    self._wait_for_lock()
+                    return False
                 self._may_send = not (self.has_peers and self._wake_silent())
             except (OSError, sqlite3.Error) as error:
-                raise RunStopped(
-                    f"processes cannot coordinate through {self._folder} ({error}): choose another --cache"
-                ) from error
+                raise stopped_by(error, self._folder) from error
             return self._may_send
 
-    @contextmanager
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the body of the ``with`` statement in a transaction on the shared file. The caller must hold ``lock`` and
         must have called :meth:`join`.
+
+        Raises sqlite3.IntegrityError for the body's statements, and
+        :class:`groundtrace.inference.errors.RunStopped` if the file cannot be used.
         """
         assert self._db is not None, "a process that has joined has the file open"
-        with transaction(self._db) as db:
-            if self.has_peers and self._enter(db, True):
-                self._publish_again(db)
-            yield db
+        try:
+            with transaction(self._db) as db:
+                if self.has_peers and self._enter(db, True):
+                    self._publish_again(db)
+                yield db
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.Error as error:
+            raise stopped_by(error, self._folder) from error
 
     def close(self) -> None:
         """Leave the peers, and release the claims and slots of this process. Afterwards the process has no peers, even
@@ -155,26 +150,35 @@ class Peers:
             if db is not None:
                 try:
                     with transaction(db):
+                        self._enter(db, self.has_peers)  # a process that took it for dead has deleted its row
                         for part in () if self.has_peers else self._parts:
                             part.publish(db)
                         db.execute("DELETE FROM processes WHERE id = ?", (self.me,))
                         left = [name for name, _ in self._living(db)]
                     for name in left:
                         lives(self._pipe(name), wake=True)
+                except (OSError, sqlite3.Error) as error:  # nothing that was paid for is lost
+                    _log.warning("%s: %s: the next command does not know this one's rates", self._folder, error)
                 finally:
                     db.close()
                     self.has_peers = False
         if presence is not None:
             presence.close()
 
-    def _register(self) -> None:
+    def _register(self) -> bool:
+        """Register this process; returns False if another process registers at this moment."""
         assert self._folder is not None
-        with locked(self._folder / ".lock", fcntl.LOCK_EX):
+        with locked_now(self._folder / ".lock") as lock:
+            if lock is None:
+                return False
+            lock.truncate(0)
+            lock.write(str(os.getpid()))  # for the message of a process that waits for it
+            lock.flush()
             left = [pipe for pipe in self._folder.glob("*.pipe") if not lives(pipe)]
             for pipe in left:
                 pipe.unlink()
             is_alone = not any(self._folder.glob("*.pipe"))
-            db = _opened(self._folder / "peers.sqlite", is_alone)
+            db = open_file(self._folder / "peers.sqlite", is_alone)
             try:
                 self._presence = Presence(self._pipe(self.me), self._look, lambda: LOOK_S if self.has_peers else None)
                 with transaction(db):
@@ -190,6 +194,23 @@ class Peers:
                 raise
             self.has_peers, self.had_peers, self._db = has_peers, self.had_peers or has_peers, db
             lives(self._pipe(self.me), wake=True)  # from now on its thread checks the peers, if any
+            return True
+
+    def _wait_for_lock(self) -> None:
+        """Note that another process holds the lock: warn after a while, and raise RunStopped after a minute."""
+        assert self._folder is not None
+        now_s = time.monotonic()
+        first_s, last_s = self._refused_s or (now_s, now_s)
+        first_s = now_s if now_s - last_s > MAX_GAP_S else first_s
+        self._refused_s = first_s, now_s
+        if now_s - first_s < WARN_LOOKS * LOOK_S or (self._has_warned and now_s - first_s < LOST_LOOKS * LOOK_S):
+            return
+        holder = (self._folder / ".lock").read_text("utf-8", "replace").strip()
+        remedy = REMEDY.format(f"process {holder or 'unknown'}, which holds {self._folder / '.lock'},")
+        if now_s - first_s >= LOST_LOOKS * LOOK_S:
+            raise RunStopped(f"{remedy}, then repeat the command", resumable=True)
+        self._has_warned = True
+        _log.warning("%s", remedy)
 
     def _wake_silent(self) -> bool:
         """Wake the peers that have not written their state yet; returns whether there are any."""
@@ -266,26 +287,3 @@ class Peers:
     def _pipe(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / f"{name}.pipe"
-
-
-def _opened(path: Path, is_alone: bool) -> sqlite3.Connection:
-    """Open the file. If the file is damaged and no other process lives, begin a new file, since the content is only
-    temporary."""
-    try:
-        db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
-        try:
-            for setting in ("synchronous = OFF", "journal_mode = WAL", "foreign_keys = ON"):
-                db.execute(f"PRAGMA {setting}")
-            db.executescript(_SCHEMA)
-            if is_alone:
-                db.execute("DELETE FROM processes")
-        except BaseException:
-            db.close()
-            raise
-    except sqlite3.DatabaseError:
-        if not is_alone or not path.exists():
-            raise
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return _opened(path, False)
-    return db

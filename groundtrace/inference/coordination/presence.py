@@ -2,7 +2,8 @@
 
 Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
 also after ``kill -9``. So a process whose pipe has no reader is gone, and a byte written into the pipe wakes a process.
-This needs no heartbeat and no clock. A process that is suspended (SIGSTOP) still lives.
+This needs no heartbeat and no clock. A process that is suspended (SIGSTOP) still lives. A deleted
+pipe is made anew.
 """
 
 import contextlib
@@ -13,7 +14,10 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+CHECK_S: Final = 10.0
+"""The interval at which a process without peers looks whether its pipe is still there."""
 _WAKE, _END = b".", b"!"
 _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
@@ -23,22 +27,25 @@ class Presence:
     wake-up.
 
     The thread also calls ``woken`` if no byte has arrived for the number of seconds that ``interval_s`` returns. If
-    ``interval_s`` returns None, the thread waits without a limit. The constructor raises OSError if the folder cannot
-    hold a pipe.
+    ``interval_s`` returns None, the thread waits without a limit. If the pipe was deleted, the thread makes it again
+    and calls ``woken``, because other processes then treat this process as dead. Users who may write the files in the
+    folder may also wake each other's processes. The constructor raises OSError if the folder cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
         self._path, self._woken, self._interval_s = path, woken, interval_s
-        os.mkfifo(path, 0o600)
-        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._lock, self._is_closed = threading.Lock(), False
+        self._pipe = _made(path)
         _presences.add(self)
         self._thread = threading.Thread(target=self._listen, name="coordination", daemon=True)
         self._thread.start()
 
     def close(self, wait: bool = True) -> None:
         """Remove the pipe and end the thread. If ``wait`` is true, the method returns after the thread has ended."""
-        self._path.unlink(missing_ok=True)
-        os.write(self._pipe, _END)
+        with self._lock:
+            self._is_closed = True
+            self._path.unlink(missing_ok=True)
+            os.write(self._pipe, _END)
         if wait:
             self._thread.join()
 
@@ -53,10 +60,30 @@ class Presence:
         with selectors.DefaultSelector() as selector:
             selector.register(self._pipe, selectors.EVENT_READ)
             while True:
-                if selector.select(self._interval_s()) and _END in os.read(self._pipe, 4096):
+                interval_s = self._interval_s()
+                ready = selector.select(CHECK_S if interval_s is None else interval_s)
+                if ready and _END in os.read(self._pipe, 4096):
                     break
-                self._woken()
+                if self._made_anew(selector) or ready or interval_s is not None:
+                    self._woken()
         self.drop()
+
+    def _made_anew(self, selector: selectors.BaseSelector) -> bool:
+        """Make the pipe again if it was deleted; returns whether this was necessary and possible."""
+        with self._lock, contextlib.suppress(OSError):  # the folder may be gone too
+            if not self._is_closed and not self._path.exists():
+                pipe, self._pipe = self._pipe, _made(self._path)
+                selector.unregister(pipe)
+                os.close(pipe)
+                selector.register(self._pipe, selectors.EVENT_READ)
+                return True
+        return False
+
+
+def _made(path: Path) -> int:
+    """Make a pipe, and open it."""
+    os.mkfifo(path)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def lives(path: Path, wake: bool = False) -> bool:

@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from typing import Final, TypeVar
 
 from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.errors import RunStopped
 from groundtrace.inference.flow.limits import ConcurrencyLimit, Rate
 from groundtrace.inference.settings import EndpointSettings
 
@@ -161,13 +162,16 @@ class Quota:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        with self._peers.lock:
-            if not self._peers.join():
-                self._next_beat(self._beat_s + HURRY_S)
-            elif not self._peers.has_peers:
-                self._concurrency.lend(self._limit)
-            else:
-                self._share()
+        try:
+            with self._peers.lock:
+                if not self._peers.join():
+                    self._next_beat(self._beat_s + HURRY_S)
+                elif not self._peers.has_peers:
+                    self._concurrency.lend(self._limit)
+                else:
+                    self._share()
+        except RunStopped as error:  # a timer's exception would reach nobody, and the requests would wait for ever
+            self._concurrency.refuse(error)
 
     def _share(self) -> None:
         inside, wanted = self._concurrency.inside, self._concurrency.demand()

@@ -60,7 +60,7 @@ class ConcurrencyLimit:
             try:
                 await place
             except asyncio.CancelledError:
-                if place.done() and not place.cancelled():
+                if place.done() and not place.cancelled() and place.exception() is None:
                     self.inside -= 1
                     self._admit()
                 raise
@@ -85,6 +85,13 @@ class ConcurrencyLimit:
         """
         self._lent, self._more = places, more
         self._admit()
+
+    def refuse(self, error: Exception) -> None:
+        """Raise the error from :meth:`enter` in all requests that wait now."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, place in waiting:
+            if not place.done():
+                place.set_exception(error)
 
     def demand(self) -> int:
         """Return the largest number of requests that needed a slot at the same time since the last call of this method.

@@ -44,10 +44,10 @@ class Process:
         self.claims = Claims(self.peers, self.cache)
         self.held: dict[tuple[str, ...], AsyncExitStack] = {}
 
-    async def ask(self, *keys: str, max_tokens: int = 100) -> dict[str, CachedReply]:
+    async def ask(self, *keys: str, max_tokens: int = 100, had_joined: bool = True) -> dict[str, CachedReply]:
         """Claim the keys, and give what is there."""
         held = AsyncExitStack()
-        found = await held.enter_async_context(self.claims.holding(keys, max_tokens))
+        found = await held.enter_async_context(self.claims.holding(keys, max_tokens, had_joined))
         self.held[keys] = held
         return found
 
@@ -104,6 +104,21 @@ def test_one_asks_and_the_other_finds_the_reply(started: Started, tmp_path: Path
         await one.leave("a")
         assert (await waiting)["a"].completion.text == "of a"
         assert rows(tmp_path) == []
+
+    run(main())
+
+
+def test_the_replies_of_a_process_that_ended_before_this_one_joined(started: Started) -> None:
+    """It may have put them after this process had looked into the cache, and nobody is there any more."""
+
+    async def main() -> None:
+        one, two = started(), started()
+        assert await one.ask("a") == {} and not two.peers.has_joined
+        one.cache.put([entry("a")])
+        await one.leave("a")
+        one.peers.close()
+        found = await two.ask("a", "b", had_joined=two.peers.has_joined)
+        assert list(found) == ["a"] and two.peers.has_joined
 
     run(main())
 

@@ -1,6 +1,7 @@
 """Who is there: alone nothing is written, a second process waits for the first, and what killed ones held is free."""
 
 import contextlib
+import errno
 import os
 import signal
 import sqlite3
@@ -8,12 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from groundtrace.inference.cache.locks import locked_now
+from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.inference.coordination import peers as module
+from groundtrace.inference.coordination import presence
+from groundtrace.inference.coordination.claims import Claims
 from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.coordination.peers_file import stopped_by
 from groundtrace.inference.coordination.presence import lives
 from groundtrace.inference.errors import RunStopped
 
@@ -221,6 +228,100 @@ def test_a_damaged_file_is_begun_anew_by_one_that_is_alone(opened: Opened, folde
     (folder / "peers.sqlite").write_bytes(b"[" * 5000)
     assert opened().join()
     until(opened().join)
+
+
+def test_a_process_that_holds_the_lock_is_waited_for_and_named(
+    opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process may be suspended while it registers. The wait blocks nothing, and ends."""
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    with locked_now(folder / ".lock") as lock:
+        assert lock is not None
+        lock.write("12")
+        lock.flush()
+        peers = opened()
+        assert not peers.join() and not peers.has_joined
+        time.sleep(0.15)
+        assert not peers.join() and not peers.join()
+        line = f"process 12, which holds {folder / '.lock'}, does not respond: continue it (kill -CONT) or end it"
+        assert [record.getMessage() for record in caplog.records] == [line]
+        time.sleep(0.6)
+        with pytest.raises(RunStopped) as caught:
+            peers.join()
+        assert (caught.value.message, caught.value.resumable) == (f"{line}, then repeat the command", True)
+    assert peers.join() and (folder / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_wait_begins_anew_after_a_gap(opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was suspended while it waited does not blame the one that it waits for."""
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    monkeypatch.setattr(module, "MAX_GAP_S", 0.5)
+    with locked_now(folder / ".lock"):
+        peers = opened()
+        assert not peers.join()
+        time.sleep(0.7)
+        assert not peers.join()
+
+
+def test_a_file_that_another_process_locks_ends_the_run_with_the_remedy(opened: Opened, folder: Path) -> None:
+    one, two = opened(), opened()
+    one.join()
+    until(two.join)
+    with closing(sqlite3.connect(folder / "peers.sqlite", isolation_level=None)) as suspended:
+        suspended.execute("BEGIN IMMEDIATE")
+        with one.lock:
+            assert one._db is not None
+            one._db.execute("PRAGMA busy_timeout = 10")
+            why = r"locked.*a process .* does not respond: .*, then repeat the command"
+            with pytest.raises(RunStopped, match=why) as caught, one.transaction():
+                raise AssertionError
+        suspended.execute("ROLLBACK")
+    assert caught.value.resumable
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "resumable"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "make room, then repeat the command", True),
+        (OSError(errno.EACCES, "Permission denied"), "name another --cache", False),
+        (sqlite3.OperationalError("no code"), "name another --cache", False),
+    ],
+)
+def test_the_remedy_fits_the_error(error: OSError | sqlite3.Error, message: str, resumable: bool) -> None:
+    found = stopped_by(error, Path("there"))
+    assert found.message == f"processes cannot coordinate in there ({error}): {message}"
+    assert found.resumable is resumable
+
+
+def test_a_deleted_pipe_is_made_anew(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the others take the process for dead, and use its slots."""
+    monkeypatch.setattr(presence, "CHECK_S", 0.05)
+    one = opened()
+    one.join()
+    lives(one._pipe(one.me), wake=True)  # its thread waits for the shorter time from now on
+    for pipe in pipes(one):
+        pipe.unlink()
+    until(lambda: lives(one._pipe(one.me)))
+    two = opened()
+    until(two.join)
+    until(lambda: one.has_peers and two.has_peers)
+    one._pipe(one.me).unlink()
+    until(lambda: lives(one._pipe(one.me)))
+    until(lambda: one.has_peers and two.has_peers)
+
+
+def test_one_that_was_taken_for_dead_ends_without_an_error(
+    opened: Opened, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = opened()
+    claims = Claims(one, ReplyCache(str(tmp_path / "replies.sqlite")))
+    one.join()
+    assert claims._take(["a"])
+    with closing(sqlite3.connect(folder / "peers.sqlite")) as db, db:
+        until(lambda: db.execute("SELECT looks FROM processes").fetchone() == (1,))  # its thread has looked once
+        db.execute("DELETE FROM processes")
+    one.close()
+    assert not caplog.records
 
 
 def test_a_folder_that_cannot_be_used_stops_the_run(tmp_path: Path) -> None:

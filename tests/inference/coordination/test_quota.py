@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.coordination.peers import Peers
 from groundtrace.inference.coordination.quota import Quota, divided, leased, shared_with
+from groundtrace.inference.errors import RunStopped
 from groundtrace.inference.flow.limits import BURST_S, ConcurrencyLimit
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.settings import EndpointSettings
@@ -143,6 +144,23 @@ def meet(*workers: Worker) -> None:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "coordination"
+
+
+def test_requests_end_if_the_file_cannot_be_used(path: Path) -> None:
+    """A timer asks for slots: its error reaches the requests that wait for them."""
+
+    async def main() -> list[Any]:
+        one, two = Worker(path, []), Worker(path, [])
+        meet(one, two)
+        with closing(sqlite3.connect(path / "peers.sqlite")) as db:
+            db.execute("DROP TABLE slots")
+        one.work(callers=20)
+        ended = await asyncio.wait_for(asyncio.gather(*one.tasks, return_exceptions=True), 20)
+        one.leave()
+        two.leave()
+        return ended
+
+    assert {type(each) for each in run(main())} == {RunStopped}
 
 
 def test_alone_a_process_has_all_places_at_once(path: Path) -> None:

@@ -84,6 +84,23 @@ def test_a_cancelled_visitor_gives_no_place_away(cancelled: list[int]) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("cancelled", [[], [0]])
+def test_those_who_wait_are_refused_and_later_ones_let_in(cancelled: list[int]) -> None:
+    async def main() -> None:
+        concurrency, order = ConcurrencyLimit(1), []
+        token = await concurrency.enter()
+        tasks = await queue_of(concurrency, [0, 0], order)
+        concurrency.refuse(ValueError("a full disk"))
+        for number in cancelled:
+            tasks[number].cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(each) for each in ended[len(cancelled) :]] == [ValueError] * (2 - len(cancelled))
+        concurrency.leave(token)
+        await both_ways(concurrency)
+
+    asyncio.run(main())
+
+
 def test_a_visitor_cancelled_while_it_is_let_in_passes_its_place_on() -> None:
     async def main() -> None:
         concurrency, order = ConcurrencyLimit(1), []

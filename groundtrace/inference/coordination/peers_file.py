@@ -1,0 +1,66 @@
+"""The SQLite file through which the processes of one machine coordinate: its tables, and the errors of its use."""
+
+import errno
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from groundtrace.inference.errors import RunStopped
+
+REMEDY: Final = "{} does not respond: continue it (kill -CONT) or end it"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS processes (
+    id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL, looks INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (
+    key TEXT PRIMARY KEY, process TEXT NOT NULL REFERENCES processes ON DELETE CASCADE) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS claims_of ON claims (process);
+CREATE TABLE IF NOT EXISTS slots (
+    endpoint TEXT, process TEXT REFERENCES processes ON DELETE CASCADE, held INTEGER NOT NULL, wanted INTEGER NOT NULL,
+    PRIMARY KEY (endpoint, process)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rates (
+    endpoint TEXT PRIMARY KEY, requests_free_s REAL NOT NULL, tokens_free_s REAL NOT NULL, at_s REAL NOT NULL,
+    world_s REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS budgets (
+    run TEXT PRIMARY KEY, usd REAL NOT NULL, tokens INTEGER NOT NULL, is_exhausted INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reservations (
+    run TEXT, process TEXT REFERENCES processes ON DELETE CASCADE, usd REAL NOT NULL, tokens INTEGER NOT NULL,
+    requests INTEGER NOT NULL, PRIMARY KEY (run, process)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spenders (run TEXT, process TEXT, PRIMARY KEY (run, process)) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS lost AFTER DELETE ON reservations WHEN OLD.requests BEGIN
+    UPDATE budgets SET usd = usd + OLD.usd, tokens = tokens + OLD.tokens WHERE run = OLD.run;
+END;
+"""
+
+
+def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
+    """Open the file. If it is damaged and no other process lives, begin a new one: it holds nothing that lasts."""
+    try:
+        db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
+        try:
+            for setting in ("synchronous = OFF", "journal_mode = WAL", "foreign_keys = ON"):
+                db.execute(f"PRAGMA {setting}")
+            db.executescript(SCHEMA)
+            if is_alone:
+                db.execute("DELETE FROM processes")
+        except BaseException:
+            db.close()
+            raise
+    except sqlite3.DatabaseError:
+        if not is_alone or not path.exists():
+            raise
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return open_file(path, False)
+    return db
+
+
+def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
+    """Return the error that ends a run whose processes cannot coordinate in the folder."""
+    text = f"processes cannot coordinate in {folder} ({error})"
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF == sqlite3.SQLITE_BUSY:
+        remedy = REMEDY.format("a process that uses this reply cache")
+        return RunStopped(f"{text}: {remedy}, then repeat the command", resumable=True)
+    if code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return RunStopped(f"{text}: make room, then repeat the command", resumable=True)
+    return RunStopped(f"{text}: name another --cache")
