@@ -1,10 +1,12 @@
 """Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
 The inputs are drafts. The outputs are drafts labelled ``simple`` or ``complex`` with the judge's reason, or a rejection
-if the judge cannot decide. From here on, the form of a draft's responses is judge-think-answer. The judge sees image
-and question, not the gold answer. Deviation: the paper's annotator labels a question and compares a response with the
-label in one call during training (App. C). Here each question gets one label before training: its trace is written for
-this label, and the reward compares responses with the label.
+if the judge cannot decide. From here on, the form of a draft's responses is judge-think-answer: a judge section, a
+think section and the answer. The judge sees image and question, not the gold answer.
+
+Deviation: in the paper, one call during training labels a question and compares a response with the label (App. C).
+Here each question gets one label before training. Its trace is written for this label, and the reward compares
+responses with the label.
 """
 
 from dataclasses import dataclass, replace
@@ -36,13 +38,17 @@ CANNOT = "cannot_judge"
 
 @settings
 class ComplexitySettings:
-    """Holds the settings of the judge's replies on the complexity of questions."""
+    """Holds the settings of the calls in which the judge labels questions as simple or complex."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_complexity(reply: CallResult) -> tuple[str, str]:
-    """Return the label (or ``cannot_judge``) and the judge's reason. Raises BadReply if a valid one is missing."""
+    """Return the judge's label for a question, and the judge's reason.
+
+    The label is ``simple``, ``complex`` or ``cannot_judge``. Raises BadReply if the reply has no such label or no
+    reason.
+    """
     fields = json_object(reply.text)
     label = fields.get("complexity")
     if not isinstance(label, str) or label not in (SIMPLE, COMPLEX, CANNOT):
@@ -89,5 +95,5 @@ class AnnotateComplexity(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`annotate` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`annotate` with the settings of this stage."""
         return partial(annotate, settings=self.settings)

@@ -1,7 +1,8 @@
-"""Answers easy questions directly: the paper encourages answers to them without any reasoning (CodeDance §3.2).
+"""Answers easy questions with the gold answer alone, without any reasoning, as the paper encourages (CodeDance §3.2).
 
-The inputs are drafts of questions that the weak policy nearly always answers right. The outputs are drafts whose only
-trace is the gold answer in answer tags. Their rows teach a model when code is not needed. No model is called.
+The inputs are drafts of easy questions: the weak policy, whose attempts measure the difficulty, nearly always answers
+them right. The outputs are drafts whose only trace is the gold answer in answer tags. Their rows teach a model when
+code is not needed. No model is called.
 """
 
 from dataclasses import dataclass, replace

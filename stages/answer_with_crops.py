@@ -1,9 +1,9 @@
-"""Lets the policy answer again with crops in view, in words alone (iVGR §3.4, third step).
+"""Shows the policy its crops, and lets it answer again in words alone, without boxes (iVGR §3.4, third step).
 
-Crops are the parts of the images that the policy boxed. The inputs are drafts with attempts for which the policy saw no
-crops. The outputs are drafts that also have the same number of graded answers for which the policy saw the images and
-their crops; or a rejection if a call failed or too few answers could be graded. For a draft without crops no call is
-made: its attempts are also used as its answers with crops.
+Crops are the parts of the images that the policy boxed. The inputs are drafts with attempts; for these attempts the
+policy saw no crops. The outputs are drafts that also have the same number of graded answers with crops. For these
+answers the policy saw the images and their crops. A draft is rejected if a call failed or too few answers could be
+graded. For a draft without crops no call is made: its attempts are also used as its answers with crops.
 """
 
 import json
@@ -41,7 +41,7 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the policy's prompt for a draft with crops."""
+    """Return the policy's prompt, which shows the draft's images and their crops."""
     question = draft.question
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},
@@ -54,7 +54,7 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """Let the policy answer with the crops in view, grade its answers, and return the draft with the graded answers.
+    """Show the policy the images and crops, grade its answers, and return the draft with the graded answers.
 
     ``judged`` is whether a judge grades free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer
     than ``settings.k_min`` answers could be graded.
@@ -85,14 +85,14 @@ STAGE = Stage(
 
 @dataclass
 class AnswerWithCrops(CallingStage):
-    """Lets the policy answer every question with its crops in view; see the module."""
+    """Lets the policy answer every question again, with the crops beside the images; see the module."""
 
     settings: AttemptSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`answer` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`answer` with the settings of this stage."""
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 
 

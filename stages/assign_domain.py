@@ -1,11 +1,12 @@
 """Sorts questions into STEM problems and general questions (SAIL-RL App. A.1, RL Data Curation).
 
-The inputs are drafts. The outputs are drafts with the domain ``stem`` or ``general``. The config may give the domain of
-a source. The paper sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable
-reward", and its general set holds "conversational and factual questions". If the config does not list a source, a rule
-decides: questions whose answer is a number, and questions that contain words of maths or science, are ``stem``; all
-others are ``general``. Yes-or-no questions are therefore general unless they contain such words. This is intended: half
-of all guesses at them are right, so a pass rate over four attempts hardly shows how hard they are.
+The inputs are drafts. The outputs are drafts with the domain ``stem`` or ``general``. The paper sorts by data set: its
+STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", and its general set holds
+"conversational and factual questions". Here the config may list the domain of each source (data set). For the questions
+of other sources a rule decides: a question is ``stem`` if its answer is a number or if it contains words of maths or
+science, and ``general`` otherwise. Yes-or-no questions are therefore general unless they contain such words. This is
+intended: half of all guesses at a yes-or-no question are right, so a pass rate over four attempts hardly shows how hard
+it is.
 """
 
 import re
@@ -39,7 +40,7 @@ _SCIENCE = re.compile(
 
 @settings
 class DomainSettings:
-    """Holds the domains of known sources."""
+    """Holds the domains of known sources (data sets)."""
 
     sources: Annotated[Mapping[str, Domain], "the domain of each source, by the records' source field"] = field(
         default_factory=dict, hash=False
@@ -56,7 +57,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Return the draft with its domain, as a route to the output that has the domain's name."""
+    """Return a route for the draft with its domain; the route's output has the name of the domain."""
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
 
@@ -78,5 +79,5 @@ class AssignDomain(DraftStage):
     routes = (STEM, GENERAL)
 
     def work(self) -> Work:
-        """Return :func:`assign` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`assign` with the settings of this stage."""
         return partial(assign, settings=self.settings)

@@ -1,10 +1,11 @@
 """Chooses the stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
 
-The inputs are drafts of the SFT side. The outputs are drafts with the form of their stream, or a rejection. A hash of
-the question's id chooses the stream before the teacher is called. So each question is paid for in one stream only, and
-the choice does not depend on other questions. The streams get shares in the ratio of the config (32 to 3 in the paper,
-for 35,000 questions). These shares are reached only on average; :class:`groundtrace.stages.keep_ratio.KeepRatio` then
-makes the ratio exact.
+The grounded stream reasons with boxes, the textual stream in words alone. The inputs are drafts of the SFT side. The
+outputs are drafts with the form of trace that their stream requires, or a rejection. A hash of the question's id
+chooses the stream before the teacher is called. So the teacher is called for each question in one stream only, and the
+choice does not depend on other questions. On average, the numbers of questions in the two streams have the ratio of the
+config (32 to 3 in the paper, for 35,000 questions). :class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the
+ratio exact.
 
 The boxes of a grounded trace are compared with the question's boxes. A question of the grounded stream without boxes is
 rejected, since the boxes of its trace could not be checked. So on the SFT side, only the textual stream has questions
@@ -26,7 +27,7 @@ NO_BOXES = "no_boxes"
 
 @settings
 class ColdStartSettings:
-    """Holds the ratio of the two streams among SFT rows."""
+    """Holds the ratio of the two streams among SFT rows: reasoning with boxes, and reasoning in words alone."""
 
     grounded: Annotated[PositiveWeight, "the weight of traces with boxes"] = 32.0
     textual: Annotated[PositiveWeight, "the weight of traces without boxes"] = 3.0
@@ -34,18 +35,24 @@ class ColdStartSettings:
 
     @property
     def ratio(self) -> dict[str, float]:
-        """Return the weight of each form of a row."""
+        """Return the weight of each form of trace: the form with boxes, and the form in words alone."""
         return {BOXES: self.grounded, TEXTUAL: self.textual}
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
-    """Return the form in which the teacher writes the trace of a question."""
+    """Return the form in which the teacher writes the trace of a question: with boxes, or in words alone.
+
+    A hash of the question's id chooses the form.
+    """
     share = settings.grounded / (settings.grounded + settings.textual)
     return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL
 
 
 def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
-    """Return the draft with its form. Raises :class:`Reject` for a draft of the grounded stream without boxes."""
+    """Return the draft with the form of its trace.
+
+    Raises :class:`Reject` for a draft of the grounded stream if its question has no boxes.
+    """
     form = form_of(draft.id, settings)
     if form == BOXES and not draft.reference_boxes:
         raise Reject(NO_BOXES, "neither record nor detector has boxes with which a grounded trace could be compared")
@@ -53,7 +60,7 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """Return the form of a draft, which is its class for the ratio."""
+    """Return the form of a draft; :class:`groundtrace.stages.keep_ratio.KeepRatio` uses it as the draft's class."""
     return draft.form
 
 
@@ -73,5 +80,5 @@ class AssignStream(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`assign` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`assign` with the settings of this stage."""
         return partial(assign, settings=self.settings)

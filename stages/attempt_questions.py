@@ -2,8 +2,9 @@
 
 The inputs are drafts. The outputs are drafts with k attempts, each of which is right, wrong or unscored; or a rejection
 if a call failed or fewer than ``k_min`` attempts could be graded. An answer in prose is graded too, because the policy
-may not have been trained to mark its answers. A truncated attempt is unscored, not wrong, unless its answer section was
-complete before the cut. These attempts are also the initial rollouts of Argos App. C.1.
+may not have been trained to put its answers in tags. A truncated attempt is graded only if its answer section was
+complete before the cut; otherwise it is unscored, not wrong. The attempts are also used as the initial rollouts of
+Argos App. C.1.
 """
 
 from collections import Counter
@@ -56,7 +57,10 @@ class AttemptSettings:
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
-    """Return the policy's prompt; if ``settings.as_trained`` is set, the prompt asks for an answer in ``form``."""
+    """Return the policy's prompt.
+
+    If ``settings.as_trained`` is set, the prompt requests a response of the form ``form``, such as one with points.
+    """
     variables = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -72,9 +76,9 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
     """Return the draft with k graded answers of the policy; equal answers are graded once.
 
-    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded. If the gold answer is free text and
-    no judge grades free text (``judged`` is False), it is raised before any call, because only answers equal to the
-    gold answer could be graded.
+    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded. ``judged`` is whether a judge
+    grades free text. Without such a judge, a question with free text as its gold answer is rejected before any call,
+    because only answers equal to the gold answer could be graded.
     """
     question = draft.question
     if not judged and needs_judge(question):
@@ -111,8 +115,8 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
     """Raise :class:`Reject` if fewer than ``k_min`` attempts could be graded.
 
-    The detail of the rejection is the most frequent reason why attempts could not be graded. ``key`` is the cache key
-    of the first reply.
+    The detail of the rejection has the number of graded attempts, and the most frequent reason why attempts could not
+    be graded. ``key`` is the cache key of the first reply.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
@@ -146,7 +150,8 @@ STAGE = Stage(
 class AttemptQuestions(CallingStage):
     """Lets the policy attempt every question; see the module.
 
-    If ``settings.as_trained`` is set, the prompts ask for an answer in ``form``, as the user turns of the shards do.
+    If ``settings.as_trained`` is set, the prompts are worded as the user turns of the run's training rows, and request
+    a response of the form ``form``.
     """
 
     settings: AttemptSettings
@@ -155,5 +160,5 @@ class AttemptQuestions(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`attempt` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`attempt` with the settings of this stage."""
         return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

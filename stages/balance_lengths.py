@@ -83,7 +83,7 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 
 
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
-    """Return how many chains of each bin are kept; see :func:`most_of_each`."""
+    """Return how many chains of each bin are kept (:func:`most_of_each`); ``counts`` has the chains of each bin."""
     most = most_of_each(counts, settings.max_share)
     return {name: min(most, count) for name, count in counts.items()}
 

@@ -41,7 +41,7 @@ def template_of(text: str) -> str:
 
 
 def kind_of(question: Question) -> str:
-    """Return a key that is equal for questions of one kind."""
+    """Return a key that is equal for questions of one kind, which have the same source, answer and wording."""
     return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
 
 
@@ -50,7 +50,7 @@ class _CapAlike(beam.DoFn):
         self._settings = settings
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
-        """Emit the first drafts of one kind, and a rejection for each of the others."""
+        """Emit the drafts of one kind that have the lowest id hashes, and a rejection for each of the others."""
         for place, draft in enumerate(sorted(group[1], key=lambda draft: order_key(draft.id))):
             count_in(STAGE.name)
             if place < self._settings.max_alike:

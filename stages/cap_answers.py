@@ -1,15 +1,17 @@
-"""Limits RL questions that a policy can answer without looking: those with the same answer, and those on absent things.
+"""Limits two kinds of RL questions that a policy could answer without using the image.
 
-No paper describes these limits; they are our addition. The inputs are drafts of the RL side. The outputs are ``kept``
-and ``rejected`` (over_quota). Of the kept questions,
+These are questions with the same answer as many others, and questions about things that are not in the image. No paper
+describes these limits; they are our addition. The inputs are drafts of the RL side. The outputs are ``kept`` and
+``rejected`` (over_quota). Of the kept questions,
 
-- at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer found nothing. A
-  policy can be right on these without pointing;
+- at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer (the model that
+  points at objects) found nothing. A policy can answer these questions right without pointing;
 - at most the share ``max_same_answer`` of each closed kind of question (yes or no, choice letter, count) has the same
   answer.
 
-:data:`MIN_KEPT` questions of each kind are kept in any case, because a share of so few is meaningless. The questions
-with the lowest id hashes are kept, so that the outcome depends only on the set of questions.
+Up to :data:`MIN_KEPT` questions about absent things are kept whatever their share is, and as many with each answer,
+because a share of so few questions is meaningless. The questions with the lowest id hashes are kept, so that the
+outcome depends only on the set of questions.
 """
 
 import json
@@ -39,7 +41,10 @@ AnswerKey = tuple[str, str, bool]
 
 @settings
 class AnswerSettings:
-    """Holds the maximum shares of RL questions that a policy can answer without looking; a share of 1 is no limit."""
+    """Holds the maximum shares of RL questions that a policy could answer without using the image.
+
+    A share of 1 means that there is no limit.
+    """
 
     max_absent: Annotated[Share, "the maximum share of rows that ask for something that is not in the image"] = 0.1
     max_same_answer: Annotated[
@@ -50,7 +55,10 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """Return the key under which the limits count a draft."""
+    """Return the question's closed kind, its answer, and whether it is about an absent thing.
+
+    The limits count questions by this key. Kind and answer are "" for an open question.
+    """
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
     return kind, answer, row.has_nothing_to_look_at
@@ -68,10 +76,11 @@ def read_key(written: str) -> AnswerKey:
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
-    """Return how many questions may stay for each key that has too many.
+    """Return the number of questions to keep for each key that has too many questions.
 
-    The limits are shares of the questions that stay, so removing questions lowers the other limits too: the limits are
-    applied in turn until all of them hold. Questions about absent things are removed first.
+    ``counts`` has the number of questions of each key. The limits are shares of the kept questions. Removing questions
+    for one limit therefore lowers the other limits too, so the limits are applied in turn until all of them hold.
+    Questions about absent things are removed first.
     """
     left = dict(counts)
     while True:
@@ -122,7 +131,10 @@ class _CapAnswers(beam.DoFn):
         self._settings = settings
 
     def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
-        """Emit the draft if it is within the quota of its key; otherwise emit a rejection."""
+        """Emit the draft if it is within the quota of its key; otherwise emit a rejection.
+
+        ``quotas`` has the number of questions to keep for each limited key, and ``last`` the highest id hash to keep.
+        """
         count_in(STAGE.name)
         key = written_key(draft)
         if key not in quotas or order_key(draft.id) <= last.get(key, ""):
@@ -158,9 +170,9 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Limits equal answers and absent things, so that a policy gains little by answering without looking.
+    """Limits questions with equal answers and questions about absent things; see the module.
 
-    See the module.
+    A policy then gains little reward by answering without using the image.
     """
 
     settings: AnswerSettings

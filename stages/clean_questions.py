@@ -1,9 +1,9 @@
 """Cleans questions (SAIL-RL App. A.1): removes remnants of earlier prompts and data formats from their texts.
 
-The inputs are drafts. The outputs are drafts whose question holds no special token, no media placeholder, no hidden
-character and no instruction on the answer's form that conflicts with the instruction of this pipeline; or a rejection
-if the cleaned text is empty or too long, or if choices or answer hold such remnants. A record of images without a
-question passes unchanged.
+The inputs are drafts. The outputs are drafts whose questions hold no special tokens, media placeholders or hidden
+characters. Instructions on the answer's form are removed too, because they conflict with the instruction of this
+pipeline. A draft is rejected if the cleaned text is empty or too long, or if choices or answer hold such remnants. A
+record of images without a question passes unchanged.
 """
 
 import re
@@ -44,8 +44,8 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 def clean_text(text: str, media_count: int = 1) -> str:
     """Return the question without special tokens, media placeholders, hidden characters and instructions on the form.
 
-    The words of the question itself are never changed. Media placeholders inside sentences become words.
-    ``media_count`` is the number of the question's media. Cleaning is idempotent.
+    The words of the question itself are never changed. A media placeholder inside a sentence, such as ``<image>``, is
+    replaced by words. ``media_count`` is the number of the question's media. Cleaning is idempotent.
     """
     before = None
     while text != before:
@@ -60,7 +60,7 @@ def clean_text(text: str, media_count: int = 1) -> str:
 
 @settings
 class CleanSettings:
-    """Holds the limits of a cleaned question."""
+    """Holds the maximum length of a cleaned question."""
 
     max_question_chars: Annotated[PositiveInt, "a longer question is rejected"] = 20_000
 
@@ -109,5 +109,5 @@ class CleanQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`clean` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`clean` with the settings of this stage."""
         return partial(clean, settings=self.settings)

@@ -1,12 +1,13 @@
-"""Confirms the teacher's written answers by the weak policy's attempts, before they are used as gold answers.
+"""Compares the teacher's written answers with the policy's attempts, before they are used as gold answers.
 
-The inputs are drafts with attempts. The outputs are the drafts whose question comes with the record, and those whose
-written answer the attempts give more often than any other single answer. The others are rejected.
+The inputs are drafts with attempts. A draft whose question and answer come with the record passes. A draft with an
+answer of the teacher passes if more attempts give this answer than any other single answer. All other drafts are
+rejected.
 
 This check is our addition; the paper does not say how it confirms written answers. The judge has called the pair of
-question and answer GOOD, but the judge may err as the teacher does, and a reward with a wrong gold answer teaches
-errors. The policy has seen neither the answer nor the judgement, so its attempts are independent of both. A single
-right attempt would not be enough: of four guesses at a yes-or-no question, two on average agree with either answer.
+question and answer GOOD, but the judge may make the same errors as the teacher, and a reward with a wrong gold answer
+teaches errors. The policy has seen neither the answer nor the judgement, so its attempts are independent of both. A
+single right attempt would not be enough: of four guesses at a yes-or-no question, two on average agree with any answer.
 """
 
 from collections import Counter

@@ -1,10 +1,9 @@
-"""Cuts crops out of each image (iVGR §3.4, second step): the parts that the policy boxed, and the smallest part around
-all of them.
+"""Cuts crops out of each image (iVGR §3.4, second step): one for each box of the policy, and one around all its boxes.
 
-The inputs are drafts with or without a grounded trace. The outputs are drafts with one image file for each crop, in the
-order of the images; a draft without boxes gets no crops. Each crop is written once to the run folder under its own
-hash; between stages only its reference is passed on. :mod:`groundtrace.vision.crops` describes the treatment of small,
-outlying and too many boxes.
+The inputs are drafts with or without a grounded trace (reasoning with boxes). The outputs are drafts with one image
+file for each crop, in the order of the images; a draft without boxes gets no crops. Each crop is written once to the
+run folder under its own hash; between stages only its reference is passed on. :mod:`groundtrace.vision.crops` describes
+the treatment of small boxes, of boxes outside the image, and of too many boxes.
 """
 
 from dataclasses import dataclass, replace
@@ -44,5 +43,5 @@ class CutCrops(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`crop` with the media store and the settings, to be called with each draft."""
+        """Return the function to call with each draft: :func:`crop` with the media store and the settings."""
         return partial(crop, store=self.roots.store(), settings=self.settings)

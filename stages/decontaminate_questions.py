@@ -1,8 +1,8 @@
 """Decontaminates the questions: rejects those that overlap with the records of a benchmark.
 
-The inputs are drafts. The outputs are drafts that share neither ``ngram`` (13) consecutive words with a benchmark
-question nor an image with a benchmark record. Every other draft is rejected, and its rejection names the matching
-record. Without a benchmark folder every draft passes.
+The inputs are drafts. A draft is rejected if its question has ``ngram`` (by default 13) consecutive words in common
+with the question of a benchmark record, or if it has an image in common with a benchmark record. The rejection names
+this record. All other drafts pass. Without a benchmark folder every draft passes.
 """
 
 import re
@@ -106,7 +106,7 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """Holds the content of a benchmark: its images, and for each sequence of words the id of a record that has it."""
+    """Holds the images and the word sequences of a benchmark, each with the id of a record that contains it."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     media: list[tuple[str, MediaRef]] = field(default_factory=list)

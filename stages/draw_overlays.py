@@ -75,5 +75,5 @@ class DrawOverlays(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`draw` with the media store, to be called with each draft."""
+        """Return the function to call with each draft: :func:`draw` with the media store."""
         return partial(draw, store=self.roots.store())

@@ -1,9 +1,10 @@
-"""Draws the questions for a target of N SFT rows; the draw depends only on ids and replies.
+"""Selects (draws) the questions of a run that has to make exactly N SFT rows, by a hash of their ids.
 
 :class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called; the others
-are rejected as not_drawn. :class:`CutToTarget` keeps the N verified drafts with the lowest id hashes. Drafts with a
-higher hash than the last kept draft are rejected, as over_quota on the SFT side and as not_drawn on the RL side. So the
-result is the same if more questions were drawn than needed.
+are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. The highest
+of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected, as over_quota on the SFT
+side and as not_drawn on the RL side. So the result is the same if more questions were drawn than needed: it depends
+only on the ids and on the models' replies.
 """
 
 from collections.abc import Iterator
@@ -32,15 +33,20 @@ NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:
-    """Return whether the id's hash is below the threshold; if the threshold is "" or None, every question is drawn."""
+    """Return whether the hash of the id is below the threshold ``below``.
+
+    If the threshold is "" or None, every question is drawn.
+    """
     return not below or order_key(question_id) < below
 
 
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
-    """Return the largest hash to keep on the SFT side and on the RL side; None means that there is no limit.
+    """Return the largest id hash to keep on the SFT side and on the RL side; None means that there is no limit.
 
-    ``keys`` are the hashes of SFT drafts. ``last`` is False if the pass will be repeated when it has too few rows. Such
-    a pass keeps nothing on the RL side (its limit is ""), since the rubrics mined there would be discarded.
+    ``keys`` are the id hashes of the SFT drafts. If there are at least ``target`` drafts, both limits are the hash at
+    position ``target``. If there are fewer drafts, the SFT side has no limit, and ``last`` determines the limit of the
+    RL side. If ``last`` is True, the RL side has no limit either. If ``last`` is False, the pass will be repeated with
+    more questions. The RL limit is then "", so that the RL side keeps nothing: rubrics mined on it would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -49,7 +55,7 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
 
 def draw(draft: Draft, below: str | None) -> Draft:
-    """Return the draft if it is drawn; else raise :class:`Reject`."""
+    """Return the draft if the hash of its id is below the threshold ``below``; else raise :class:`Reject`."""
     if is_drawn(draft.id, below):
         return draft
     raise Reject(NOT_DRAWN, f"the id's hash {order_key(draft.id)[:8]} is not below the threshold {(below or '')[:8]}")
@@ -72,13 +78,16 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Keeps the drawn questions; see the module. Recipes put this stage before their first model call."""
+    """Keeps the questions whose id hash is below the threshold ``below``; see the module.
+
+    Recipes put this stage before their first model call.
+    """
 
     below: str | None = None
     stage = DRAW
 
     def work(self) -> Work:
-        """Return :func:`draw` with the threshold of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`draw` with the threshold of this stage."""
         return partial(draw, below=self.below)
 
 
@@ -89,7 +98,7 @@ class _Cut(beam.DoFn):
         self._side, self._reason, self._target = side, reason, target
 
     def process(self, draft: Draft, limits: tuple[str | None, str | None]) -> Iterator[object]:
-        """Emit the draft, or its rejection."""
+        """Emit the draft, or its rejection; ``limits`` are the largest id hashes to keep of SFT and RL drafts."""
         if self._target is None:
             yield draft
             return
@@ -104,11 +113,11 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Keeps the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts up to the highest of these.
+    """Keeps the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts with no higher hash than these.
 
     See the module. The inputs are ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics
-    are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is False if the pass will be
-    repeated when it has too few SFT rows.
+    are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is False if a pass with too few
+    SFT rows is repeated with more questions.
     """
 
     target_sft: int | None = None

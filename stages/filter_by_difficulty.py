@@ -1,8 +1,9 @@
 """Filters questions by difficulty: keeps those whose pass rate is in a band.
 
 The inputs are drafts with attempts. The outputs are drafts in the band; the others are rejected as too_easy or
-too_hard, or go to the output of that name if the recipe routes them there. SAIL-RL's "pass@4" filter is the same with
-k = 4 and 0 < rate < 1 (App. A.1); iVGR keeps questions with one or two right answers of five.
+too_hard. If the recipe has outputs named ``too_easy`` or ``too_hard``, these drafts go there instead. SAIL-RL's
+"pass@4" filter is the same with k = 4 and 0 < rate < 1 (App. A.1); iVGR keeps questions with one or two right answers
+of five.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below it, None for one inside."""
+    """Return ``too_easy`` if the pass rate is above the band, ``too_hard`` if it is below, None if it is inside."""
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD
     if pass_rate > settings.high or (pass_rate == settings.high and not settings.include_high):
@@ -76,5 +77,5 @@ class FilterByDifficulty(DraftStage):
     routes = (TOO_EASY, TOO_HARD)
 
     def work(self) -> Work:
-        """Return :func:`filter_draft` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`filter_draft` with the settings of this stage."""
         return partial(filter_draft, settings=self.settings)

@@ -42,13 +42,16 @@ REASON_OF = {
 
 @settings
 class QualitySettings:
-    """Holds the settings of the judge's replies on the quality of questions."""
+    """Holds the settings of the calls in which the judge assesses the quality of questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_quality(reply: CallResult) -> tuple[str, str]:
-    """Return the judge's verdict on the quality, and its reason. Raises BadReply if the verdict is not a known one."""
+    """Return the judge's verdict on a question's quality, and the reason for the verdict.
+
+    Raises BadReply if the verdict is unknown.
+    """
     fields = json_object(reply.text)
     verdict = fields.get("quality")
     if not isinstance(verdict, str) or verdict not in (GOOD, *REASON_OF):
@@ -57,7 +60,10 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """Ask the judge, and return the draft unchanged if its verdict is good. Raises :class:`Reject` if it is not."""
+    """Let the judge assess the question, and return the draft unchanged if the verdict is good.
+
+    Raises :class:`Reject` for any other verdict.
+    """
     question = draft.question
     task = JudgeTask(
         PROMPT,
@@ -94,5 +100,5 @@ class FilterByQuality(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`assess` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`assess` with the settings of this stage."""
         return partial(assess, settings=self.settings)

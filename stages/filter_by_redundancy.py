@@ -1,11 +1,11 @@
 """Filters by redundancy (SAIL-RL App. A.1, Quality Filtering): rejects reasoning that only repeats the answer.
 
-The inputs are verified drafts. The outputs are the drafts whose final answer contains at most the share ``max_overlap``
-of the think section's words. An empty think section repeats nothing and passes. The paper names the measure, "token
-overlap between the thought process and the final answer", but neither its form nor its threshold. Here it is the share
-of the *different* content words of the thought that are also in the answer, so that repeated words change nothing. The
-share never falls if a word is added to the answer, or if one of the answer's words is added to the thought. It never
-rises if any other word is added to the thought.
+The inputs are verified drafts. The overlap is the share of the think section's words that the final answer contains.
+Drafts with an overlap of at most ``max_overlap`` pass. An empty think section repeats nothing and passes. The paper
+names the measure, "token overlap between the thought process and the final answer", but neither its form nor its
+threshold. Here only *different* content words are counted, so that repeated words change nothing. The overlap never
+falls if a word is added to the answer, or if one of the answer's words is added to the thought. It never rises if any
+other word is added to the thought.
 """
 
 import re
@@ -51,7 +51,10 @@ def content_words(text: str) -> frozenset[str]:
 
 
 def overlap(thought: str, answer: str) -> float:
-    """Return the share of the thought's content words that are in the answer, in [0, 1]; 1 if the thought has none."""
+    """Return the share of the thought's content words that are in the answer, in [0, 1].
+
+    Return 1 if the thought has no content words.
+    """
     words = content_words(thought)
     return len(words & content_words(answer)) / len(words) if words else 1.0
 
@@ -91,5 +94,5 @@ class FilterByRedundancy(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`filter_redundant` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`filter_redundant` with the settings of this stage."""
         return partial(filter_redundant, settings=self.settings)

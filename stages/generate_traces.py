@@ -1,10 +1,13 @@
 """Generates traces (Argos §4.2, App. C.2): several rollouts of the teacher's grounded reasoning for each question.
 
-The inputs are drafts with points and overlays. The outputs are drafts with up to ``n`` traces in canonical tags; or a
-rejection if the call failed or all traces were truncated, because no model should learn from an unfinished trace. For
-images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees only the frames;
-an overlay replaces its frame (§4.2). Coordinates are pixels of the original: the prompt lists the points with these
-coordinates and asks the teacher to copy them, so that the teacher's own coordinate frame need not be known.
+The inputs are drafts with points and overlays. The outputs are drafts with up to ``n`` traces, whose points are in tags
+of one fixed form; or a rejection if the call failed or all traces were truncated. Truncated traces are dropped, because
+no model should learn from an unfinished trace.
+
+For images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees each frame
+once: the overlay of the frame if the frame has one, else the frame itself (§4.2). Coordinates are pixels of the
+original: the prompt lists the points with these coordinates and requests that the teacher copies them. So the
+coordinate frame (pixels, 0–1 or 0–1000) in which the teacher itself would point need not be known.
 """
 
 from collections.abc import Sequence
@@ -50,10 +53,10 @@ class TraceSettings:
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """Return the list of points for the prompt, with a line ``1. label (x, y)`` for each point; "none" without points.
+    """Return the list of points for the prompt, with a line ``1. label (x, y)`` for each point.
 
-    The line of a point that is not on the first medium also names the medium. The line of a point on a clip also names
-    the frame.
+    Return "none" if there are no points. The line also names the medium if it is not the first one, and the frame if
+    the medium is a clip.
     """
     lines = []
     for number, point in zip(mark_numbers(points), points, strict=True):
@@ -64,13 +67,13 @@ def listed_points(points: tuple[Point, ...]) -> str:
 
 
 def listed_events(events: tuple[Event, ...]) -> str:
-    """Return the list of proposed events for the prompt, with a line for each event; "none" without events."""
+    """Return the list of proposed events for the prompt, with a line for each event; "none" if there are no events."""
     lines = [f"- {event.description}, {format_span(event.start_s, event.end_s)}" for event in events]
     return "\n".join(lines) or "none"
 
 
 def shown_overlays(draft: Draft) -> list[Part]:
-    """Return the overlay of each image or frame, or the image itself if nothing is marked on it."""
+    """Return a part of a prompt for each image or frame: its overlay, or the image itself if it has no overlay."""
     return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
 
 
@@ -98,11 +101,11 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return the completion as a trace in canonical tags.
+    """Return the completion as a trace, with its points and boxes in tags of one fixed form.
 
-    Reasoning that the server returns separately is put into think tags. Media placeholders become words. End tokens are
-    removed. Other special tokens stay, so that the form check rejects the trace: the text after such a token is not
-    part of the teacher's reply.
+    Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
+    replaced by words. End tokens are removed. Other special tokens stay, so that the form check rejects the trace: the
+    text after such a token is not part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
@@ -156,5 +159,5 @@ class GenerateTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`trace` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`trace` with the settings of this stage."""
         return partial(trace, settings=self.settings)

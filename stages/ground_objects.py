@@ -1,9 +1,10 @@
 """Finds boxes around the objects that written questions are about (CodeDance §7.2, Table 6).
 
-The inputs are drafts with a question of the teacher and the name of its object. The outputs are the same drafts with
-the boxes of the entire objects, in pixels of the upright original; or a rejection if the teacher finds no such object,
-or too many. The boxes replace gold boxes from here on, and the column ``boxes_source`` of every row marks them as boxes
-of a model. Prompts and replies have coordinates in the form and frame that the teacher's endpoint declares.
+The inputs are drafts with a question that the teacher wrote and the name of the question's object. The outputs are the
+same drafts with the boxes of the entire objects, in pixels of the upright original; or a rejection if the teacher finds
+no such object, or too many. From here on, these boxes are used as gold boxes, and the column ``boxes_source`` of every
+row marks them as boxes of a model. Coordinates in prompts and replies have the form and the frame (pixels, 0–1 or
+0–1000) that the config declares for the teacher's endpoint.
 
 A box over nearly the whole image is left out, because the boxes of every response would be inside it. A box of less
 than a pixel is left out, because nothing is inside it. A repeated box is used once.
@@ -43,7 +44,7 @@ class GroundObjectSettings:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
-    """Return the draft with the boxes of its object. Raises :class:`Reject` if there is no box, or too many."""
+    """Return the draft with the boxes of its object. Raises :class:`Reject` if no box or too many boxes are found."""
     question, label = draft.question, draft.added(OBJECT) or ""
     boxes = list[Box]()
     for index, medium in enumerate(question.media):
@@ -92,5 +93,5 @@ class GroundObjects(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`ground` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`ground` with the settings of this stage."""
         return partial(ground, settings=self.settings)

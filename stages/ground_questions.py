@@ -1,10 +1,10 @@
 """Lets the policy reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded pass).
 
-The inputs are drafts. The outputs are drafts whose only trace is that reasoning, in canonical tags and original pixels;
-or a rejection if the call failed. A box outside of the model's coordinate frame is not read as a box. For a clip no
-call is made, because a box does not name its frame of the clip; the draft of a clip has no trace.
+The inputs are drafts. The outputs are drafts whose only trace is that reasoning, with its boxes in pixels of the
+originals; or a rejection if the call failed. A box outside of the model's coordinate frame (such as 0–1000) is not read
+as a box. For a clip no call is made, because a box has no field for the clip's frame; the draft of a clip has no trace.
 
-Deviation: sampling is greedy here; the paper does not say how its own pass is sampled.
+Deviation: sampling is greedy here; the paper does not say how it samples.
 """
 
 from dataclasses import dataclass, replace
@@ -86,5 +86,5 @@ class GroundQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`ground` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`ground` with the settings of this stage."""
         return partial(ground, settings=self.settings)

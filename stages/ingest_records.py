@@ -1,9 +1,9 @@
 """Reads an input into validated questions, and decodes each medium once.
 
-The inputs are the sources, such as files, of a data set. The outputs are one
-:class:`groundtrace.schemas.records.Draft` for each usable record, and a typed rejection for each other record. Media
-files stay where they are; only references to them are passed on. A record of images without a question is usable only
-in a recipe that writes questions.
+The inputs are the sources of a data set, such as files. The outputs are one
+:class:`groundtrace.schemas.records.Draft` for each usable record, and a rejection with a reason for each other record.
+Media files stay where they are; only references to them are passed on. A record of images without a question is usable
+only in a recipe that writes questions.
 """
 
 import threading
@@ -74,7 +74,10 @@ class InvalidRow:
 
 @record
 class IngestPart:
-    """Holds a part of a record: a valid record, an invalid row, or a medium. The parts are joined by record id."""
+    """Holds one of three things: the fields of a valid record, an invalid row, or a checked medium of a record.
+
+    The parts with the same record id are joined into a draft.
+    """
 
     valid: InputRecord | None = None
     invalid: InvalidRow | None = None

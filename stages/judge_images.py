@@ -9,8 +9,9 @@ C. A detail becomes clearer when it is enlarged.
 D. A question that needs a close look can be asked.
 
 A question that comes with its answer does not need this check: recipes route such drafts around this stage, unless
-``apply_to`` is ``all``. Drafts without a question are rejected before any call if they have a clip, or if the teacher's
-endpoint does not declare how its model writes boxes, because a later stage has to box the object of the question.
+``apply_to`` is ``all``. For a draft without a question, a later stage has to box the object of the written question.
+Such a draft is therefore rejected before any call if it has a clip, or if the teacher's endpoint does not declare how
+its model writes boxes.
 
 Deviation: the paper asks for one True or False on all four conditions. Here the judge gives one for each condition, so
 that the rejection names the fault.
@@ -61,9 +62,9 @@ class ImageSettings:
 
 
 def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
-    """Return the letters of the conditions that do not hold, in order, and the judge's reason.
+    """Return the letters of the conditions that the judge finds false, in order, and the judge's reason.
 
-    Raises BadReply if a condition has no true or false.
+    Raises BadReply if the reply has neither true nor false for a condition.
     """
     fields = json_object(after_thinking(reply.text))
     for letter in CONDITIONS:
@@ -73,7 +74,11 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 
 
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
-    """Raise :class:`Reject` if no question about these media could have boxes."""
+    """Raise :class:`Reject` if no question about these media could have boxes.
+
+    The causes are a clip among the media, and an endpoint of the teacher that does not declare how its model writes
+    boxes.
+    """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")
     try:
@@ -131,5 +136,5 @@ class JudgeImages(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`judge_image` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`judge_image` with the settings of this stage."""
         return partial(judge_image, settings=self.settings, models=self.models)

@@ -32,13 +32,16 @@ BAD_PAIR = "bad_pair"
 
 @settings
 class PairSettings:
-    """Holds the settings of the judge's replies on written questions."""
+    """Holds the settings of the calls in which the judge judges written questions with their answers."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_verdict(text: str) -> bool:
-    """Return whether a reply is GOOD after the model's thinking. Raises BadReply if it is neither GOOD nor BAD."""
+    """Return True if the judge's verdict is GOOD, and False if it is BAD. The model's thinking is not read.
+
+    Raises BadReply for any other verdict.
+    """
     said = after_thinking(text).strip()
     if said not in (GOOD, BAD):
         raise BadReply(f"expected {GOOD} or {BAD} and nothing else, got {said!r:.80}")
@@ -87,5 +90,5 @@ class JudgePairs(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`judge_pair` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`judge_pair` with the settings of this stage."""
         return partial(judge_pair, settings=self.settings)

@@ -57,7 +57,8 @@ class KeepRatio(DraftStage):
     """Keeps the classes in the ratio; see the module.
 
     ``ratio`` maps each class to its weight. ``class_of`` returns the class of a draft; workers must be able to import
-    it. ``most`` is the largest number of rows to keep. It is applied here because a later cut would break the ratio.
+    it. ``most`` is the largest number of rows to keep. This stage applies the limit, because a later cut would break
+    the ratio.
     """
 
     ratio: Mapping[str, float]

@@ -13,8 +13,9 @@ A question stays without boxes in these cases:
 - The detector finds a smaller share of the kinds of things than ``min_found``. With an incomplete set, the reward would
   punish right boxes (Eq. 2).
 
-The teacher sees the gold answer, because it has to name the things that the answer depends on, but no gold box. A
-question whose answer consists of boxes is rejected: neither stream of the recipe writes such an answer.
+The teacher sees the gold answer, because it has to name the things that the answer depends on. It sees no gold box. A
+question whose answer consists of boxes is rejected, because neither stream of the recipe (reasoning with boxes, or in
+words alone) has answers of boxes.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 
 
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
-    """Return one set of boxes for all named kinds, with one box for each thing.
+    """Return the boxes of the things of all named kinds, with one box for each thing.
 
     ``found`` has the detector's boxes of each kind. Return None if too few kinds or too many things were found.
     """
@@ -175,5 +176,5 @@ class LocateTargets(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`locate` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`locate` with the settings of this stage."""
         return partial(locate, settings=self.settings)

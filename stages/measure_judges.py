@@ -1,11 +1,11 @@
-"""Measures the reliability of the three thinking judges of SAIL-RL (§3.1) as their agreement with planted faults.
+"""Measures how reliably the three judges of SAIL-RL (§3.1) find faults in a chain of thought.
 
-The inputs are verified drafts. The output is one :class:`JudgeReport` for the run, ``judges.json``; no draft passes.
-The sample consists of the chains of thought with the lowest id hashes. First, all three judges judge each chain
-unchanged, and should find no fault. Then each judge judges the chain with a planted fault that this judge should find.
-The fault is a text edit by rules (:mod:`groundtrace.rewards.planting`): a wrong step for the judge of logic, a wrong
-claim for the judge of grounding, another answer for the judge of consistency. An unchanged trace is called clean
-because its answer and form were verified; a fault that a judge finds in it may be one that verification missed. The
+The inputs are verified drafts. The output is one :class:`JudgeReport` for the run, ``judges.json``; no draft is passed
+on. The sample consists of the chains of thought with the lowest id hashes. First, all three judges judge each chain
+unchanged, and should find no fault. Then rules edit the chain for each judge, so that it has a fault that this judge
+should find (a planted fault, :mod:`groundtrace.rewards.planting`): a wrong step for the judge of logic, a wrong claim
+for the judge of grounding, another answer for the judge of consistency. An unchanged trace is called clean because its
+answer and form were verified. If a judge finds a fault in a clean trace, verification may have missed this fault. The
 paper gives no figures for its judges.
 """
 
@@ -73,14 +73,17 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Holds the judgements on all traces of the sample, and the problems of the stage, which are its failed calls."""
+    """Holds the judgements on all traces of the sample, and a list of problems, which are the failed calls."""
 
     measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return, for each judge, the response with a fault that this judge should find; None if none can be planted."""
+    """Return, for each judge, a copy of the response with a fault that this judge should find.
+
+    The value is None for a judge if the rules cannot plant such a fault in this response.
+    """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
     return {
@@ -99,7 +102,7 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 
 
 async def measure(draft: Draft, session: Session) -> MeasuredTrace:
-    """Ask the judges about the kept trace, once unchanged and once with each planted fault; return their judgements."""
+    """Let the judges judge the kept trace, once unchanged and once with each planted fault; return their judgements."""
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
     verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
     plants = plants_of(question, response)
@@ -131,8 +134,8 @@ def judges_json(report: JudgeReport) -> str:
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """Return the number of verdicts, the number of right verdicts, the share of right verdicts and its Wilson interval.
 
-    A verdict is right if a fault was found exactly where one was planted. ``unjudged`` is the number of texts without a
-    verdict. Share and interval are None if no text has a verdict.
+    A verdict is right if the judge found a fault in a text with a planted fault, or no fault in an unchanged text.
+    ``unjudged`` is the number of texts without a verdict. Share and interval are None if no text has a verdict.
     """
     judgements = list(judgements)
     judged = [judgement for judgement in judgements if judgement.value is not None]
@@ -175,9 +178,9 @@ class MeasureJudges(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``measured`` (the report), ``side_calls``, and an empty ``rejected``.
+        """Return the outputs ``measured`` (the report), ``side_calls`` (all calls to the judges), and ``rejected``.
 
-        A failed call is listed as a problem in the report.
+        ``rejected`` is empty: a failed call is listed as a problem in the report.
         """
         sample = (
             drafts

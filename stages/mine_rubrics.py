@@ -2,13 +2,14 @@
 and stratified.
 
 The inputs are the drafts of the RL side. The outputs are ``kept``, the same drafts with the run's rubrics, and
-``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of the questions
-with attempts that have the lowest id hashes. The judge judges the first attempt at each question. A failed reply is
-listed as a problem and left out of the statistics; it is never used as a score.
+``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample is drawn from the
+questions with attempts; it consists of those with the lowest id hashes. The judge judges the first attempt at each
+question of the sample. A failed reply is listed as a problem and left out of the statistics; it is never used as a
+score.
 
-The candidates come from the teacher or from the default pool. In §3.2 the teacher sees task category, image, question
-and gold answer of some examples; here it also sees an attempt at each example. Rubrics whose criterion is the right
-answer are kept separately.
+The candidates come from the teacher or from the default pool, a fixed list. In §3.2 the teacher sees task category,
+image, question and gold answer of some examples; here it also sees an attempt at each example. Rubrics whose criterion
+is the right answer are kept separately.
 """
 
 import itertools
@@ -62,7 +63,10 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """Holds a draft whose first attempt is judged by all candidates; ``calls`` are the calls that proposed them."""
+    """Holds a draft and the candidate rubrics by which the judge judges its first attempt.
+
+    ``calls`` are the calls to the teacher that proposed the candidates.
+    """
 
     id: str
     draft: Draft
@@ -81,11 +85,11 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Ask the teacher for candidates with some drafts as examples, and return one judging task for each draft.
+    """Request candidate rubrics from the teacher, and return one task for the judge for each draft of the sample.
 
-    The teacher sees the images of the examples. If its endpoint takes only one image in a request, it sees one example.
-    If there is no teacher, or the settings choose the default pool, the candidates are those of the default pool, and
-    no call is made.
+    The first drafts of the sample are the teacher's examples, and it sees their images. If its endpoint takes only one
+    image in a request, it sees one example. If there is no teacher, or the settings choose the default pool, the
+    candidates are those of the default pool (a fixed list), and no call is made.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)
@@ -111,7 +115,7 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Return the examples as parts of a prompt, and the mark that encloses each quoted text in them.
+    """Return the examples as parts of a prompt, and the mark in the lines before and after each quoted text.
 
     An example has the draft's media and, as quoted texts, its kind of task, question, gold answer and first attempt.
     The kind of task (§3.2: task category) is the source's name and the answer type.
@@ -131,9 +135,9 @@ def _kind_of_task(draft: Draft) -> str:
 
 
 async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
-    """Ask the judge whether each candidate applies to the draft's first attempt and how it scores the attempt.
+    """Let the judge score the draft's first attempt by each candidate rubric, and return the scores.
 
-    Return these scores.
+    The judge also decides whether a candidate applies to the attempt.
     """
     attempt = task.draft.attempts[0]
     judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
@@ -213,9 +217,9 @@ class MineRubrics(DraftStage):
     inner = (RUBRIC_CANDIDATES,)
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept``, ``mined`` (the rubrics), ``side_calls``, and an empty ``rejected``.
+        """Return the outputs ``kept``, ``mined`` (the rubrics), ``side_calls`` (all calls made), and ``rejected``.
 
-        A failed call is listed as a problem in ``mined``.
+        ``rejected`` is empty: a failed call is listed as a problem in ``mined``.
         """
         sample = (
             drafts

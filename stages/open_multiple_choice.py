@@ -1,10 +1,11 @@
-"""Turns multiple choice into free response if that is possible (SAIL-RL App. A.1, against guessing).
+"""Turns multiple-choice questions into free-response questions if possible (SAIL-RL App. A.1, against guessing).
 
 The inputs are drafts. The outputs are the same drafts. If a gold answer is a number or a short phrase that is clear
 without the choices, the choices are removed, also from the question's text, and kept in a separate field; the gold
-answer stays the same. All other questions stay multiple choice. A question also stays unchanged if a wrong choice would
-be graded as right without the choices (such as two decimals within 5 % of each other), or if its answer is in words and
-there is no judge that can grade paraphrases.
+answer stays the same. All other questions stay multiple choice. A question also stays multiple choice in two cases:
+
+- Without the choices, a wrong choice would be graded as right (such as a number within 5 % of the gold answer).
+- The answer is in words, and there is no judge that can grade paraphrases.
 """
 
 import re
@@ -31,12 +32,12 @@ _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 
 
 def names_no_other(choices: tuple[str, ...]) -> bool:
-    """Whether no choice refers to the others, as "all of these" does."""
+    """Return whether no choice refers to the other choices, as "all of these" does."""
     return not any(_META.search(choice) for choice in choices)
 
 
 def can_be_opened(question: Question) -> bool:
-    """Whether the gold answer can be given without seeing the choices."""
+    """Return whether the question can be answered without seeing the choices."""
     choices = question.choices
     if choices is None or not names_no_other(choices):
         return False
@@ -65,9 +66,10 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """Return the draft, if possible without its choices.
+    """Return the draft; if its question can be answered without the choices, the choices are removed.
 
-    ``judged`` is whether a judge grades free text. Without such a judge, answers in words keep their choices.
+    ``judged`` is whether a judge grades free text. Without such a judge, questions with answers in words keep their
+    choices.
     """
     question = draft.question
     if question.choices is None or not can_be_opened(question):
@@ -81,9 +83,9 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 
 
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
-    """Return whether, without the choices, grading accepts the gold answer and rejects every other choice.
+    """Return whether, without the choices, the gold answer is graded as right and every other choice as wrong.
 
-    If ``judged`` is True, grading may also leave other choices to a judge.
+    If ``judged`` is True, it is enough that the rules of grading leave the other choices to a judge.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}

@@ -1,7 +1,8 @@
 """Makes the batch plan: how many prompts of a training batch come from RL rows with one stream, and how many from RL
 rows with two (iVGR App. B).
 
-The inputs are RL drafts. The output is the text of ``batch_plan.json``, which the trainer's sampler reads:
+A stream is a way to answer a question: grounded (reasoning with boxes) or textual (in words alone). The inputs are RL
+drafts. The output is the text of ``batch_plan.json``, which the trainer's sampler reads:
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
                {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
@@ -32,7 +33,7 @@ Streams = tuple[str, ...]
 
 @settings
 class BatchPlanSettings:
-    """Holds the mix of questions in a batch."""
+    """Holds the mix of questions with one stream and with two streams in a batch."""
 
     dual_share: Annotated[
         float,
@@ -42,7 +43,7 @@ class BatchPlanSettings:
 
 
 def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
-    """Return the plan as JSON; ``rows`` is the number of rows with each set of streams."""
+    """Return the batch plan as JSON; ``rows`` has the number of rows for each set of streams."""
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
     total = sum(there.values())
@@ -67,7 +68,7 @@ def _streams(draft: Draft) -> Streams:
 
 @dataclass
 class PlanBatches(beam.PTransform):
-    """Makes the plan for all RL drafts: one text, even if there are no drafts."""
+    """Makes the batch plan for all RL drafts: one text, even if there are no drafts."""
 
     settings: BatchPlanSettings
 

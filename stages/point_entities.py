@@ -1,8 +1,9 @@
-"""Points at entities (Argos §4.1): the pointer finds the 2D points of every entity in every medium.
+"""Points at entities (Argos §4.1): finds the 2D points of every entity in every medium.
 
-The inputs are drafts with entities. The outputs are drafts with points in original pixels, or a rejection. An entity
-that is in no image has no points. The points of a draft are numbered in order, from 1. For a clip the pointer sees some
-evenly spread frames; each of their points has the frame's number and time.
+The pointer (the model that points at objects) is called for each entity. The inputs are drafts with entities. The
+outputs are drafts with points in pixels of the originals, or a rejection. An entity that is in no image has no points.
+The points of a draft are numbered in order, from 1. For a clip the pointer sees some evenly spread frames; each of
+their points has the frame's number and time.
 """
 
 import asyncio
@@ -71,5 +72,5 @@ class PointEntities(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`point` with the settings of clips, to be called with each draft."""
+        """Return the function to call with each draft: :func:`point` with the settings for clips."""
         return partial(point, video=self.video)

@@ -1,9 +1,9 @@
-"""Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): visible things that question, gold answer or rollout
-mention.
+"""Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that a question is about.
 
-The inputs are drafts with attempts. The outputs are drafts with at most ``max_entities`` entities, and for a clip also
-with events (actions and interactions with their times); or a rejection if the call failed. The policy's first right
-attempt is used as the paper's initial rollout, or its first attempt if no attempt is right.
+The teacher names things that the question, the gold answer or the initial rollout (a response of the policy) mentions.
+The first right attempt of the policy is used as the rollout, or its first attempt if no attempt is right. The inputs
+are drafts with attempts. The outputs are drafts with at most ``max_entities`` entities; or a rejection if the call
+failed. The draft of a clip also gets events, which are actions and interactions with their times.
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """Return at most ``most`` actions and then at most ``most`` interactions.
+    """Return the events of the reply: at most ``most`` actions, and then at most ``most`` interactions.
 
     ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply if
     the form is wrong, or if an event starts outside the clip or ends before it starts.
@@ -82,7 +82,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Ask the teacher which things to point at, and return the draft with these entities, which may be none."""
+    """Let the teacher name the things to point at, and return the draft with these entities; it may name none."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
@@ -118,5 +118,5 @@ class ProposeEntities(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`propose` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`propose` with the settings of this stage."""
         return partial(propose, settings=self.settings)

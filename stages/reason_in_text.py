@@ -1,9 +1,9 @@
 """Solves questions in text, step by step (CodeDance §7.2, Table 8).
 
 The inputs are drafts. The outputs are drafts with the first right solution as their only trace, or a rejection if no
-solution is right. These drafts already make complete rows of the mode ``text``; a later stage may replace their
-calculations by code. Deviation: the paper grades the answer once, at the end. Here it is graded before that replacement
-too, so that no wrong solution is rewritten.
+solution is right. These drafts are already complete, and would make rows with ``text`` in the column ``mode``. A later
+stage may replace the calculations of a solution by code. Deviation: the paper grades the answer once, after this
+replacement. Here it is also graded before the replacement, so that no wrong solution is rewritten.
 """
 
 from dataclasses import dataclass, replace
@@ -102,5 +102,5 @@ class ReasonInText(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`reason` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`reason` with the settings of this stage."""
         return partial(reason, settings=self.settings, judged=self.models.judges_text)

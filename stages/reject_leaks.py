@@ -1,7 +1,7 @@
-"""Rejects traces with leaks, which mention things that only the writer of the trace was shown.
+"""Rejects traces with leaks: a leak is text about something that was shown only to the writer of the trace.
 
-These things are marks laid over the image, coordinates, the gold answer or a hint (Argos App. G: overlays; SAIL-RL App.
-A.1: guided prompting).
+The writer (the teacher) may have been shown marks drawn on the image, coordinates, the gold answer or a hint (Argos
+App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
 The inputs are verified drafts. The outputs are the drafts whose kept trace shows no sign of a leak. A short list of
 phrases (:mod:`groundtrace.rewards.leaks`) finds the certain cases. If the judge's endpoint can read prose, the judge
@@ -41,7 +41,7 @@ class LeakSettings:
 
 
 def reasoning_of(text: str) -> str:
-    """Return the judge section and the think section of a trace, with their tags."""
+    """Return the texts of the judge section and of the think section of a trace, without the tags around them."""
     response = parse_response(text)
     return "\n".join(filter(None, (response.judge, response.think)))
 
@@ -115,5 +115,5 @@ class RejectLeaks(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`reject_leak` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`reject_leak` with the settings of this stage."""
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

@@ -1,8 +1,10 @@
-"""Removes duplicates: exact ones by media, question and answer, near ones by image and question (SAIL-RL App. A.1).
+"""Removes exact duplicates and near duplicates of questions (SAIL-RL App. A.1).
 
-The inputs are drafts. The outputs are the drafts with the lowest id hash in each set of duplicates. The others are
-rejected, and the details of their rejections name the kept draft. Records with different gold answers or choices are
-never merged. A perceptual hash only proposes near duplicates; a comparison of pixels then confirms each of them.
+Exact duplicates have the same media, question and answer. Near duplicates have the same question and answer, and nearly
+the same images. The inputs are drafts. Of each set of duplicates, the draft with the lowest id hash is kept. The others
+are rejected, and the details of their rejections name the kept draft. Questions with different gold answers or choices
+are never duplicates. A perceptual hash only proposes near duplicates; a comparison of pixels then confirms each of
+them.
 """
 
 import re
@@ -42,9 +44,9 @@ class DedupSettings:
 
 
 def question_key(question: Question) -> str:
-    """Return a key that is equal for all duplicates: normalised question, answer and choices.
+    """Return a key that is equal for all duplicates: a hash of the normalised question, answer and choices.
 
-    If the gold boxes are the answer, the key contains them.
+    If the gold boxes are the answer, they are part of the key.
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
@@ -59,7 +61,7 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the media of the drafts kept so far for one question, and finds them by exact or near hash."""
+    """Holds the kept questions with one :func:`question_key`, and finds those with equal or nearly equal media."""
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
     banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
@@ -71,9 +73,10 @@ class KeptImages:
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Yield each kept question whose media have hashes near those of the media of ``question``.
+        """Yield each kept question with nearly the same media as ``question``, by their perceptual hashes.
 
-        Two hashes are near if they differ in at most ``max_distance`` bits. Both questions have equally many media.
+        Media are nearly the same if their hashes differ in at most ``max_distance`` bits. Both questions have equally
+        many media.
         """
         seen: set[str] = set()
         for key in _bands(question):

@@ -1,8 +1,8 @@
 """Rewrites multiple-choice questions that rules could not convert to free response (SAIL-RL §3.4, App. A.1).
 
 The inputs are drafts from :mod:`groundtrace.stages.open_multiple_choice`. The outputs are the same drafts. The teacher
-rewrites each question that still has choices. The rewritten question is used if the judge finds that it has the same
-meaning, and that the gold answer is its only right answer; the choices are then kept in a separate field. All other
+rewrites each question that still has choices. The judge then checks the rewritten question. It is used if it has the
+same meaning and the gold answer is its only right answer; the choices are then kept in a separate field. All other
 questions stay multiple choice. Without a judge that reads prose, every question stays multiple choice, because
 rewritten questions could not be checked. Deviation: the paper converts all questions and does not say how.
 """
@@ -38,13 +38,13 @@ _LETTERS = re.compile(r"(?<![\w.])\(?[A-J][.):](?=\s|$)|\b(?:option|choice|answe
 
 @settings
 class RewriteSettings:
-    """Holds the settings of the teacher's replies with rewritten questions."""
+    """Holds the settings of the calls in which the teacher rewrites questions and the judge checks them."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def has_option_letters(text: str) -> bool:
-    """Whether a text names choices by letter, such as ``B.``, ``(B)`` or ``option B``."""
+    """Return whether a text names choices by letter, such as ``B.``, ``(B)`` or ``option B``."""
     return _LETTERS.search(text) is not None
 
 
@@ -69,7 +69,10 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
 
 
 def rewritten_as(question: Question, text: str) -> Question | None:
-    """Return the rewritten question; None if its answer could not be graded without the choices."""
+    """Return the question with the rewritten text ``text`` and without its choices.
+
+    Return None if its answer could not be graded without the choices.
+    """
     choices = question.choices or ()
     answer_type = evident_type(question.answer, None).name
     if not only_gold_is_right(question.answer, answer_type, choices, judged=True):
@@ -78,7 +81,10 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """Return the draft, with its question as free response if possible; without ``judged`` it stays unchanged."""
+    """Return the draft, with its question rewritten as a free-response question if possible.
+
+    ``judged`` is whether a judge can check the rewritten question. Without such a judge, return the draft unchanged.
+    """
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):
         return draft
@@ -116,5 +122,5 @@ class RewriteMultipleChoice(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`rewrite` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`rewrite` with the settings of this stage."""
         return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

@@ -7,8 +7,8 @@ It must succeed and print exactly the expected words; only blanks and the form o
 differ. The trajectory holds the real outputs.
 
 The teacher must keep the other sentences in their order, including failed attempts. The paper states no check of this.
-Here at least ``min_kept`` of the words of the new solution must be in the old one, in the same order, and the new one
-must still have :data:`MIN_LEFT` of the old words.
+Here two shares are checked. At least the share ``min_kept`` of the new solution's words must be in the old solution, in
+the same order. At least the share :data:`MIN_LEFT` of the old solution's words must be in the new solution.
 """
 
 import asyncio
@@ -65,7 +65,10 @@ class RewriteSettings:
 
 
 def is_same_output(stated: str, printed: str) -> bool:
-    """Return whether the printed text has the words of the stated text, in order; ``2`` and ``2.0`` are the same."""
+    """Return whether both texts have the same words in the same order; ``2`` and ``2.0`` are the same word.
+
+    ``stated`` is the output that the teacher expects of a script, and ``printed`` is the real output.
+    """
     words, others = stated.split(), printed.split()
     return len(words) == len(others) and all(map(_is_same_word, words, others))
 
@@ -78,19 +81,19 @@ def _is_same_word(word: str, other: str) -> bool:
 
 
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the words in the turns' texts that the old text also has, in the same order.
+    """Return the share of the words of the rewriting that the old text also has, in the same order.
 
-    Return 1 if the turns have no words.
+    ``text`` is the old text, and ``turns`` are the rewriting. Return 1 if the turns have no words.
     """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
 
 
 def share_left(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the old text's words that the turns' texts still have, in the same order.
+    """Return the share of the old text's words that the rewriting still has, in the same order.
 
-    Numbers are left out, because calculations consist of numbers, and code replaces calculations. Return 1 if the old
-    text has no other words.
+    ``text`` is the old text, and ``turns`` are the rewriting. Numbers are left out, because calculations consist of
+    numbers, and code replaces calculations. Return 1 if the old text has no other words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
     return _common(old, new) / len(old) if old else 1.0
@@ -122,7 +125,7 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
-    """Return the turns of a rewriting of ``text``, with the outputs that the teacher stated.
+    """Return the turns of a rewriting of ``text``, with the outputs that the teacher expects of the scripts.
 
     Raises :class:`Reject` if the rewriting is truncated, has the wrong form or no code, or differs too much from
     ``text``.
@@ -144,11 +147,11 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
 async def executed(
     turns: Sequence[Turn], question: Question, sandbox: SandboxSettings, store: MediaStore
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
-    """Execute the code of the turns; return the turns with its real outputs, and the images that it showed.
+    """Execute the scripts of the turns; return the turns with the real outputs, and the images that the scripts showed.
 
-    Only the standard output is compared with the stated output, because the teacher cannot foresee the warnings of
-    libraries. Raises :class:`Reject` if a script fails or prints anything else than is stated, and SandboxLost if the
-    sandbox loses the state of the scripts.
+    The turns also hold the outputs that the teacher expects (stated outputs). Only the standard output is compared with
+    the stated output, because the teacher cannot foresee the warnings of libraries. Raises :class:`Reject` if a script
+    fails or its output differs from the stated output, and SandboxLost if the sandbox loses the state of the scripts.
     """
     images = [await asyncio.to_thread(store.pixels, medium.uri) for medium in question.media]
     observations = await observed([turn.code for turn in turns[:-1]], images, shared_sandbox(sandbox))
@@ -169,8 +172,8 @@ async def rewrite(
 ) -> Draft:
     """Return the draft with its solution rewritten.
 
-    Raises :class:`Reject` if no rewriting is usable, with the reason of the first rewriting, or if the medium is a
-    clip.
+    Raises :class:`Reject` if the medium is a clip, or if no rewriting is usable. In the latter case, the rejection has
+    the reason for which the first rewriting was unusable.
     """
     question, solution = draft.question, draft.traces[0].text
     if any(medium.frames for medium in question.media):
@@ -225,5 +228,5 @@ class RewriteWithCode(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`rewrite` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`rewrite` with the settings of this stage."""
         return partial(rewrite, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

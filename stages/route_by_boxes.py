@@ -1,13 +1,15 @@
 """Chooses the streams of each RL question: grounded and textual if it has boxes, else only textual (iVGR §3.2, App. B).
 
-The inputs are drafts of the RL side. The outputs are ``kept``, the questions with boxes, which are asked in both
-streams; and ``general``, the questions without boxes, which are asked in the textual stream only, and whose difficulty
-the recipe then measures. Each question is one row: the trainer asks it once in each of its streams. The column
-``domain`` holds the class of the row, which is ``boxed`` or ``general``.
+In the grounded stream the policy reasons with boxes, in the textual stream in words alone. The inputs are drafts of the
+RL side. The output ``kept`` has the questions with boxes, which get both streams. The output ``general`` has the
+questions without boxes, which get only the textual stream; the recipe then measures their difficulty. Each question is
+one row: the trainer uses it once in each of its streams. The column ``domain`` holds the class of the row, which is
+``boxed`` or ``general``.
 
-Questions with boxes are not attempted, because App. B filters only the general ones. A question that no reward could
-grade is therefore rejected here: its gold answer is free text, and no judge can grade it. No later stage changes a
-question, so the prompt of each of its streams is made here.
+A question is rejected if no reward could grade it, because its gold answer is free text and no judge can grade free
+text. The policy makes no attempts at questions with boxes, because App. B filters only general questions by difficulty.
+So no later stage would reject such a question with boxes. No later stage changes a question either, so the prompt of
+each of its streams is made here.
 """
 
 from dataclasses import dataclass, replace
@@ -45,8 +47,8 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
     """Return the draft with these streams and the prompt of each stream.
 
-    Other trainers read only one prompt of a row. This is the prompt of the last stream, which is also used after
-    training.
+    Our trainer reads all prompts of a row. Other trainers read only one, which is the prompt of the last stream. This
+    stream is also the one that is used after training.
     """
     prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
     added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)

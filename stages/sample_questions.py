@@ -1,8 +1,9 @@
 """Draws the sample of questions that the policy attempts (RuCL §3.2: rollouts on a random subset of N questions).
 
-The inputs are drafts. The outputs are ``kept``, the ``size`` questions with the lowest id hashes, and ``others``, which
-need no attempts. The hash of the id replaces a random draw, so that the sample depends on the ids alone. A question
-whose attempts could not be graded is rejected before the draw, because no reward could be computed for it.
+The inputs are drafts. The outputs are ``kept``, the ``size`` questions with the lowest id hashes, and ``others``, all
+other questions, which need no attempts. The hash of the id replaces a random draw, so that the sample depends on the
+ids alone. A question with free text as its gold answer is rejected before the draw if no judge can grade free text,
+because no reward could be computed for it.
 """
 
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ class _Gradable(beam.DoFn):
         self._judged = judged
 
     def process(self, draft: Draft) -> Iterator[object]:
-        """Emit the draft, or its rejection."""
+        """Emit the draft, or its rejection if its answers could not be graded."""
         count_in(STAGE.name)
         if self._judged or not needs_judge(draft.question):
             yield draft
@@ -59,7 +60,7 @@ class _Sample(beam.DoFn):
     """Sends each draft to ``kept`` or ``others`` by its key."""
 
     def process(self, draft: Draft, last_key: str) -> Iterator[object]:
-        """Emit the draft to ``kept`` if its key is at most ``last_key``, else to ``others``."""
+        """Emit the draft to ``kept`` if the hash of its id is at most ``last_key``, else to ``others``."""
         yield kept_output(STAGE, draft if order_key(draft.id) <= last_key else Route(OTHERS, draft))
 
 

@@ -1,12 +1,14 @@
 """Splits the drafts into an SFT side and an RL side, so that no image is on both.
 
-The inputs are drafts. The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a
-connected component of questions that share a medium by decoded-pixel hash. A hash of the group decides its side, so the
-ratio is reached in expectation, and neither input order nor worker count can change a side.
+The inputs are drafts. The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``. Two questions are connected
+if they have a medium with the same hash of decoded pixels; a media group is a connected component of questions. A hash
+of the group decides on which side all its questions are. So the ratio is reached in expectation, and neither input
+order nor worker count can change the side of a question.
 
-The groups must not depend on which questions were drawn or have a pass rate in the band; otherwise a larger draw could
-move a question to the other side. The stage therefore also accepts all drafts from which the given drafts were chosen.
-A question with several media joins these media into one group, even if the question itself is not split.
+The groups must not depend on which questions earlier stages selected, for example by their pass rates. Otherwise the
+selection of more questions could move a question to the other side. The stage therefore also accepts all drafts from
+which the drafts to split were selected. A question with several media joins these media into one group, even if the
+question itself was not selected.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +29,7 @@ SFT, RL = "sft", "rl"
 
 @settings
 class SplitSettings:
-    """Holds the settings that divide the media groups between SFT and RL."""
+    """Holds the settings that divide the media groups (questions with common media) between SFT and RL."""
 
     sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
     seed: Annotated[int, "the seed of the split"] = 0
@@ -36,8 +38,8 @@ class SplitSettings:
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
     """Yield the id and the group of each question; a group's name is its smallest media hash.
 
-    Each of ``uses`` is a question's id with the hashes of its media. A use without an id only joins its media into one
-    group; its question is not split.
+    Each of ``uses`` is a question's id with the hashes of its media. The id is None for a question that is not split:
+    such a question only joins its media into one group.
     """
     parent: dict[str, str] = {}
 
@@ -60,13 +62,13 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
 
 
 def split_side(group: str, settings: SplitSettings) -> str:
-    """Return the side of a media group."""
+    """Return the side of a media group, ``sft`` or ``rl``, by a hash of its name."""
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
 @record
 class SplitPart:
-    """Holds a draft or its media group; the two are joined by id."""
+    """Holds either a draft or the media group of a draft; the two parts with the same question id are joined."""
 
     draft: Draft | None = None
     group: str | None = None
@@ -111,7 +113,8 @@ class _Route(beam.DoFn):
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(
-                f"{joined[0]}: this id has {len(drafts)} drafts and {len(groups)} media groups instead of one each"
+                f"{joined[0]}: SplitByMediaGroup got {len(drafts)} drafts and {len(groups)} media groups with this id "
+                "instead of one each: the recipe must pass each draft to it once"
             )
         yield kept_output(STAGE, Route(split_side(groups[0], self._settings), drafts[0]))
 

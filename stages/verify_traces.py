@@ -5,9 +5,9 @@ a right answer, a score of at least ``min_score``, and verdicts that reach the m
 meets these conditions, a rejection names the best score and the scorer that failed. Of traces with equal scores, the
 first is the best.
 
-Deviation from the paper: Eq. 9 is a mean. With equal weights, the score of a trace with a right answer only falls below
-0.7 if more than nine tenths of its points are off their objects. ``floors`` are therefore minimum values of single
-verdicts. A value of 0 turns a floor off, and with all of them off, the rule is the paper's.
+Deviation from the paper: Eq. 9 is a mean. With equal weights, a trace with a right answer has a score below 0.7 only if
+more than nine tenths of its points are off their objects. Minimum values of single verdicts (``floors``) were therefore
+added. A value of 0 turns a floor off. If all floors are off, the rule is the paper's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,10 +45,11 @@ class VerifySettings:
     """Holds the scorers that verify a trace, and the minimum values at which the trace is kept.
 
     ``floors`` are minimum values of single verdicts, by the scorer's name. ``spatial`` is the score for pointing
-    (:mod:`groundtrace.rewards.pointing_score`; 1 if each target of a count has a point and each point is on its
-    object). ``counting`` is the match of points and counted objects. ``temporal`` is the share of the statements about
-    a clip that its frames show. A scorer that is not listed uses its own floor. A trace passes a verdict that is not
-    applicable, but not a failed verdict. ``gate`` holds the weights and the threshold of Eq. 9.
+    (:mod:`groundtrace.rewards.pointing_score`). It is 1 if each point is on its object and, for a question that counts
+    objects, each of these objects has a point. ``counting`` is the match of points and counted objects. ``temporal`` is
+    the share of the statements about a clip that its frames show. A scorer that is not listed uses its own floor. A
+    verdict that is not applicable does not reject a trace, but a failed verdict does. ``gate`` holds the weights and
+    the threshold of Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -77,8 +78,8 @@ class VerifySettings:
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """Raise an error for invalid scorers and settings.
 
-    Raises ConfigError for floors and weights of unknown scorers, and ValueError if two scorers have the same name or no
-    scorer grades the outcome.
+    Raises ConfigError if the settings have floors or weights for unknown scorers. Raises ValueError if two scorers have
+    the same name, or if no scorer grades the final answer.
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
@@ -128,10 +129,11 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
-    """Return the reason and the detail of the rejection if no trace is good enough, and the index of one trace.
+    """Return the reason and the detail of a rejection, and the index of the trace to which they apply.
 
-    The rejection is about this trace. It is the best right trace. If no right trace was scored, it is a trace that
-    could not be verified; if all traces are wrong, it is the best wrong trace.
+    The function is called if no trace is good enough. The rejection applies to the best right trace. If no right trace
+    has a score, it applies to a trace that could not be verified. If all traces are wrong, it applies to the best wrong
+    trace.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))
@@ -173,7 +175,8 @@ async def verify(
 ) -> Draft:
     """Score the draft's traces, choose the best one, and return the draft; equal traces are scored once.
 
-    The scorers use a detector's pseudo-boxes as gold boxes. Raises :class:`Reject` if no trace is good enough.
+    If a detector found boxes for the question (pseudo-boxes), the scorers use them as gold boxes. Raises
+    :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -220,7 +223,7 @@ def _checked(scorers: Sequence[Scorer]) -> str:
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
-    """Return the stage's description with these scorers, which a recipe or a config chooses."""
+    """Return the description of the stage for these scorers, which a recipe or a config chooses."""
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
@@ -266,6 +269,6 @@ class VerifyTraces(CallingStage):
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
-        """Return :func:`verify` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`verify` with the settings of this stage."""
         served = served_by(self.models, self.settings.synthetic_sources)
         return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

@@ -1,18 +1,21 @@
 """Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code and the statements about its results.
 
-The inputs are drafts with trajectories. The outputs are drafts with the first trajectory that passes all checks, its
-turns and its kinds of operations; or a rejection that names the first check which the first right trajectory fails. The
-checks are, in this order:
+The inputs are drafts with trajectories (turns of text and code). The outputs are drafts with the first trajectory that
+passes all checks, its turns and its kinds of operations. If no trajectory passes, a rejection names the first check
+that the first right trajectory fails. The checks are, in this order:
 
 1. The answer is right, and the turns have the requested form.
 2. The code is of the kind of operation that the question was assigned (atomic supervision, §4.3).
-3. No call is a pretence. A pretence is code of comments or constants, a result that no turn uses, or an output that
-   does not depend on the objects of the question. To find the last kind, all code is executed again on the image and on
-   changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded results.
-4. Each of ``judges`` judgements finds that the statements after a result agree with it.
+3. No call of code is a pretence. A pretence is code of comments or constants, a result that no turn uses, or an output
+   that does not depend on the objects of the question. To find the last kind, all code is executed again on the image
+   and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded
+   results.
+4. The statements after each result agree with the result. The setting ``judges`` is the number of judgements on this;
+   all of them have to find agreement.
 
-``computing_sources`` are the sources whose questions can be answered by calculation alone: for these questions, an
-output need not depend on the image. The same is true of the sources whose solutions are rewritten.
+An output need not depend on the image if the question can be answered by calculation alone. This holds for the
+questions of the sources (data sets) in ``computing_sources``, and of those in ``rewritten_sources``, whose solutions
+are rewritten with code.
 """
 
 from collections.abc import Sequence
@@ -122,10 +125,11 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 
 
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Return the turns with the status of their code.
+    """Return the turns with the status of their code; ``found`` has the results of executing the code again.
 
-    Raises _Fails if a call gives another result than was recorded, if no call succeeded, or if a call is a pretence and
-    does not prepare a later successful call (:func:`groundtrace.rewards.executing.is_step`).
+    Raises _Fails if code gives another result than was recorded, if no code succeeded, or if code is a pretence (see
+    the module), such as code that prints constants. A pretence is allowed if it prepares later code that succeeds
+    (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -144,8 +148,9 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of judgements that find agreement, and the reason of the first judgement that finds none.
+    """Return the share of judgements by which statements and results agree, and a reason.
 
+    The reason is that of the first judgement by which they do not agree, or a count of judgements if they always agree.
     Raises BadReply if a judgement has the wrong form.
     """
     reasons = list[str]()
@@ -161,7 +166,7 @@ def read_judgements(reply: CallResult) -> Reading:
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
     """Let the judge compare the trajectory's statements with its results, and return the verdict.
 
-    Raises _Fails if a judgement finds no agreement, and the errors of the call.
+    Raises _Fails if the statements and results do not agree by one of the judgements. Raises the errors of the call.
     """
     text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
     while IMAGE in text:
@@ -191,7 +196,8 @@ async def verified(
 ) -> tuple[Trace, tuple[Turn, ...]]:
     """Return the trajectory's trace with its verdicts, and its turns.
 
-    Raises _Fails if the trajectory does not pass a check, and the errors of calls to the judge.
+    ``judged`` is whether a judge grades free text. Raises _Fails if the trajectory does not pass a check. Raises the
+    errors of calls to the judge.
     """
     question = check.draft.question
     answered = await outcome.score_outcome(question, check.trace.answer, session if judged else None)
@@ -280,7 +286,10 @@ STAGE = Stage(
 
 @dataclass
 class VerifyTrajectories(CallingStage):
-    """Verifies the trajectories of every draft; see the module. ``writing`` are the settings of the writing stage."""
+    """Verifies the trajectories of every draft; see the module.
+
+    ``writing`` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`.
+    """
 
     settings: TrajectoryCheckSettings
     writing: TrajectorySettings
@@ -291,7 +300,7 @@ class VerifyTrajectories(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`verify` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`verify` with the settings of this stage."""
         return partial(
             verify,
             settings=self.settings,

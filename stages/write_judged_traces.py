@@ -2,14 +2,14 @@
 complexity.
 
 The inputs are drafts with a complexity. The outputs are drafts with one trace
-``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex question the teacher is guided with the gold answer and
-writes all three sections. For a simple question it writes only the judge section; the think section is exactly a blank
-line, and the gold answer is in ``\\boxed``.
+``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex question the teacher is guided: the prompt gives it the
+gold answer, and it writes all three sections. For a simple question it writes only the judge section; the think section
+is exactly a blank line, and the gold answer is in ``\\boxed``.
 
 If the teacher's reply has the sections and one ``\\boxed`` answer, these are joined in a fixed way ("standardized",
-App. A.1), without the text around ``\\boxed``. A reply of any other form stays unchanged, so that verification rejects
-it. If the teacher thinks before it writes, this hidden reasoning is not used, because it mentions the gold answer that
-guided the teacher.
+App. A.1), without the text around ``\\boxed``. A reply of any other form stays unchanged, and verification then rejects
+it. The server may return the teacher's own reasoning separately. This reasoning is not used, because it mentions the
+gold answer that guided the teacher.
 """
 
 import re
@@ -78,7 +78,7 @@ def standardised(text: str) -> str:
 
 
 def read_judgement(reply: CallResult) -> str:
-    """Return the sentences of a direct judgement.
+    """Return the sentences with which the teacher judges that a question can be answered directly.
 
     Raises BadReply if the reply has no words, has more than :data:`MAX_JUDGEMENT_CHARS` characters, or contains tags,
     an answer or special tokens.
@@ -137,5 +137,5 @@ class WriteJudgedTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`write_trace` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`write_trace` with the settings of this stage."""
         return partial(write_trace, settings=self.settings)

@@ -1,13 +1,13 @@
 """Writes a question for images that have none, with its answer and the object that it is about (CodeDance §3.2, §7.1).
 
 The inputs are drafts without a question. The outputs are drafts with the teacher's question and answer, and the name of
-the object in the column ``object``; or a rejection if the teacher finds nothing to ask. The column ``question_source``
-is then ``teacher``, because the answer is the teacher's and not a person's. The answer is used as the gold answer only
-after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
+the object in the column ``object``; or a rejection if the teacher finds no good question. The column
+``question_source`` of these drafts is ``teacher``, because no person has checked the answer. The answer is used as the
+gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
 :mod:`groundtrace.stages.confirm_answers`).
 
-The pair of question and answer is cleaned and checked as the pairs of the input are, and its answer type is derived in
-the same way. We wrote the prompt, because the paper does not print its own.
+The question and its answer are cleaned and checked like those of input records, and the answer type is derived in the
+same way. We wrote the prompt, because the paper does not print its own.
 """
 
 import re
@@ -82,7 +82,7 @@ class WrittenPair:
 
 
 def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
-    """Return the pair of question and answer in a reply; None if the reply states that there is nothing to ask.
+    """Return the question of a reply with its answer and object; None if the teacher finds no good question.
 
     ``media_count`` is the number of images of the question. Raises BadReply if the reply has no usable pair.
     """
@@ -124,7 +124,11 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
 
 
 def is_given_away(question: str, answer: str) -> bool:
-    """Return whether the question contains the answer's words in sequence, and does not offer a choice of answers."""
+    """Return whether the question contains the words of the answer, one after the other.
+
+    For example, "What does the stop sign say?" contains the answer "stop". Return False if the question offers a choice
+    of answers, such as "red or blue".
+    """
     asked, given = (words_in(folded(text)) for text in (question, answer))
     if not given or _CHOICE.search(question):
         return False
@@ -132,7 +136,7 @@ def is_given_away(question: str, answer: str) -> bool:
 
 
 async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:
-    """Return the draft with the teacher's question. Raises :class:`Reject` if there is nothing to ask."""
+    """Return the draft with the teacher's question. Raises :class:`Reject` if the teacher finds no good question."""
     media = draft.question.media
     prompt = load_prompt(PROMPT).render({"original": shown(media)})
     sampling = Sampling(1, settings.temperature, max_tokens=settings.max_tokens)
@@ -167,5 +171,5 @@ class WriteQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`write` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`write` with the settings of this stage."""
         return partial(write, settings=self.settings)

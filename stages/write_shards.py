@@ -73,12 +73,13 @@ def shard_of(row_id: str, shards: int) -> int:
 
 @dataclass(frozen=True)
 class SizedRow:
-    """Holds a row in the packed form in which it crosses the shuffle, and its size in bytes with its images.
+    """Holds a row in packed (compressed) form, and its size in bytes together with its images.
 
     Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
-    of its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`), or the place of this JSON in
-    the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). A value with an empty ``packed`` is not a row. Each shard
-    gets one such value, so that a shard without rows is written too.
+    of its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`). If there is a ``spool``
+    (files on this machine, :mod:`groundtrace.stages.plumbing.spill`), ``packed`` is a reference to this JSON in the
+    spool instead. A value with an empty ``packed`` is not a row. Each shard gets one such value, so that a shard
+    without rows is written too.
     """
 
     id: str
@@ -106,7 +107,7 @@ def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
 
 
 class SizedRowCoder(Coder):
-    """Encodes a sized row; its packed part is written to the spool if there is one."""
+    """Encodes a sized row; its packed part is written to the spool (files on this machine) if there is one."""
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
 
@@ -165,7 +166,7 @@ def write_shard(
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
     for before, after in itertools.pairwise(ordered):
         if before.id == after.id:
-            raise ValueError(f"{path}: two rows have the id {before.id!r}")
+            raise ValueError(f"{path}: two rows have the id {before.id!r}: the recipe must return each draft once")
     tables: list[pa.Table] = []
     with parquet_writer(path, schema) as (writer, stream):
         for group in row_groups(ordered, settings):
@@ -220,7 +221,10 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """Holds the destination of a ``set`` (a folder of its name in the job's ``folder``) and its shards' ``schema``."""
+    """Holds the destination of the shards of one set of rows, such as ``sft``.
+
+    The shards have the Arrow schema ``schema``, and are written to the folder ``set`` in the job's folder ``folder``.
+    """
 
     folder: str
     set: str

@@ -1,10 +1,10 @@
 """Writes the traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
-The inputs are drafts with the form of their stream. The outputs are drafts with up to ``n`` traces in canonical tags
-and original pixels, or a rejection if the call failed or all traces were truncated. The teacher sees the question and
-the original image without marks and boxes, so that it boxes only things that it has seen itself. It writes boxes in the
-coordinate frame of its model's family, and this stage converts them to original pixels. A box outside of that frame is
-made invalid, so that the trace fails the check of its form.
+The form of a draft, with boxes or in words alone, was chosen by its stream. The inputs are drafts with a form. The
+outputs are drafts with up to ``n`` traces, or a rejection if the call failed or all traces were truncated. The teacher
+sees the question and the original image without marks and boxes, so that it boxes only things that it has found itself.
+It writes boxes in the coordinate frame of its model's family (pixels, 0–1 or 0–1000), and this stage converts them to
+pixels of the original. A box outside of that frame is made invalid, so that the trace fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces of either kind are sampled, and verification keeps the best.
@@ -41,12 +41,12 @@ _FULL_SCALE = {
 
 
 def speech_of(family: Family) -> Speech:
-    """Return the form in which a model of the family writes coordinates."""
+    """Return the form in which the models of a family write coordinates (a family writes coordinates alike)."""
     return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Return a sentence of the prompt: the unit in which a model with this coordinate frame has to write boxes."""
+    """Return the sentence of the prompt that gives the unit of box coordinates, such as pixels or 0 to 1000."""
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
     if frame is not CoordinateFrame.PX:
@@ -59,7 +59,10 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 
 
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
-    """Return the teacher's prompt for a trace of that form."""
+    """Return the teacher's prompt for a trace of the form ``form``, with boxes or in words alone.
+
+    The model's ``family`` determines the unit and the order of box coordinates in the prompt.
+    """
     asked = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -79,7 +82,10 @@ def trace_prompt(question: Question, form: str, family: Family) -> RenderedPromp
 
 
 def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
-    """Return the completion with its boxes in original pixels."""
+    """Return the completion with its boxes in pixels of the originals.
+
+    The completion has boxes in the coordinate frame of the model's family (pixels, 0–1 or 0–1000).
+    """
     speech, sizes = speech_of(family), [(medium.width, medium.height) for medium in media]
     return replace(
         completion,
@@ -117,5 +123,5 @@ class WriteStreamTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`trace` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`trace` with the settings of this stage."""
         return partial(trace, settings=self.settings)

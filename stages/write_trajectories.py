@@ -1,5 +1,6 @@
-"""Writes trajectories (CodeDance §3.1, §3.2): the teacher thinks and writes code, the code is executed, and the teacher
-goes on from its result until it answers.
+"""Writes trajectories (CodeDance §3.1, §3.2): traces of several turns, in which the teacher thinks and writes code.
+
+The code of a turn is executed, and the teacher sees the result in the next turn. The last turn gives the answer.
 
 The inputs are drafts. The outputs are drafts with up to ``n`` traces in the tags of
 :mod:`groundtrace.grading.responses.turns`, or a rejection if no trajectory reached an answer. The images that the code
@@ -55,7 +56,10 @@ _HISTORY = "This is what you have written so far, with the results of your code:
 
 @settings
 class TrajectorySettings:
-    """Holds the settings with which the teacher writes trajectories; the paper trains with this number of turns."""
+    """Holds the settings with which the teacher writes trajectories.
+
+    The default of ``max_turns`` is the number of turns with which the paper trains.
+    """
 
     n: Annotated[PositiveInt, "the number of trajectories for each question"] = 1
     max_turns: Annotated[PositiveInt, "the most turns of a trajectory; the paper evaluates with 10"] = 6
@@ -79,7 +83,8 @@ class TrajectorySettings:
 def operation_for(question: Question, settings: TrajectorySettings) -> str:
     """Return the kind of operation that a question is assigned; "" if the mixture has no weights above 0.
 
-    The code of a rewritten solution only calculates, so a question of ``rewritten_sources`` is assigned a computation.
+    ``rewritten_sources`` are the data sets whose solutions are written in text and then rewritten with code. Such code
+    only calculates, so their questions are assigned a computation.
     """
     if question.source in settings.rewritten_sources:
         return COMPUTATION
@@ -107,7 +112,7 @@ class Written:
 
     @property
     def is_over(self) -> bool:
-        """Whether the trajectory has ended, with an answer or a fault."""
+        """Return whether the trajectory has ended, with an answer or a fault."""
         return bool(self.fault) or (bool(self.turns) and not self.turns[-1].code)
 
 
@@ -173,7 +178,10 @@ async def finished(
     sandbox: SandboxSettings,
     store: MediaStore,
 ) -> Written:
-    """Let the teacher write the trajectory that begins with the completion ``first`` to its end, and return it."""
+    """Let the teacher continue a trajectory from its first turn ``first`` until it ends, and return the trajectory.
+
+    If the sandbox loses the state of the trajectory, return a trajectory without turns and with this fault.
+    """
     images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
     trajectory = await shared_sandbox(sandbox).open_async(images)
     try:
@@ -204,7 +212,7 @@ async def write(
 ) -> Draft:
     """Return the draft with the teacher's trajectories that reached an answer.
 
-    Raises :class:`Reject` if none did, or if a medium is a clip.
+    Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.
     """
     question, store = draft.question, roots.store()
     if any(medium.frames for medium in question.media):
@@ -255,5 +263,5 @@ class WriteTrajectories(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`write` with the settings of this stage, to be called with each draft."""
+        """Return the function to call with each draft: :func:`write` with the settings of this stage."""
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

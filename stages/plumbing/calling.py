@@ -1,4 +1,4 @@
-"""Runs asynchronous work that calls models inside Beam: many elements are in flight, and results come in any order.
+"""Runs asynchronous work that calls models in a Beam pipeline: many elements at once, with results in any order.
 
 A stage that calls models consists of a coroutine ``work(draft, session)`` and a small subclass of
 :class:`CallingStage`. :class:`CallModels` starts the coroutine for each element on the event loop of the process, and
@@ -57,8 +57,8 @@ class CallModels(beam.DoFn):
     """Runs ``work`` for each element, for at most ``in_flight`` elements at once.
 
     If ``in_flight`` is 0, this limit is twice the largest ``max_concurrency`` of the endpoints, but at least
-    :data:`MIN_IN_FLIGHT`, so that the next elements are ready when a slow call ends.
-    :class:`groundtrace.inference.flow.requests.Flow` limits the requests.
+    :data:`MIN_IN_FLIGHT`, so that the next elements are ready when a slow call ends. The number of simultaneous
+    requests has its own limit (:class:`groundtrace.inference.flow.requests.Flow`).
 
     The inputs are drafts, or other elements with an ``id``; the outputs are the results, and ``rejected``. A failed
     call and a reply of the wrong form become typed rejections; any other exception is a defect and fails the run.
@@ -92,7 +92,7 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining results as they complete, and write the notes on the cost of the requests."""
+        """Emit the remaining results as they complete, and write the notes of the requests and their cost to a file."""
         while self._pending:
             yield from self._emit(self._done.get())
         if self._asked:
@@ -164,9 +164,9 @@ def call_models(
 ) -> Any:
     """Apply :class:`CallModels` as the step ``name``, and return its outputs.
 
-    The outputs are ``kept``, ``rejected`` and one for each of ``tags``, which maps names to element types. A stage that
-    reads a sample also has the output ``side_calls`` (:class:`groundtrace.stages.plumbing.ends.SideCalls`), and must
-    return it.
+    The outputs are ``kept``, ``rejected`` and one for each of ``tags``, which maps names of outputs to element types. A
+    sample stage, which reads some of the records and passes none on, has a further output ``side_calls``: its calls,
+    as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The stage must return this output too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls
@@ -174,7 +174,7 @@ def call_models(
 
 
 class CallingStage(DraftStage):
-    """Runs a stage whose work is a coroutine of one draft and a session, which calls the models.
+    """Runs a stage that calls models. Its work is a coroutine of one draft and of the session that makes the calls.
 
     A subclass is a dataclass with a field ``models`` beside its settings. If ``spread`` is True, the drafts are
     redistributed over the workers before the calls. A stage directly after another stage that calls models does not

@@ -1,8 +1,9 @@
 """Defines the table of final outcomes (``ends``), which has one row for each record.
 
-A row names the stages that the record passed and the calls made for it. Runners may repeat work and lose workers, so
-the live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) may be too large or too small. Each shard has its
-own such table, which is written once. The funnel, the ledger and the agreement of judges are sums over these rows.
+A row names the stages that the record passed and the calls made for the record. Each shard has its own table, which is
+written once. The run's figures (the funnel, the ledger and the agreement of judges) are sums over the rows of these
+tables. The live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used, because runners may repeat
+work and lose workers, so these counts may be too large or too small.
 """
 
 from typing import Any, TypedDict
@@ -58,8 +59,9 @@ class EndData(TypedDict):
 
 @record
 class SideCalls:
-    """Holds the calls that a stage made for one element of its sample; they belong to the run and not to a record.
+    """Holds the calls that a sample stage made for one element of its sample.
 
+    A sample stage reads some of the records and passes none on, so its calls belong to the run and not to a record.
     ``reason`` is the reason why the element failed, "" if it did not fail.
     """
 

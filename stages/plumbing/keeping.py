@@ -1,6 +1,7 @@
-"""Keeps a limited number of drafts of each class: those with the lowest id hashes, so that their order does not matter.
+"""Keeps a limited number of drafts of each class: those with the lowest id hashes.
 
-A single worker finds the limits; it holds only the hashes of the ids in memory.
+So the order of the drafts does not matter. A single worker finds the limits; it holds only the hashes of the ids in
+memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +30,8 @@ def draft_key(draft: Draft) -> str:
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
     """Return the highest key to keep in each class; "" if no draft of the class is kept.
 
-    ``keyed`` holds each class with the keys of its drafts (:func:`draft_key`).
+    ``keyed`` holds each class with the keys of its drafts (:func:`draft_key`). ``limits`` maps the number of drafts of
+    each class to the number of drafts to keep.
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
@@ -41,7 +43,7 @@ class _KeepLowestKeys(beam.DoFn):
         self._stage, self._class_of, self._why = stage, class_of, why
 
     def process(self, draft: Draft, last: Mapping[str, str]) -> Iterator[object]:
-        """Emit the draft, or its rejection."""
+        """Emit the draft, or its rejection; ``last`` has the highest key to keep in each class."""
         count_in(self._stage.name)
         name = self._class_of(draft)
         if name is None or draft_key(draft) <= last[name]:
@@ -54,8 +56,10 @@ class _KeepLowestKeys(beam.DoFn):
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
     """Keep the drafts with the lowest keys of each class, and return the outputs ``kept`` and ``rejected``.
 
-    The reason of all rejections is over_quota, which the stage must declare. ``class_of`` and ``limits`` are functions
-    that workers can import. ``why`` is the detail of a rejection, with ``{}`` in place of the class.
+    ``class_of`` returns the class of a draft; a draft with the class None is always kept. ``limits`` maps the number of
+    drafts of each class to the number of drafts to keep. Workers must be able to import both functions. The reason of
+    all rejections is over_quota, which the stage must declare. ``why`` is the detail of a rejection, with ``{}`` in
+    place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Runs processor-bound work on all cores; the work must release Python's global lock, as decoding an image does.
 
-Beam's local runner passes the elements of a bundle to a stage one by one. :class:`OnAllCores` hands them to threads, a
-few elements ahead, and emits the results in the order of the elements.
+Beam's local runner passes the elements of a bundle to a stage one by one. :class:`OnAllCores` lets several threads work
+on the next few elements at once, and emits the results in the order of the elements.
 """
 
 import os
@@ -25,11 +25,11 @@ def usable_cores() -> int:
 
 
 class OnAllCores(beam.DoFn):
-    """Runs :meth:`work` for each element on threads, and makes the outputs from its result by :meth:`outputs`.
+    """Runs :meth:`work` for each element on a thread; :meth:`outputs` then makes the outputs from the work's result.
 
-    A subclass defines both methods. Beam cannot infer the type of the outputs: declare it by ``with_output_types``, or
-    the outputs are pickled. An exception of the work is raised in the DoFn. With one core, the work runs in the DoFn's
-    own thread.
+    A subclass defines both methods. Beam cannot infer the type of the outputs: declare it by ``with_output_types``,
+    since outputs without a type are pickled. An exception of the work is raised in the DoFn. With one core, the work
+    runs in the DoFn's own thread.
     """
 
     def work(self, element: Any) -> Any:
@@ -53,7 +53,7 @@ class OnAllCores(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Hand the element to a thread; emit the outputs of the oldest element if enough elements are in flight."""
+        """Give the element to a thread; if enough elements are in flight, wait for the oldest and emit its outputs."""
         if self._pool is None:
             yield from self.outputs(element, self.work(element))
             return

@@ -1,11 +1,13 @@
 """Encodes records that cross a shuffle or go from one process to another.
 
 Encoded records are compressed. If there is a spool (files on this machine, :mod:`groundtrace.stages.plumbing.spill`),
-they are written to it. This saves memory, because Beam's runner on one machine keeps several encoded copies of all data
-that cross a shuffle. Runners in other languages pass on the output of our coder as bytes. They would decode the output
-of Beam's row coder, and Java's runners do this wrongly: Python writes ``str | None`` as a type that only Python knows.
+they are written to the spool. This saves memory, because Beam's runner on one machine keeps several encoded copies of
+all data that cross a shuffle.
 
-Importing this module registers all record types, also those that are declared later.
+Beam's own row coder is not used, because runners in other languages decode its output. Java's runners do this wrongly:
+Python writes ``str | None`` as a type that only Python knows. These runners pass on the output of our coder as bytes.
+
+Importing this module registers our coder for all record types, also for those that are declared later.
 """
 
 import functools
@@ -33,7 +35,7 @@ def unpacked(data: bytes) -> bytes:
     except zlib.error as error:
         raise ValueError(f"the data is not packed: {error}") from error
     if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("the packed data is cut short, or more bytes follow it")
+        raise ValueError("a packed record is cut short, or more bytes follow it: start the run again")
     return found
 
 
@@ -47,7 +49,7 @@ def _row_coder(kind: Any) -> RowCoder:
 
 
 class PackedCoder(Coder):
-    """Encodes a record as a compressed row, which is written to the spool if there is one."""
+    """Encodes a record as a compressed row, which is written to the spool (files on this machine) if there is one."""
 
     def __init__(self, kind: Any, folder: str) -> None:
         self._kind, self._folder = kind, folder

@@ -1,7 +1,7 @@
 """Defines recipes. A recipe is a name, the class of its settings, and the function that wires its stages.
 
-Each recipe is a value in its own file, in ``pipelines/`` or in any folder of its author. The list of its stages and the
-outputs with rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
+Each recipe is an object in its own file, in ``pipelines/`` or in any folder of its author. The list of its stages and
+the outputs with rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ from groundtrace.vision.media import MediaRoots
 
 @dataclass(frozen=True)
 class Draw:
-    """Selects the questions that one pass over the input draws.
+    """Determines which questions one pass over the input uses (draws).
 
-    ``below`` is the hash threshold as hexadecimal digits; "" draws all questions. ``target_sft`` is the wanted number
-    of SFT rows; None means that there is no target. ``last`` is False if the pass will be repeated with more questions
-    when it gives fewer rows than the target.
+    A question is drawn if the hash of its id is below the threshold ``below``, in hexadecimal digits; "" draws all
+    questions. ``target_sft`` is the wanted number of SFT rows; None means that there is no target. ``last`` is False if
+    a pass with fewer rows than the target is repeated with more questions.
     """
 
     below: str = ""
@@ -80,10 +80,11 @@ class Recipe:
         settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section
             for each stage.
         build: the function that wires the stages and returns the outputs.
-        makes: a description of its rows for the data card, in one or two sentences.
+        makes: a description of the recipe's rows for the data card, in one or two sentences.
         reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
             "" if there is no such reward.
-        forms: the forms in which its rows ask their questions (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
+        forms: the forms of response that the prompts in its rows request, such as reasoning with boxes
+            (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
         writes_questions: whether it writes questions for records that have only images, so that its input may be a
             folder of images.
     """

@@ -19,10 +19,10 @@ SCORES = ("outcome", "spatial", "temporal", "reasoning")
 class RowContext:
     """Holds the data that all rows of a run share.
 
-    ``self_judged`` is whether judge and teacher have the same endpoint. ``self_checked`` is whether detector and
-    pointer have the same model. ``added`` holds, for each set (``sft``, ``rl``, ``rejected``), the columns besides the
-    core columns. ``other_traces`` is whether SFT rows have the column of that name. ``rejected_images`` is whether
-    rejections hold the bytes of their images.
+    ``self_judged`` is whether judge and teacher have the same endpoint. ``self_checked`` is whether the detector and
+    the pointer (the model that points at objects) are the same model. ``added`` holds the columns of each set (``sft``,
+    ``rl``, ``rejected``) besides the core columns. ``other_traces`` is whether SFT rows have the column
+    ``other_traces``. ``rejected_images`` is whether rejections hold the bytes of their images.
     """
 
     recipe: str
@@ -34,18 +34,19 @@ class RowContext:
     added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """Return the values of a row in the columns that are added to the set ``name``; a missing value is None.
+        """Return a row's values for the columns that the set ``name`` has besides the core columns.
 
-        ``origin`` and ``values`` are those of the record.
+        The values come from the stages (``values``) and from the record's kept input columns (``origin``). A missing
+        value is None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """Return the row of a verified draft, with its best trace as the assistant's turn, or as turns for a trajectory.
+    """Return the row of a verified draft, with its best trace as the assistant's turn.
 
-    Raises ValueError for a draft without a best trace.
+    A trajectory (a trace with code) becomes several turns. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(
@@ -69,7 +70,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rl_row(draft: Draft, context: RowContext) -> Row:
-    """Return the row of a draft of the RL side, with the columns of verl and EasyR1."""
+    """Return the row of a draft of the RL side, with the columns that the trainers verl and EasyR1 read."""
     question = draft.question
     text = user_text(question, draft.form)
     row = _common(draft, context, "rl")

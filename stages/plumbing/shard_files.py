@@ -1,8 +1,8 @@
 """Writes the files of a job, under names that no other attempt uses, and their entries in the job's manifest.
 
-A runner may run a writer twice, at the same time or later, or lose it in the middle. So every attempt writes its own
-files, and only complete files get an entry. The driver renames the files whose entries it has received to their final
-names (:mod:`groundtrace.pipelines.running.execute.job_folder`).
+A runner may run a writer twice, at the same time or later, or lose it before its files are complete. So every attempt
+writes its own files, and only complete files get an entry. The driver gives their final names to the files whose
+entries it has received (:mod:`groundtrace.pipelines.running.execute.job_folder`).
 """
 
 import hashlib
@@ -105,7 +105,10 @@ class HashedStream:
 
 @contextmanager
 def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
-    """Yield a writer to a new file, and the stream that it writes to; the file appears when the body has succeeded."""
+    """Yield a Parquet writer to a new file, and the stream that the writer writes to.
+
+    The file appears under its name only after the ``with`` block has ended without an error.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_to(path) as unfinished, unfinished.open("wb") as stream:
         hashed = HashedStream(stream)
@@ -137,7 +140,7 @@ def entry_line(entry: ShardEntry) -> str:
 
 
 def side_line(side: SideCalls) -> str:
-    """Return the manifest's line for the calls that were made for an element of a sample."""
+    """Return the manifest's line for the calls that a sample stage made for one element of its sample."""
     calls = [call_row(call) for call in side.calls]
     return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})
 

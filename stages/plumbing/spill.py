@@ -1,9 +1,10 @@
 """Keeps the data of a run's shuffles in files on this machine (the spool), so that only references cross the shuffles.
 
 Beam's runner on one machine keeps every copy of the data that crossed a shuffle in memory until the run ends. Inside
-:func:`spooling`, coders write the data into files of a folder and give the runner a slip: 29 bytes with file, offset
-and length. Every process appends to its own file and reads the files of all processes. No single file is removed: the
-creator of the folder removes it with all files. Runners that use several machines have no spool.
+:func:`spooling`, coders write the data into files of a folder and give the runner a slip (a reference): 29 bytes with
+file, offset and length. Every process appends to its own file and reads the files of all processes. This module removes
+no files: the creator of the folder removes the folder with all its files. Runners that use several machines have no
+spool.
 """
 
 import contextlib
@@ -22,7 +23,10 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
-    """Let the pipelines that the body builds and runs use a spool in the existing ``folder``; "" means no spool."""
+    """Let the pipelines that are built and run in the ``with`` block use a spool in ``folder``, which must exist.
+
+    If ``folder`` is "", they use no spool.
+    """
     token = _FOLDER.set(folder)
     try:
         yield

@@ -70,8 +70,9 @@ class Stage:
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
             reasons, the run fails.
         executes: whether it executes model-written code, so that its workers need the sandbox.
-        unchecked: a function from its settings, the models and the number of kept records to a sentence on what the
-            stage did not check in these records; "" if it checked everything.
+        unchecked: a function that describes, in one sentence, the checks that the stage left out. Its arguments are the
+            stage's settings, the models and the number of records that the stage kept. It returns "" if the stage
+            checked everything. None if the stage never leaves a check out.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Stage:
 
     @property
     def is_sample(self) -> bool:
-        """Whether the stage reads a sample and passes no record on."""
+        """Return whether the stage reads a sample of the records and passes no record on."""
         return self.max_calls is not None
 
     @property
@@ -148,7 +149,7 @@ class RunWork(beam.DoFn):
         self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
-        """Emit the draft, or its rejection, to the output that the work chooses."""
+        """Emit the draft to the output that the work chooses, or emit its rejection."""
         count_in(self.stage.name)
         try:
             with setting_columns(self.stage):
@@ -161,7 +162,10 @@ class RunWork(beam.DoFn):
 
 @contextmanager
 def setting_columns(stage: Stage) -> Iterator[None]:
-    """Name the stage in the ColumnError that is raised if the body sets a value of the wrong type in a column."""
+    """Add the stage's name to a ColumnError that is raised in the ``with`` block.
+
+    Such an error is raised if a value has the wrong type for its column.
+    """
     try:
         yield
     except ColumnError as error:
@@ -169,9 +173,10 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Raise ColumnError if the stage has set a column of the draft ``after``, kept or rejected, without declaring it.
+    """Raise ColumnError if the stage has set a column that it does not declare, because no shard would hold the column.
 
-    No shard would hold such a column.
+    ``before`` is the draft that the stage received, and ``after`` is the draft or the route that the stage returned, or
+    the draft of its rejection. Other values are not checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -223,8 +228,8 @@ class DraftStage(beam.PTransform):
 
     A subclass is a dataclass of its settings, sets ``stage``, and returns its function from :meth:`work`; the function
     is pickled and sent to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`.
-    ``inner`` has the descriptions of further stages, if ``expand`` does their work too; in lists they come before
-    ``stage``.
+    If ``expand`` does the work of further stages too, ``inner`` has their descriptions. In lists of stages they come
+    before ``stage``.
     """
 
     stage: ClassVar[Stage]

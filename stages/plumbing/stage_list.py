@@ -1,4 +1,4 @@
-"""Lists the stages of a DAG, and derives roles, prompts, columns and bounds from this list."""
+"""Lists the stages of a DAG, and derives their roles, prompts, columns and maximum numbers of calls and records."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -55,7 +55,10 @@ class StageList:
 
     @property
     def roles_asked(self) -> tuple[str, ...]:
-        """Return all roles that the stages call if the roles have endpoints, including the required roles."""
+        """Return the required roles and the optional roles, which are called only if the config gives them endpoints.
+
+        Each role is returned once.
+        """
         return tuple(dict.fromkeys(ask.role for ask in self.asks))
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
@@ -126,9 +129,9 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
 
 
 def max_calls(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of calls that a stage makes in a run of that config, if the stage reads a sample.
+    """Return the maximum number of calls of a sample stage in a run with these settings; None for other stages.
 
-    Return None for all other stages.
+    A sample stage reads some of the records and passes none on.
     """
     if stage.max_calls is None:
         return None
@@ -136,7 +139,7 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 
 
 def max_kept(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of records that a stage keeps in a run of that config, if the stage draws a sample.
+    """Return the maximum number of records that a stage keeps in a run with these settings, if it draws a sample.
 
     Return None for all other stages.
     """

@@ -36,9 +36,9 @@ class NothingHere(Exception):
 class Source:
     """Describes a part of the input that one worker reads, such as a file.
 
-    ``kind`` is the name of the source's format. Its rows are numbered from ``first_number``. ``records`` is the number
-    of its records, or None if they were not counted when the source was found. ``storage`` holds the settings to reach
-    a remote source.
+    ``kind`` is the name of the source's format. The rows of the source are numbered from ``first_number``. ``records``
+    is the number of its records, or None if they were not counted when the source was found. ``storage`` holds the
+    settings to reach a remote source.
     """
 
     kind: str
@@ -66,8 +66,8 @@ class Source:
 class Input:
     """Describes an input by its sources and by a fingerprint of its content.
 
-    Relative media paths start from the folder ``media_root``. ``columns`` are the records' columns or keys. The set is
-    empty if they are not known before a run.
+    Relative media paths start from the folder ``media_root``. ``columns`` is the set of the records' columns or keys;
+    it is empty if they are unknown before a run.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Input:
 
     @property
     def folder(self) -> Place:
-        """Return the folder from which relative media paths start. For a data set of the Hub it does not exist."""
+        """Return the folder from which relative media paths start. For a data set of the Hub, no such folder exists."""
         in_store = is_in_store(self.media_root)
         return place(self.media_root, self.sources[0].storage) if in_store else Path(self.media_root)
 
@@ -87,8 +87,8 @@ class Input:
 class RowSettings(ShapeSettings):
     """Holds the settings by which the rows of an input become records.
 
-    Rows of Parquet and of data sets without an id column get the id ``row-<number>``. ``docs/inputs.md`` describes the
-    shapes.
+    If Parquet files or data sets have no id column, their rows get ids of the form ``row-<number>``. The page
+    ``docs/inputs.md`` describes the shapes (layouts of rows).
     """
 
     shape: Annotated[str, PartName(SHAPES), "the layout of a row; rows: one record, with its fields in columns"] = (
@@ -121,7 +121,7 @@ class RowSettings(ShapeSettings):
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
         ):
-            raise ValueError(f"keep names {twice!r} twice, apart from upper and lower case: remove one of them")
+            raise ValueError(f"keep has the name {twice!r} twice (upper and lower case are the same): remove one")
 
 
 class Format(abc.ABC):
@@ -148,8 +148,8 @@ class Format(abc.ABC):
 
         ``name`` is the name as the user typed it; in ``path`` a leading ``~`` is expanded. For a store, ``path`` is a
         :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``. Raises :class:`NothingHere`
-        if the format has nothing to read; the next format is tried then. Raises :class:`InputError`, OSError or
-        ValueError if an input of this format is unreadable.
+        if the input is not of this format; the caller then tries the next format. Raises :class:`InputError`, OSError
+        or ValueError if an input of this format is unreadable.
         """
 
     @abc.abstractmethod
@@ -164,21 +164,22 @@ class Format(abc.ABC):
         """Yield the media field of each record, unchanged: a path, a mapping with ``path``, or a list of these.
 
         The bytes of media are not read, and no record is read before the caller needs it. Yields nothing if the format
-        cannot leave the bytes out.
+        cannot read records without the bytes of their media.
         """
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """Yield the fields :data:`ANSWER_FIELDS` of each record by the column map (``input.columns``).
 
-        The bytes of media are not read. Yields nothing if the format cannot leave them out.
+        The bytes of media are not read. Yields nothing if the format cannot read records without these bytes.
         """
         return iter(())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the source's rows without the bytes of their media; the shape of the input is detected from them.
+        """Yield the source's rows without the bytes of their media.
 
-        Yields nothing if the format cannot leave the bytes out.
+        The shape (the layout of the rows) is detected from these rows. Yields nothing if the format cannot read rows
+        without the bytes of their media.
         """
         return iter(())
 

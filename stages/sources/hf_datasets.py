@@ -71,7 +71,7 @@ DATA_SETS = DataSets()
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """Open the split of a data set that the settings name. ``path`` is a folder, an id or a name with ``hf://``.
+    """Open the split of a data set, as the settings name it. ``path`` is a folder, an id or a name with ``hf://``.
 
     No row is read yet. A ``Dataset`` that ``save_to_disk`` wrote has no splits, and is read whole. Raises the errors of
     ``datasets``, such as ValueError for a missing split or config.

@@ -50,9 +50,9 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row that Groundtrace made, with its boxes in the form of an input record.
+    """Return a row with its boxes in the form of an input record, if Groundtrace made the row.
 
-    Boxes that a detector found become None. Any other row is returned unchanged.
+    Boxes that a detector found become None. A row that Groundtrace did not make is returned unchanged.
     """
     if not all(name in row for name in _OWN):
         return row

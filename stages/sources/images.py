@@ -1,8 +1,9 @@
 """Reads a folder of images: one record without a question for each image file, at any depth.
 
-Images are not copied. The id of an image is its path in the folder, so that further images change no id. The field
-``source`` is the folder's name, and ``license`` is ``unknown``, unless the config has constants for them. A folder that
-also holds tables, JSON Lines, Parquet or archives is left to the other formats, since these files may hold questions.
+Images are not copied. The id of an image is its path in the folder, so that the id stays the same if images are added.
+The field ``source`` is the folder's name, and ``license`` is ``unknown``, unless the config has constants for these
+fields. A folder that also holds tables, JSON Lines, Parquet or archives is left to the other formats, since these files
+may hold questions.
 """
 
 import hashlib

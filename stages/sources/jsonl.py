@@ -148,7 +148,10 @@ def lines_fingerprint(stream: IO[bytes]) -> str:
 
 
 def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
-    """Raise InputError for a file that is compressed or not UTF-8, because every line would be a bad record."""
+    """Raise InputError for a file that is compressed or not UTF-8, because every line would be a bad record.
+
+    ``expected`` is the name of the expected format in the error.
+    """
     with path.open("rb") as stream:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:

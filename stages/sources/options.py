@@ -1,4 +1,4 @@
-"""Reads options from a question's text, and answers that name a choice by its letter or position."""
+"""Finds the options in a question's text, and replaces answers such as "B" by the choice that they name."""
 
 import re
 import string
@@ -18,9 +18,9 @@ def has_options(text: str) -> bool:
 def split_options(text: str) -> tuple[str, list[str] | None]:
     """Return the text without its options, and the options.
 
-    The options are None, and the text is unchanged, unless the text has exactly one list of options.
-    A list consists of two or more consecutive lines that begin with A, B, … in order, all in the same style ("A. ",
-    "(A) ", "A) " or "A: ").
+    If the text does not have exactly one list of options, return it unchanged, and None for the options. A list
+    consists of two or more consecutive lines that begin with A, B, … in order, all in the same style ("A. ", "(A) ",
+    "A) " or "A: ").
     """
     found = list(_OPTION.finditer(text))
     letters = [option[1] or option[2] for option in found]

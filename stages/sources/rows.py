@@ -73,8 +73,8 @@ def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iter
 def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
     """Return the row's fields by the column map (``input.columns``). Missing fields are taken from the constants.
 
-    With ``choices_in_text``, options in the question become the choices. With ``answer_is`` other than "text", the
-    answer is replaced by the choice that it names.
+    If the setting ``choices_in_text`` is on, options in the question become the choices. If the setting ``answer_is``
+    is not "text", an answer that names a choice by letter or position is replaced by this choice.
     """
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
     fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}

@@ -1,7 +1,7 @@
 """Reads a table from one text file, which is CSV or TSV with a header, or a JSON array of objects.
 
 The cells of CSV are separated by ``,``, ``;`` or tabs. Media are paths relative to the file's folder. A table is read
-once before a run, so that its faults are reported then.
+once before a run, so that its faults are reported before the run starts.
 """
 
 import codecs
@@ -101,7 +101,7 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
         try:
             yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
         except NotAnArray as error:
-            raise InputError(f"{path} is not a JSON array of objects {error}: correct the file there") from error
+            raise InputError(f"{path} is not a JSON array of objects {error}: correct this entry") from error
         except UnicodeDecodeError as error:
             remedy = "save it as UTF-8 (in Excel: CSV UTF-8)"
             raise InputError(f"{path} is not UTF-8 text (at byte {_first_odd_byte(path)}): {remedy}") from error

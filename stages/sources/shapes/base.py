@@ -87,7 +87,10 @@ class Shape(abc.ABC):
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """Return a function that calls :meth:`read` with these settings. Any other files are read from ``folder``."""
+        """Return a function that calls :meth:`read` with these settings.
+
+        If the shape needs other files (:meth:`files`), they are read from ``folder``.
+        """
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
