@@ -32,6 +32,7 @@ from groundtrace.rewards.scorers.thinking import (
     GROUNDING_PROMPT,
     LOGIC,
     LOGIC_PROMPT,
+    ThinkingSettings,
     score_aspects,
 )
 from groundtrace.schemas.intervals import wilson
@@ -108,7 +109,8 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
     plants = plants_of(question, response)
     for name, planted in plants.items():
         if planted is not None:
-            verdicts += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
+            own = await score_aspects(question, planted, session, ThinkingSettings.only(name))
+            verdicts += [(verdict, True) for verdict in own]
     judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in verdicts)
     return MeasuredTrace(judgements, tuple(name for name, planted in plants.items() if planted is None))
 

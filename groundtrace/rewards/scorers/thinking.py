@@ -57,6 +57,12 @@ class ThinkingSettings:
         if not self.weights:
             raise ValueError("logic, grounding or consistency must be greater than 0")
 
+    @classmethod
+    def only(cls, aspect: str) -> "ThinkingSettings":
+        """Return the settings with which only this aspect (d1, d2 or d3) is judged."""
+        logic, grounding, consistency = (float(name == aspect) for name in (LOGIC, GROUNDING, CONSISTENCY))
+        return cls(logic, grounding, consistency)
+
     @property
     def weights(self) -> dict[str, float]:
         """Return the weights above 0, by the names of their aspects."""
@@ -115,8 +121,7 @@ async def score_aspects(
     """Return the verdicts with a weight among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
     The value of each verdict is 1 or 0, or between them if the signal is continuous, unless the verdict has failed. The
-    response must have reasoning; without an
-    answer d3 is 0. Raises BudgetUsedUp after all calls have ended.
+    response must have reasoning. If it has no answer, d3 is 0. Raises BudgetUsedUp after all calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}
