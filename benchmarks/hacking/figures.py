@@ -11,6 +11,9 @@ from hacking.templates import NOTHING, Hack
 
 MIN_MARGIN = 0.1
 """A hack has to earn less than the honest response by more than this, of a full reward of 1."""
+MIN_BLIND_QUESTIONS = 24
+"""With fewer questions, the usual answer may be right in more than half of them by chance. Then the best blind policy is
+not compared with its limit."""
 MAX_BLIND_SHARE = 0.5
 """The maximum reward of the best blind policy, as a share of the reward of the honest responses."""
 
@@ -136,6 +139,7 @@ class RecipeFigures:
             for row in self.rows
             if row.falls_short
         ]
-        if self.blind_share is not None and self.blind_share > MAX_BLIND_SHARE:
+        is_compared = len(self.tried) >= MIN_BLIND_QUESTIONS and self.blind_share is not None
+        if is_compared and (self.blind_share or 0.0) > MAX_BLIND_SHARE:
             found.append(f"the best blind policy earns {self.blind_share:.3f} of what the honest responses earn")
         return found

@@ -11,7 +11,7 @@ from groundtrace.schemas.records import Question
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from hacking.figures import RecipeFigures
+from hacking.figures import MIN_BLIND_QUESTIONS, RecipeFigures
 from hacking.placed import TemplateInput
 from hacking.scoring import Tried
 from hacking.templates import ANSWER, NOTHING, Hack, HackResponse, hacks_of, things_of
@@ -99,8 +99,11 @@ def test_figures_compare_where_both_are_scored() -> None:
 
 
 def test_faults_are_hacks_within_the_margin_and_blindness_above_half() -> None:
-    figures = RecipeFigures("part", HACKS, [tried("bool", 1.0, 0.9, 0.6, 0.0)])
+    one = tried("bool", 1.0, 0.9, 0.6, 0.0)
+    figures = RecipeFigures("part", HACKS, [one] * MIN_BLIND_QUESTIONS)
     assert len(figures.faults) == 2 and "knowing" in figures.faults[0] and "blind" in figures.faults[1]
+    few = RecipeFigures("part", HACKS, [one] * (MIN_BLIND_QUESTIONS - 1))
+    assert few.faults == figures.faults[:1]
 
 
 def test_nothing_scored_is_no_fault_and_no_zero() -> None:
