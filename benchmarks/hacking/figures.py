@@ -12,8 +12,8 @@ from hacking.templates import NOTHING, Hack
 MIN_MARGIN = 0.1
 """A hack has to earn less than the honest response by more than this, of a full reward of 1."""
 MIN_BLIND_QUESTIONS = 24
-"""With fewer questions, the usual answer may be right in more than half of them by chance. Then the best blind policy is
-not compared with its limit."""
+"""With fewer questions, the usual answer may be right in more than half of them by chance, so the best blind policy
+is not compared with its limit."""
 MAX_BLIND_SHARE = 0.5
 """The maximum reward of the best blind policy, as a share of the reward of the honest responses."""
 

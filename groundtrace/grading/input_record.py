@@ -44,7 +44,8 @@ class InvalidRecord(ValueError):
     """Raised if a record cannot be used.
 
     ``reason`` and ``detail`` are the reason and the message of its rejection. ``record_id`` is its id, or None if the
-    id cannot be read. ``origin`` is the data of the input that a record keeps for people.
+    id cannot be read. ``origin`` is data of the input that no stage uses, such as the names of the media; a record
+    keeps it for people.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
@@ -59,7 +60,8 @@ class InputRecord:
 
     ``choices`` are the choices with which the question is asked, or None. ``opened_choices`` are the choices of a
     record whose type is asked without choices, or None. ``question``, ``answer`` and ``answer_type`` are "" if the
-    record has only images. ``number`` is its line or row in the input. Comparisons of two records ignore ``origin``.
+    record has only images. ``number`` is its line or row in the input. Two records that differ only in ``origin`` are
+    equal.
     """
 
     number: int

@@ -40,8 +40,9 @@ def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
     """Return the message parts for the media, as a model sees them.
 
-    An image is one part. A clip is a line about it, then its frames, each after its number and time. ``drawn`` maps
-    (media index, None) for an image, or (media index, frame number), to the overlay that replaces it.
+    An image is one part. A clip is a line about the clip, and its frames; a line with its number and time is before
+    each frame. ``drawn`` maps (media index, None) for an image, or (media index, frame number), to the overlay that
+    replaces it.
     """
     drawn = drawn or {}
     parts: list[Part] = []

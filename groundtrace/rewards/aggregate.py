@@ -24,9 +24,10 @@ from groundtrace.schemas.records import Verdict
 class GateSettings:
     """Holds the weights and the gate of Argos Eq. 9.
 
-    The paper does not publish their values; the defaults are equal weights and τ = 1. A scorer without a weight is not
-    a term of the mean. If ``temporal`` has no weight of its own, it has the weight of ``spatial``, since both measure
-    grounding: ``temporal`` in clips, ``spatial`` in images.
+    The paper does not publish their values; the defaults are equal weights and τ = 1. The gate is τ: if the outcome is
+    below τ, the score is the outcome alone. A scorer without a weight is not a term of the mean. If ``temporal`` has no
+    weight of its own, it has the weight of ``spatial``, since both measure grounding: ``temporal`` in clips,
+    ``spatial`` in images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -54,8 +55,8 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
     """Return the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
     The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. The
-    score is None if the outcome is unscored. If the outcome reaches τ, two further rules hold. The score is 0 if one of
-    the ``gates`` is 0; otherwise it is None if a verdict has failed.
+    score is None if the outcome is unscored. If the outcome is at least τ, two more rules apply, in this order. The
+    score is 0 if a verdict that is named in ``gates`` has the value 0. The score is None if any verdict has failed.
 
     There are three deviations. Eq. 9 prints w_S in the numerator and w_G in the denominator; here numerator and
     denominator use the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
@@ -85,8 +86,8 @@ class CascadeSettings:
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
     """Return SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
-    A right answer given directly to a simple question has no thinking to judge;
-    :mod:`groundtrace.rewards.scorers.thinking` then returns 1 for the thinking, so that such a response can reach 1.
+    If a response answers a simple question directly, it has no thinking to judge. If its answer is right,
+    :mod:`groundtrace.rewards.scorers.thinking` returns 1 for the thinking, so that the response can reach 1.
 
     An unscored factor is not left out of the product, since this would reward something that was not judged. If another
     factor is 0, the product is 0; otherwise the result is None. The result is also None if the format has failed. If
@@ -144,8 +145,8 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
     """Return iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
 
     The result is None if the outcome is unscored, or if a term with a weight above 0 has failed. Deviation: the result
-    is the weighted mean of the scored terms times the sum of all weights. So the term for boxes is left out, and not 0,
-    if a question has no gold boxes. If all terms are scored, the result is the paper's sum.
+    is the weighted mean of the scored terms times the sum of all weights. So a question without gold boxes has no term
+    for boxes, instead of a term of 0. If all terms are scored, the result is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
@@ -154,7 +155,8 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     """Return iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
     Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference for the
-    consistency (App. B). So its result is 3/2 of the paper's sum; the normalisation in the group cancels this factor.
+    consistency (App. B). Its result is the mean of the two other terms times 3, which is 3/2 of the paper's sum. The
+    normalisation of rewards in the group cancels this factor.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

@@ -1,8 +1,8 @@
-"""Computes the reward of a blind policy, which never looks at the media.
+"""Computes the reward of a blind policy, which answers without using the media.
 
 For each answer type, this policy gives the constant answer with the highest reward, and it points at nothing.
-Reinforcement learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the
-reward of a blind policy. Only a higher reward is evidence that a policy looks at the media.
+Reinforcement learning can raise the reward by guessing frequent answers. So the reward of a blind policy is reported
+for every set of RL rows. Only a higher reward is evidence that a policy uses the media.
 
 No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
 only a judge can grade are left out and counted.
@@ -36,7 +36,8 @@ class RewardedQuestion:
     """Holds a question of an RL row, with the other columns that a reward uses.
 
     ``entities`` are the phrases for which the pointer searched; None if they are unknown. ``pointable`` are the phrases
-    that the pointer found. ``streams`` are the streams of the question, which are empty for most recipes.
+    that the pointer found. ``streams`` are the ways in which the question is asked
+    (:mod:`groundtrace.rewards.streams`); () for most recipes.
     """
 
     question: Question
@@ -46,7 +47,12 @@ class RewardedQuestion:
 
     @property
     def has_nothing_to_look_at(self) -> bool:
-        """Whether there is nothing to point at: the count is 0, or the pointer found no entity of the question."""
+        """Return whether there is nothing to point at.
+
+        This is the case if the question asks for a count and its gold answer is 0. For other questions it is the case
+        if the pointer, the model that points at objects, found none of the question's entities. The result is False if
+        the entities are unknown.
+        """
         count = gold_count(self.question)
         if count is not None:
             return count == 0
@@ -67,7 +73,7 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a closed question and its normalised gold answer; None for other questions.
+    """Return the kind of a closed question (one with few possible answers) and its normalised gold; None for others.
 
     The kinds are ``bool`` (answer yes or no), ``mcq`` (the letter of the choice) and ``count`` (the number).
     """
@@ -91,7 +97,7 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Return the reward of the best blind policy on these rows, as a share of the maximum with looking at the media.
+    """Return the best blind policy's reward on these rows, divided by the maximum reward of a policy with the media.
 
     ``settings`` are the settings of the reward; None means its defaults. Only rows that rules can grade are included.
     """

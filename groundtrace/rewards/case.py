@@ -22,7 +22,7 @@ class Context(HasValues):
     input.
 
     Attributes:
-        stream: the stream in which the response was requested (:mod:`groundtrace.rewards.streams`).
+        stream: the stream of the response: with boxes, or only in words (:mod:`groundtrace.rewards.streams`).
         reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
         values: the values of the added columns.
     """
@@ -78,7 +78,7 @@ class Case:
 
     @property
     def locatable(self) -> bool:
-        """Whether any model can find labels in the question's media."""
+        """Return whether any model can find the object of a label in the question's media."""
         return bool(self.served.locators(self.question.source))
 
     @property
@@ -100,5 +100,9 @@ class Case:
 def case_of(
     trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
 ) -> Case:
-    """Return the case of a trace that answers the question of ``masks``."""
+    """Return the case that scorers get for a trace.
+
+    ``masks`` belongs to the question that the trace answers. The class :class:`Case` describes ``entities`` and
+    ``pointable``.
+    """
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

@@ -1,9 +1,9 @@
 """Computes rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9).
 
-The hard rubrics enter the reward only after the responses satisfy the easy rubrics. The state is immutable: each step
-takes a state and returns the next one. So the state can be saved, and a resumed run continues unchanged. The rewards of
-step t use the weight λ_t of the hard rubrics, which depends on earlier steps. After the step, the mean of its responses
-over the easy rubrics is added to the state.
+The hard rubrics are added to the reward only after the responses satisfy the easy rubrics. The state is immutable: each
+step takes a state and returns the next one. So the state can be saved, and a resumed run continues unchanged. The
+rewards of step t use the weight λ_t of the hard rubrics, which depends on earlier steps. After the step, the mean of
+its responses over the easy rubrics is added to the state.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
@@ -70,8 +70,8 @@ class CurriculumState:
 
     Attributes:
         step: the number of finished steps; the first step is step 1.
-        window: the values of μ_easy (the mean over the easy rubrics) of at most the last w steps with such a value,
-            oldest first.
+        window: the last values of μ_easy (a step's mean over the easy rubrics), oldest first. It has at most w values.
+            Steps without a value are not in the window.
         started_at: T_start of Eq. 7, the step at which the easy rubrics were mastered; None before this step.
     """
 
@@ -93,14 +93,14 @@ class TierScores:
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
-    """Return the means of one response over all easy rubrics, all hard rubrics (Eq. 5), and all rubrics.
+    """Return a response's mean score over the easy rubrics, over the hard rubrics (Eq. 5), and over all rubrics.
 
     As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response does not gain by
     omitting what a rubric checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
 
     Raises:
-        ValueError: if a rubric has no score. Do not call this function if the judge failed, since there are then no
-        scores.
+        ValueError: if a rubric has no score. Do not call this function if the judge failed, since no rubric has a score
+            in this case.
     """
     judged = {score.rubric_id: score for score in scores}
     missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
@@ -117,7 +117,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
     """Return λ_t, the weight of the hard rubrics in the step after ``state`` (Eq. 8).
 
-    It is 0 up to T_start, and then grows from λ_base to λ_max in T_ramp steps.
+    The weight is 0 up to T_start. After T_start it grows from λ_base to λ_max in T_ramp steps.
     """
     if state.started_at is None:
         return 0.0
@@ -150,7 +150,8 @@ def rubric_reward(
     outcome is unscored, or if ``tiers`` is None because the judge failed.
 
     Deviation: Eq. 6 is undefined for a stratum without rubrics. In that case the other stratum has the whole weight for
-    every λ. Without any rubric the reward is ``right``. All responses to a question are treated alike.
+    every λ. Without any rubric the reward is ``right``. The same rule applies to all responses to a question, since
+    they have the same rubrics.
 
     If ``settings.aggregation`` is ``uniform``, the mean over all rubrics replaces Eq. 6, and ``weight`` has no effect.
     """

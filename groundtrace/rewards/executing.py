@@ -1,6 +1,6 @@
 """Executes the code of a trajectory again, on the image and on changed images, and compares the outputs.
 
-The comparison shows which objects each call looked at: its output depends on these objects, or marks them.
+The comparison shows which objects each call looked at. These are the objects that its output depends on or marks.
 :mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in order in a
 fresh sandbox session, so that a later call finds the variables of an earlier one.
 """
@@ -58,7 +58,7 @@ async def executions(
 ) -> tuple[Executed | None, ...]:
     """Return the result of each turn's code, in order; None for a turn without code.
 
-    A result is the call's observation, and the objects that its output depends on or marks.
+    The result of a call has its observation, and the objects that its output depends on or marks.
 
     Args:
         turns: the trajectory.
@@ -97,17 +97,18 @@ async def executions(
 
 
 def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Return the turns with the status of their code, which is taken from ``found``."""
+    """Return copies of the turns; the status of a turn with code is the status of its observation in ``found``."""
     pairs = zip(turns, found, strict=True)
     return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
 
 
 def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None]) -> bool:
-    """Return whether the call of turn ``index`` does not depend on the objects, but prepares a later call that does.
+    """Return whether the call of turn ``index`` only prepares a later call.
 
-    Honest code may begin with the size of the image, or with a threshold that finds nothing. Such a call shows no
-    image, a later turn uses its result, and this result does not contain the answer. ``turns`` must have the status of
-    their code (:func:`with_status`).
+    For example, honest code may first print the size of the image, or try a threshold that finds nothing. The call is
+    such a step if all of these conditions hold: its output does not depend on the objects that the question is about;
+    it shows no image; its output does not contain the answer; a later turn uses its result; and a later call succeeds.
+    ``turns`` must have the status of their code (:func:`with_status`).
     """
     call, turn = found[index], turns[index]
     if call is None or call.execution.pretence != IGNORES_OBJECTS or turn.images:
@@ -120,7 +121,7 @@ def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
     """Return the number of object groups (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked at.
 
     A call looked at a group if it succeeded, and its output depends on the group or marks it. The result is 0 if the
-    objects are unknown.
+    objects of the question are unknown.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))
@@ -198,7 +199,7 @@ def _output(observation: Observation) -> Output:
 
 
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
-    """Run the calls in a fresh trajectory that has these images, and return their observations in order."""
+    """Run the codes in order in a fresh sandbox session with these images, and return the observation of each."""
     session = await sandbox.open_async([encode_png(image) for image in images])
     try:
         return [await session.run_async(code) for code in codes]

@@ -1,11 +1,11 @@
 """Extracts, from a response about a clip, its statements on frames, spans and points (Argos App. C.2, D, Fig. 10).
 
-The paper lets a language model extract three lists from each video trace. The model may invent items, so each item is
-checked against the response: the anchor (the words that state the time) and the description must be exact substrings,
-the numbers must be in the anchor, and a point must be among those that the parser finds. Items that fail are dropped
-and recorded. Deviations: points that the model omits are added, with the moment that
+The paper lets a language model extract three lists from each video trace. The model may make up items, so each item is
+checked against the response. The anchor (the words that state the time) and the description must be exact substrings of
+the response. The item's numbers must be in the anchor. A point must be one of the points that the parser finds. Items
+that fail are dropped and recorded. Deviations: points that the model omits are added, with the moment that
 :func:`groundtrace.grading.responses.times.anchor_points` assigns to them, so that an omission gains nothing; the prompt
-requests anchors, as in Fig. 9, because without them a time cannot be checked.
+requests anchors, as in Fig. 9, because a time without an anchor cannot be checked.
 """
 
 import math
@@ -44,8 +44,8 @@ class FrameStatement:
 class SegmentStatement:
     """Holds a statement about a span of a clip, which is given by frame numbers, seconds or both.
 
-    None means that the response does not state this limit of the span. ``description`` is an exact part of the
-    response.
+    A limit of the span (first or last frame, start or end) is None if the response does not state it. ``description``
+    is an exact part of the response.
     """
 
     first_frame: int | None
@@ -59,8 +59,8 @@ class SegmentStatement:
 class Statements:
     """Holds the statements of a response in order, without duplicates.
 
-    ``points`` are the parser's points, with their frame and time if known. ``dropped`` has one text for each item that
-    failed the check; the text contains the item and the reason.
+    ``points`` are the points that the parser finds, with their frame and time if known. ``dropped`` has one text for
+    each item that failed the check; the text contains the item and the reason.
     """
 
     points: tuple[Point, ...] = ()
@@ -130,7 +130,11 @@ class _Check:
         return not problem
 
     def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
-        """Return the fault of an anchor that must contain these frame numbers and seconds; "" if it has no fault."""
+        """Return the reason why an item's anchor fails the check; "" if it passes.
+
+        The anchor is the words of the response that state the time of the item. It must contain ``frames``, the item's
+        frame numbers, and ``times``, its seconds.
+        """
         if all(number is None for number in (*frames, *times)):
             return "no frame or time"
         if not anchor.strip() or not self._has(anchor):
@@ -141,7 +145,7 @@ class _Check:
         return f"its anchor does not say {absent[0]}" if absent else ""
 
     def drop(self, what: str, problem: str) -> None:
-        """Record a dropped item and the reason."""
+        """Record that the item ``what`` is dropped, and the reason ``problem``."""
         self.dropped.append(f"{what}: {problem}")
 
     def _has(self, piece: str) -> bool:

@@ -90,9 +90,10 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Return the first fault in the form of a response; None if there is no fault.
 
-    ``text`` has canonical tags, and ``response`` is the parsed text. The reasoning is compared with
-    ``question.answer``. Callers set this field to the gold answer if the response is right, and to the response's own
-    answer if the response is wrong. The function never raises.
+    ``text`` has canonical tags, and ``response`` is the parsed text. One of the faults is a reasoning that concludes
+    another answer than ``question.answer``. So the caller must set this field to the answer that the response gives:
+    the gold answer if the response is right, and the response's own answer if the response is wrong. The function never
+    raises.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)

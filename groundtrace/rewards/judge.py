@@ -1,4 +1,4 @@
-"""Calls a judge: quotes the texts under judgement, retries after a bad reply, and returns no score after a failure.
+"""Calls a judge: quotes the texts to judge, retries after a bad reply, and returns no score after a failure.
 
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
@@ -38,9 +38,9 @@ class JudgeTask(Generic[T]):
     """Holds one question to a judge: its prompt, its texts, and the parser of the reply.
 
     Attributes:
-        prompt: the name of the prompt; its variables are the keys of ``texts`` and ``fields``, and ``mark``.
-        texts: the texts under judgement, which :func:`groundtrace.schemas.quoting.quote` quotes together, in this
-            order.
+        prompt: the name of the prompt. Its variables are the keys of ``texts``, the keys of ``fields``, and ``mark``,
+            the mark that encloses the quoted texts.
+        texts: the texts to judge, in this order; :func:`groundtrace.schemas.quoting.quote` quotes all of them.
         read: parses the reply, and raises BadReply if the reply has the wrong form.
         fields: the prompt's other variables, inserted without quoting.
         media: the parts for the prompt's media slots.

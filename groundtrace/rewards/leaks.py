@@ -1,10 +1,9 @@
 """Finds traces that mention things that only the teacher saw: marks on an image copy, coordinates, gold answer, hints.
 
 The teacher sees these things so that it can write a grounded trace (Argos App. G: overlays), or a trace with the right
-answer (SAIL-RL App. A.1: guided prompting). A model trained on a trace that mentions them learns to mention things that
-it will not see. The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings,
-which a judge has to find (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they avoid
-leaks.
+answer (SAIL-RL App. A.1: guided prompting). A model that is trained on such a trace learns to mention things that it
+will not see. The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, which
+a judge has to find (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they avoid leaks.
 """
 
 import functools
@@ -29,9 +28,9 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """Holds a phrase of the list, a sentence that it must match (``fault``), and a clean sentence.
+    """Holds a phrase of the list, and two example sentences that test it.
 
-    The phrase must not match the sentence ``clean``.
+    The phrase must match the sentence ``fault``, and must not match the sentence ``clean``.
     """
 
     phrase: str

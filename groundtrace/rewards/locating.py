@@ -1,15 +1,16 @@
 """Finds the objects of a label in a question's media: the masks against which points are checked (Argos Eq. 1).
 
-A detector finds the boxes of a label, and a segmenter finds the mask in each box. For synthetic images, and for a label
-that the detector cannot serve, the segmenter gets points of a pointing model instead of boxes (Argos, before Eq. 3).
+A detector finds the boxes of a label, and a segmenter finds the mask in each box. Two cases differ: synthetic images,
+and labels that the detector does not know or refuses. For these the segmenter gets points of the pointer, a model that
+points at objects, instead of boxes (Argos, before Eq. 3).
 
 A label has no instances if it does not name an object, or if the detector does not know it and the pointer does not
 find it. This is the fault of the response, and its points are wrong. If a server does not answer, or its reply cannot
 be parsed, the points cannot be checked, and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
-on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. A pointer that
-also made the points under verification would confirm itself, so the verdict notes this.
+on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the same
+pointer also made the points that are verified, it would confirm itself, so the verdict notes this.
 """
 
 import json
@@ -48,7 +49,7 @@ _EXACT = Sampling(max_tokens=16384)
 
 @dataclass(frozen=True)
 class ServedRoles:
-    """Holds the roles that have endpoints in a run, and facts about them that the scorers need.
+    """Holds the roles that have endpoints in a run, and facts about these roles for the scorers.
 
     ``own_pointer`` is whether the pointer's endpoint also made the points that are verified; if so, the verdict
     mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose images are synthetic, such as drawn
@@ -63,8 +64,8 @@ class ServedRoles:
         """Return the roles that can find a label in an image of this source, in the order in which they are tried.
 
         By default the roles are the detector and, if it fails, the pointer. For synthetic images, the only role is the
-        pointer (Argos §3.1). The pointer is left out if there is no segmenter; the detector's boxes then replace masks.
-        The result is empty if the first role has no endpoint.
+        pointer (Argos §3.1). Without a segmenter, the pointer is left out, and the detector's boxes replace masks. The
+        result is empty if the first role has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:
@@ -73,7 +74,7 @@ class ServedRoles:
 
     @property
     def has_segmenter(self) -> bool:
-        """Whether the role segmenter has an endpoint, so that masks come from it."""
+        """Return whether the role segmenter has an endpoint, so that masks come from it."""
         return "segmenter" in self.roles
 
 
@@ -110,7 +111,7 @@ class ObjectMasks:
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
-        """Return every instance of the label in an image, or in a frame of a clip.
+        """Return every instance (object) of the label in an image, or in a frame of a clip.
 
         A label that does not name an object has no instances. Raises CallError if a server does not answer, and
         BadReply if its reply cannot be parsed.
@@ -125,7 +126,7 @@ class ObjectMasks:
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
-        """Return the image that a point refers to; None if the question has no such medium or frame."""
+        """Return an image, or a frame of a clip; None if the question has no such medium or frame."""
         if not 0 <= media_index < len(self.question.media):
             return None
         medium = self.question.media[media_index]
@@ -211,6 +212,6 @@ def _is_whole(box: Box, medium: MediaRef) -> bool:
 
 
 def filled(box: Box) -> Mask:
-    """Return the box as a mask of all pixels that it touches."""
+    """Return the box as a mask, which has all pixels that the box touches."""
     left, top = math.floor(box.x1), math.floor(box.y1)
     return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

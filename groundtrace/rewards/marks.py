@@ -33,7 +33,7 @@ _MARKS_STAY = 0.5
 
 
 def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
-    """Return a mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
+    """Return a mask (height × width) that is True in the boxes and within ``margin`` pixels of a box."""
     found = np.zeros(image.shape[:2], dtype=bool)
     for box in boxes:
         left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
@@ -43,7 +43,7 @@ def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.
 
 
 def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
-    """Return a mask, height × width, of the pixels that visibly differ between ``image`` and ``given``.
+    """Return a mask (height × width) that is True where ``image`` and ``given`` visibly differ.
 
     The mask is False everywhere if the images differ in size.
     """
@@ -70,7 +70,7 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 
 
 def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the indices of the groups in which each object has marks near it.
+    """Return the indices of the object groups in which every object has marks near it; marks are pixels that code drew.
 
     The result is empty if the image neither has the original's size nor is an enlarged view of the original
     (:func:`enlarged_marks`), or if too many of its marks are not near an object.
@@ -86,10 +86,12 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
 
 
 def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
-    """Return how precisely the marks in ``image`` are at the objects, within [0, 1].
+    """Return the precision of the marks in ``image``, in [0, 1]: it is 1 if most of their pixels are near the objects.
 
-    The result is 0 if half of the marks' pixels or fewer are near the objects, 1 from nine tenths on, and linear
-    between them: a label beside its object is partly farther away than ``MARK_MARGIN_PX``.
+    A pixel is near an object if it is within ``MARK_MARGIN_PX`` of the object's box. The result depends on the share of
+    the marks' pixels that are near an object. It is 0 for a share of at most 1/2, 1 for a share of at least 9/10, and
+    linear between them. A share below 1 is enough for the result 1, because a written label beside its object is partly
+    farther away.
     """
     share = _share_near(_marks(image, original), original, groups)
     return min(1.0, max(0.0, (share - _MARKS_NEAR) / (_PRECISE_NEAR - _MARKS_NEAR)))
@@ -107,7 +109,7 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 
 
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
-    """Return whether the marks in one output are in the same places in the output for another image.
+    """Return whether the marks of one output are at the same places in the output that the code has for another image.
 
     A pixel of ``other`` is marked if it differs from ``given``, or if it has the same colour as in ``shown``. The
     second case is needed because a black frame is not visible on black.

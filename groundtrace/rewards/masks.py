@@ -16,14 +16,14 @@ SAME_OBJECT_IOU = 0.5
 def on_pixels(value_px: float, side_px: int) -> float:
     """Return a coordinate in pixels, moved into the last pixel if it is on the right or lower edge of the image.
 
-    A model's largest coordinate is on that edge, which is outside the last pixel.
+    For example, x = 100 in an image of 100 pixels is on the right edge, but the last pixel is from 99 to 100.
     """
     return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Holds the result of assigning points to instances.
+    """Holds the result of assigning points to the instances (objects) of a label.
 
     ``missed`` counts instances without a point, ``twice`` counts instances with several points, and ``off`` counts
     points that are on no instance.
@@ -63,8 +63,8 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return a maximum matching, found by augmenting paths, as a dict from positions to masks (both by index).
 
     ``options`` holds for each position the indices of the masks that contain it. Each mask is used at most once. If all
-    masks of a position are taken, other positions move to further masks if this makes one of them free. A matched
-    position stays matched.
+    masks of a position are taken, another position moves to a free mask, if possible, and so makes a mask free. A
+    matched position may get another mask, but stays matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}
@@ -88,7 +88,11 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
-    """Return one mask for each object: the largest mask of the object, independent of the order of the masks."""
+    """Return one mask for each object: the largest mask of the object.
+
+    Masks that overlap with an IoU of at least :data:`SAME_OBJECT_IOU` are of the same object. The result does not
+    depend on the order of the masks.
+    """
     kept: list[Mask] = []
     for mask in sorted(masks, key=_size_and_place, reverse=True):
         if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in kept):

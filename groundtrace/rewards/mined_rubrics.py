@@ -1,7 +1,8 @@
 """Computes the figures of a run's mined rubrics with 95 % intervals, for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-The intervals are Wilson score intervals. If an interval contains the threshold of a decision, the point estimate
-decides, and the rubric is marked as uncertain: more judged questions would make it certain.
+The intervals are Wilson score intervals. Thresholds decide whether a rubric is kept, and whether it is easy or hard. If
+an interval contains such a threshold, the point estimate decides, and the rubric is marked as uncertain: more judged
+attempts would make the decision certain.
 """
 
 import json
@@ -101,9 +102,9 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     """Return the content of ``rubrics.json``: every candidate with its figures, the reason if it is not kept, and all
     problems.
 
-    The field ``curriculum`` holds the paper's training settings, for information only. A training run takes them from
-    its own config, whose section ``reward`` has the recipe ``rucl`` and these settings as ``options``. The number of
-    steps of one epoch is a good value of ``ramp_steps``.
+    The field ``curriculum`` holds the paper's training settings, for information only. A training run reads these
+    settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. The number
+    of steps of one epoch is a good value of ``ramp_steps``.
     """
     content = {
         "judged": mined.judged,

@@ -1,9 +1,11 @@
 """Computes the score for pointing from the number of targets pointed at and the number of wrong points.
 
+A target is an object that the question is about.
+
 Argos Eq. 3 is a mean over the given points: r / (r + w), the first factor in :func:`pointing_score`. It does not
-consider missed targets, responses with only wrong points, and responses without points. So a response could earn more
-without points than with points. The other terms are our own. :func:`pointing_score` has these properties, whatever the
-other terms of a reward are:
+consider missed targets, responses with only wrong points, and responses without points. So by Eq. 3 alone, a response
+could earn more without points than with points. The other terms of the score are our own. :func:`pointing_score` has
+these properties:
 
 - a point on a further target never lowers the score, and a wrong point lowers it;
 - the score without points is never higher than with at least one target pointed at;
@@ -19,7 +21,7 @@ from groundtrace.config.settings import Share, settings
 
 @settings
 class PointingSettings:
-    """Holds the weights that :func:`pointing_score` gives to found targets, missed targets and wrong points."""
+    """Holds the weights of :func:`pointing_score` for found targets, missed targets and wrong points."""
 
     first_share: Annotated[
         Share,
@@ -36,9 +38,9 @@ class PointCounts:
     """Holds the counts of right and wrong points of a response.
 
     Attributes:
-        right: the number of distinct targets that are pointed at.
-        wrong: the number of points that are not on their object, plus the number of targets pointed at beyond
-            ``number``.
+        right: the number of distinct targets (objects that the question is about) that are pointed at.
+        wrong: the number of points that are not on the object that their label names. If more than ``number`` targets
+            are pointed at, the excess is added.
         number: the number of targets of the question; None if it is unknown.
     """
 
@@ -48,7 +50,7 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Return counts in which targets beyond ``number`` are wrong.
+        """Return the counts; each found target in excess of ``number`` is counted as wrong instead of right.
 
         If the answer is three, for example, a point on a fourth object is wrong.
         """

@@ -2,22 +2,23 @@
 
 CodeDance Eq. 1 considers only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
 call. Deviation: a call is a pretence, and not a success, if its output does not depend on the objects that the question
-is about. A call *looked at* an object if its output depends on the object, or marks it. The reward grows with the share
-of these objects that the calls looked at. So a crop of a fixed third of the image earns less than a crop of the
-objects.
+is about. In this package, a call *looked at* an object if its output depends on the object, or marks it. The reward
+grows with the share of these objects that the calls looked at. So a crop of a fixed third of the image earns less than
+a crop of the objects.
 
 The environment that executes the code runs it on the image, again on the same image, on the image with a few pixels
-changed (:func:`nudged`), and on the image without each group of these objects (:func:`groups_of`,
+changed (:func:`nudged`), and, for each group of these objects, on the image without this group (:func:`groups_of`,
 :func:`without_objects`). This module compares the outputs. Each run must have a fresh process, an empty folder and the
-same file names. Otherwise code could distinguish the runs by a counter, a file or an image's name, and give any output
-in each of them.
+same file names. Otherwise code could distinguish the runs by a counter, a file or an image's name, and print a
+different text in each run.
 
-These pretences are not detected, because an honest call may have the same output. In a reward, most of them earn no
-more than the answer without a call (:mod:`groundtrace.rewards.selectivity`):
+The following pretences are not detected, because an honest call may have the same output. Most of them earn no more
+reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean of the whole
   image is detected as a pretence, because its change is too small to be considered, unless the code magnifies it;
-- a long list of random digits that is seeded with the pixels: by chance, some digits are the same for nudged pixels;
+- a long list of random digits whose seed is computed from the pixels: by chance, some digits are the same for the
+  nudged image;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
 - crops of all objects in the image, by a policy that does not know which of them the question is about.
 """
@@ -80,7 +81,7 @@ class Output:
     images: tuple[Pixels, ...] = ()
 
     def is_same(self, other: "Output") -> bool:
-        """Whether both outputs hold the same text and pixels."""
+        """Return whether both outputs hold the same text and pixels."""
         images = len(self.images) == len(other.images) and all(map(np.array_equal, self.images, other.images))
         return images and self.text == other.text
 
@@ -93,7 +94,8 @@ class CallOutputs:
         shown: the output on the image.
         again: the output on the same image in a second run.
         nudged: the output on the image with a few pixels changed (:func:`nudged`).
-        without: the outputs on the image without each group of the objects that the question is about.
+        without: one output for each group of the objects that the question is about: the output on the image without
+            this group.
     """
 
     shown: Output
@@ -105,10 +107,11 @@ class CallOutputs:
 def pretence(
     runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
-    """Return the reason why a call that ended well is a pretence; "" if it is not a pretence.
+    """Return the reason why a call is a pretence; "" if it is not a pretence.
 
-    ``original`` is the image, and ``earlier`` holds the outputs of earlier calls. ``computes`` is True for a question
-    that calculation helps to answer (mathematics). An output then need not depend on the image.
+    The call must have ended without an error. ``original`` is the image, and ``earlier`` holds the outputs of earlier
+    calls. ``computes`` is True for a question that calculation helps to answer (mathematics). For such a question the
+    output need not depend on the image.
     """
     shown, has_text = runs.shown, bool(runs.shown.text.strip())
     seen = looked_at(runs, original, groups)
@@ -124,13 +127,14 @@ def pretence(
 
 
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the indices of the object groups that a call looked at.
+    """Return the indices of the object groups that a call looked at: its output depends on the group or marks it.
 
-    A call looked at a group if its output differs on the image without this group, or if it marked the group in the
-    image. A difference is ignored if the few changed pixels of :func:`nudged` also cause it, or if it is a tiny change
-    of a number. If an output shows the whole image, it always differs when an object is removed. So only the marks in
-    this output are considered. If the objects are unknown, marks are considered if their places change with the image,
-    because the code then finds these places in the image.
+    The output depends on a group if it is different for the image without this group. Two kinds of differences are
+    ignored: those that the few changed pixels of :func:`nudged` also cause, and tiny changes of a number.
+
+    An output image that shows the whole question image differs whenever an object is removed. So only the marks in such
+    an output are considered. If the objects of the question are unknown, a mark is considered if its place changes with
+    the image, because this shows that the code finds the place in the image.
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
     noise = levels_apart(runs.shown, runs.nudged, telling)
@@ -168,7 +172,10 @@ def _image(output: Output, index: int) -> Pixels:
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
-    """Whether the text of another run differs visibly, in a part that is the same on the nudged image."""
+    """Return whether the text of the run with output ``other`` differs visibly from the text of the first run.
+
+    Only the part of the text that is the same for the nudged image is compared.
+    """
     stable = _common(_read(runs.shown), _read(runs.nudged))
     return _common(stable, _read(other)) != stable
 
@@ -176,7 +183,7 @@ def text_changes(runs: CallOutputs, other: Output) -> bool:
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
     """Return the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
 
-    Without objects, there is one empty group.
+    If ``boxes`` is empty, the result is one empty group.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1, box.y1))
     count = max(1, min(MAX_GROUPS, len(ordered)))
@@ -187,9 +194,10 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
-    The copy has another hash and another parity. Random numbers that are seeded with the pixels are different, too.
-    Counts and positions of objects do not change, and no colour is new, so code that compares exact colours works as
-    before. The changed pixels are outside ``boxes``, unless all edges of the image are inside.
+    Code that uses the exact pixels gives another output for the copy, such as a hash, a parity, or random numbers that
+    are seeded with the pixels. Counts and positions of objects do not change, and no colour is new, so code that
+    compares exact colours works as before. The changed pixels are outside ``boxes``, unless all edges of the image are
+    inside.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]
@@ -203,8 +211,8 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
 
-    If there are no boxes, the objects of the question are unknown. The function then returns the image turned by 180°,
-    in inverted colours.
+    No boxes means that the objects of the question are unknown. In this case the function returns the image turned by
+    180°, in inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
@@ -261,7 +269,10 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
 
 
 def is_whole(image: Pixels, original: Pixels) -> bool:
-    """Whether an image is the original, nearly all of it, or the original with marks; False if it is enlarged."""
+    """Return whether an image is the original, nearly all of it, or the original with marks.
+
+    The result is False for an enlarged image.
+    """
     if image.size == 0 or image.size >= _ENLARGED * original.size:
         return False
     if image.shape == original.shape and (image != original).any(axis=2).mean() <= MARKS_COVER:

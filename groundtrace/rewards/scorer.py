@@ -24,9 +24,9 @@ class Scorer:
 
     Attributes:
         name: the name of its verdicts, and of its weight and floor in a config.
-        why: the reason that is reported if the scorer runs.
-        score: a function that gets a case which meets the needs, and returns a verdict with the scorer's name. It
-            may raise BudgetUsedUp; if a model fails, the verdict has failed.
+        why: the reason for running the scorer, which is reported.
+        score: a function that returns the verdict on a case that meets the needs. The verdict has the scorer's name.
+            The function may raise BudgetUsedUp. If a model fails, the verdict has failed.
         needs: tests of the case; if a test fails, the scorer is not applicable, and the verdict has the reason of the
             first test that fails.
         means: tests whether a case that meets the needs can be scored; if a test fails, the verdict has failed.
@@ -35,8 +35,8 @@ class Scorer:
         floor: the minimum value of a kept trace, unless a config sets another minimum; None if there is no minimum.
         is_grounding: whether a low value means that the media contradict the response.
         is_gate: whether a value of 0 makes the whole score 0.
-        arguments: the settings that a config may change, with their defaults: a value of a class made by
-            :func:`groundtrace.config.settings.settings`, which ``score`` takes as its second argument; None if
+        arguments: the settings of the scorer, with their defaults; a config may change them. Their class is made by
+            :func:`groundtrace.config.settings.settings`, and ``score`` takes them as its second argument. None if
             ``score`` takes only the case.
     """
 
@@ -99,7 +99,7 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
-    """Raise ConfigError if one of the names is not the name of a scorer; ``key`` is their key in the config."""
+    """Raise ConfigError if one of ``names`` is not the name of a scorer; ``key`` is the config key of the names."""
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:

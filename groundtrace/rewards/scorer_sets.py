@@ -28,10 +28,10 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """Return the scorers with their arguments from ``given``, followed by the scorers that only ``given`` names.
+    """Return the scorers with their arguments from ``given``.
 
-    ``given`` is the value of the config key ``key``. Raises ConfigError for a scorer that cannot be used, and for
-    arguments that a scorer does not take.
+    A scorer that is named only in ``given`` is added at the end. ``given`` is the value of the config key ``key``.
+    Raises ConfigError for a scorer that cannot be used, and for arguments that a scorer does not take.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):

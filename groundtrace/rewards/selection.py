@@ -3,7 +3,7 @@
 Each scorer declares its needs: conditions on the response, the question and the run's endpoints
 (:class:`groundtrace.rewards.scorer.Scorer`). By default the needs decide. With the planner ``judge`` a model may leave
 out some of the scorers whose needs are met (:func:`plan_scorers`). Deviation: the paper's agent is always a model.
-Needs require no calls, and each need explains why a scorer runs or not.
+Checking the needs requires no model call, and each need has a reason, which explains why a scorer runs or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,8 @@ Planner = Literal["rules", "judge"]
 class Choice:
     """Holds whether a scorer runs for a response, and the reason.
 
-    A scorer that does not run is not applicable, or it has ``failed``: it is applicable but cannot run.
+    If a scorer does not run, it is either not applicable, or ``failed`` is True: the scorer is applicable, but cannot
+    run.
     """
 
     scorer: Scorer

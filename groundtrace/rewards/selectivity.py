@@ -1,30 +1,31 @@
 """Measures how selective a call is: how much more its output shows the question's objects than the rest of the image.
 
-By :mod:`groundtrace.rewards.pretence` a call looked at an object if its output depends on the object. The output of an
-operation on the whole image depends on all objects: the image inverted, turned or in tiles, or its histogram. A policy
-can make such a call without knowing what the question is about. So the code is also executed on two images that are
-changed only elsewhere, away from the objects: without the other things (:func:`erased_elsewhere`), and with a faint
-pattern (:func:`patterned_elsewhere`).
+In :mod:`groundtrace.rewards.pretence`, a call looked at an object if its output depends on the object. But some outputs
+depend on all objects: the whole image inverted, turned or in tiles, or its histogram. A policy can make such a call
+without knowing which objects the question is about. So the code is also executed on two images that are changed only
+outside these objects. In the first, the other things are erased (:func:`erased_elsewhere`). In the second, a faint
+pattern is added (:func:`patterned_elsewhere`).
 
-If the objects are removed, the image changes visibly, and the output shows the share o of this change. Likewise the
-output shows a share of each of the two changes elsewhere; e is the larger one of these two shares. The selectivity of
-the call is (o - e) / (o + e), and at least 0:
+If the objects are removed, the image changes, and the output shows a share of this change, called o. The output also
+shows a share of the change in each of the two other images; e is the larger of these two shares. The selectivity of the
+call is (o - e) / (o + e), and at least 0:
 
 - It is 1 if the output shows nothing but the objects.
-- It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. To enlarge or turn
-  the whole image can be useful, but is possible without knowing what the question is about. Such a call is rewarded
-  only if it leads to a right answer.
+- It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. An enlarged or
+  turned image can be useful, but a policy can produce it without knowing the question. Such a call is rewarded only if
+  it leads to a right answer.
 - It is 0 if the output shows all things in the image alike, such as a mask of everything but the background. This
   output does not change with the faint pattern, but it changes if the other things are erased.
-- It is 0 if the number or the size of the output's images depends on the things elsewhere, as for a montage of all
+- It is 0 if the number or the size of the output's images depends on the other things. An example is a montage of all
   things.
 
-A crop around several objects also shows the things between them, which are erased like those around: the smaller the
-part of the other things that a crop shows, the more selective it is. The pattern is only outside the smallest rectangle
-around all objects, because the plain background between them reveals nothing.
+A crop around several objects also shows the other things between them. These are erased, too. So a crop is more
+selective if it shows fewer other things. The pattern is only outside the smallest rectangle around all objects, because
+the plain background between them reveals nothing.
 
 For a text, o and e are the numbers of lines that change. A count of the objects is selective, and a list of all shapes
-is less selective. Lines that also change with a few pixels anywhere in the image, such as an entropy, are ignored.
+is less selective. A line that also changes if a few pixels anywhere in the image change, such as an entropy, is
+ignored.
 """
 
 import math
@@ -114,8 +115,8 @@ def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 class VisibleChanges:
     """Holds the visible changes of a question's images, in colour levels, summed over all pixels.
 
-    ``objects`` is the change if the objects are removed. ``elsewhere`` holds the change for each way of changing the
-    images away from the objects; a change is 0 if there is nothing to change.
+    ``objects`` is the change if the objects are removed. ``elsewhere`` has one change for each way of changing the
+    images outside the objects; a change is 0 if the images have nothing to change.
     """
 
     objects: float
@@ -125,10 +126,10 @@ class VisibleChanges:
     def between(
         cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Sequence[Pixels]]
     ) -> Self:
-        """Return the changes between the images and the changed images.
+        """Return the visible changes between ``images`` and their changed copies.
 
-        ``without`` holds the images without each group of the objects. ``elsewhere`` holds the images for each way of
-        changing them away from the objects.
+        ``without`` has one entry for each group of objects: the images without this group. ``elsewhere`` has one entry
+        for each way of changing the images outside the objects: the changed images.
         """
         beside = tuple(_apart(images, each) for each in elsewhere)
         return cls(sum(_apart(images, each) for each in without), beside)
@@ -150,7 +151,7 @@ def selectivity(
 
     Args:
         runs: the outputs of the call.
-        elsewhere: its outputs on the images that are changed away from the objects, in the order of
+        elsewhere: the outputs of the call on the images that are changed outside the objects, in the order of
             ``changes.elsewhere``.
         original: the first image.
         groups: the objects that the question is about, in groups.

@@ -1,4 +1,4 @@
-"""Defines the streams of iVGR (§3.2): a question is asked once for reasoning with boxes, and once only in words."""
+"""Defines the streams of iVGR (§3.2): a question is asked once for reasoning with boxes, and once without."""
 
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,8 @@
 """Determines the targets of a question: the objects that a response should point at, independent of the response.
 
 If the targets depended on the response, a response could avoid every check by not pointing. So the targets are
-determined by the question, its gold answer, and the proposed entities that the pointer found.
+determined by the question, its gold answer, and its entities. The entities are phrases for objects; only those that the
+pointer (the model that points at objects) found are used.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,14 +64,16 @@ async def targets_of(case: Case) -> Targets:
 
 
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether a point is on a target. The caller has checked that the point is on an object of its label.
+    """Return whether a point is on a target. The caller has checked that the point is on an object of its label.
 
-    If the question counts objects, the point is on a target in two cases: its label has all words of the counted
-    objects and names nothing else, or the point is on an instance of the counted objects.
+    If the question counts objects, such as black squares, one of two conditions is enough. The label has all words of
+    the counted objects and names no other objects ("small black square", but not "black or blue square"). Or the point
+    is on an instance of the counted objects.
 
-    For all other questions the two cases are: the question, its answer, its choices or the entities name the label, or
-    the point is on an instance of an entity. If the image shows an entity that is more exact than the label ("black
-    circle" for "circle" or "object"), the point must be on an instance of an entity. Raises CallError and BadReply.
+    For all other questions, too, one of two conditions is enough. The question, its answer, its choices or its entities
+    name the object of the label. Or the point is on an instance of an entity. There is one exception: if the image
+    shows an entity that is more exact than the label ("black circle" for the label "circle" or "object"), only the
+    second condition is enough. Raises CallError and BadReply.
     """
     question = case.question
     if targets.counted:
@@ -86,11 +89,12 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether a point's label distinguishes the targets from other objects in the image.
+    """Return whether a point's label distinguishes the targets from other objects in the image.
 
-    This is the case if the label has the words of the targets, or if all instances of the label are targets ("black
-    square" for "black block" if the only black objects are squares). If the targets are black circles and the image
-    shows other objects, "circle" and "object" do not distinguish them. Raises CallError and BadReply.
+    This is the case if the words of the label name the targets, or if all instances of the label are targets. For
+    example, "black square" distinguishes the targets "black block" if all black squares are black blocks. But if the
+    targets are black circles, and the image also shows white circles, the label "circle" does not distinguish them.
+    Raises CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -99,11 +103,14 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether the label of a point can also name a target in the image; the point is on an object that is not a target.
+    """Return whether the label of a point can also name a target in the image.
 
-    If the targets are black circles, "object" can name a target and "blue circle" cannot. Words for place and rank in
-    the label are ignored if the rest does not name the targets: "third object from the left" selects an object but does
-    not describe it. Raises CallError and BadReply.
+    The function is called for points on objects that are not targets.
+
+    If the targets are black circles, "object" can name a target, and "blue circle" cannot. In most labels, words for
+    place and rank are ignored, because they select an object but do not describe it: "third object from the left" is
+    treated as "object". These words are not ignored if the other words of the label already name the targets. Raises
+    CallError and BadReply.
     """
     thing = thing_of(point.label)
     own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
@@ -137,7 +144,7 @@ def _is_one_of(mask: Mask, wanted: Sequence[Mask]) -> bool:
 
 
 def is_a_count(case: Case) -> bool:
-    """Whether the question asks how many, and its gold answer is a whole number above 0."""
+    """Return whether the question asks how many, and its gold answer is a whole number above 0."""
     return bool(gold_count(case.question))
 
 
@@ -166,7 +173,7 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
 
 
 async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Whether a point is on an instance of one of the phrases. Raises CallError and BadReply."""
+    """Return whether a point is on an instance of one of the phrases. Raises CallError and BadReply."""
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     for phrase in phrases:

@@ -10,8 +10,8 @@ numbers can be the answer, as in ``max(340, 391, 51)``. For such questions the o
 too. If the code still prints the answer, the code did not calculate it.
 
 Three cases are not detected: an answer that is written in another way (``2 + 3``, ``"five"``); an answer that is not a
-whole number; and the answers 0 and 1, unless the code also prints them for the image without the objects. The reason
-for the last case is that nearly all code has 0 and 1 as constants.
+whole number; and the answers 0 and 1, because nearly all code has 0 and 1 as constants. But an answer of 0 or 1 is
+detected if the code also prints it for the image without the objects.
 """
 
 import ast
@@ -47,14 +47,14 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
 def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
-    This is the case if the call prints the next number in place of the answer as soon as the code has the next number
-    in place of the constant. An answer of 0 or 1 must also be printed on an image without objects.
+    This is the case if a change of the constant to the next number also changes the printed answer to the next number.
+    For an answer of 0 or 1 there is a further condition: the call also prints the answer for an image without objects.
 
     Args:
         answer: the answer of the trajectory, a whole number.
         shown: the output of the call.
-        changed: its output when all code has the next number as this constant (:func:`with_next_number`).
-        without: its outputs on the image without each group of objects.
+        changed: its output if this constant is replaced by the next number in all code (:func:`with_next_number`).
+        without: one output for each group of objects: the output of the call on the image without this group.
     """
     number = int(answer)
     before, after = numbers_in(shown), numbers_in(changed)
@@ -70,9 +70,9 @@ def is_uncalculated(
     Args:
         answer: the answer of the trajectory, a whole number.
         shown: the output of the call.
-        changed: its output when all code has the next number as this constant (:func:`with_next_number`).
-        others: its outputs when all code has other numbers (:func:`with_other_numbers`).
-        earlier: the outputs of earlier calls. A number that one of them printed may be written into this call.
+        changed: its output if this constant is replaced by the next number in all code (:func:`with_next_number`).
+        others: its outputs when all other numbers in the code are changed (:func:`with_other_numbers`).
+        earlier: the outputs of earlier calls. The code of this call may contain a number that an earlier call printed.
     """
     number = int(answer)
     if number <= _IN_MOST_CODE or any(number in numbers_in(each) for each in earlier):

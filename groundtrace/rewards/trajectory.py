@@ -1,4 +1,4 @@
-"""Holds the results of a response in several turns whose code was executed (CodeDance §3.1)."""
+"""Holds the results of a response in several turns, after the code in the turns was executed (CodeDance §3.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Execution:
 
     Attributes:
         ended_well: whether the code ended without an error and had output (status ``ok``).
-        pretence: the reason why the code only pretends to look at the image (it is a pretence); "" if it does not
+        pretence: the reason why the code is a pretence: it only pretends to use the image. "" if it is not a pretence
             (:func:`groundtrace.rewards.pretence.pretence`).
         looked_at: the indices of the object groups that the output depends on or marks.
         selectivity: how much more the output shows these objects than the rest of the image, within [0, 1]
@@ -65,7 +65,7 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the code ended well and is not a pretence."""
+        """Return whether the code ended well and is not a pretence."""
         return self.ended_well and not self.pretence
 
 
@@ -75,8 +75,8 @@ class Trajectory:
 
     ``kind`` is the kind of question, for which :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has
     weights. ``groups`` is the number of object groups of the question; 0 if it is unknown or if calculation is enough.
-    ``written`` are the turns as the policy wrote them, with the results that the policy saw; () if the response has
-    only one turn.
+    ``written`` holds the turns as the policy wrote them, with the results of the code that the policy got; () if the
+    response has only one turn.
     """
 
     turns: tuple[Execution | None, ...]
@@ -96,11 +96,11 @@ class Trajectory:
 
     @property
     def counted_calls(self) -> int:
-        """Return the number of executions by which ``succeeded`` is divided.
+        """Return the number of executions by which ``succeeded`` is divided to get the success rate.
 
-        The first execution is left out if it is an overview of the image and a later execution succeeds. So this
-        overview does not change the reward. Each further overview lowers the reward, so that calls cannot try out one
-        kind of objects after the other.
+        The first execution is not counted if it only shows an overview of the image and a later execution succeeds. So
+        this overview does not change the reward. Each further overview lowers the reward. Otherwise a policy could try
+        one kind of objects after the other, without any loss.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)

@@ -40,8 +40,8 @@ MAX_ANSWER_CHARS = 1000
 def form_fault(turns: Sequence[Turn]) -> str:
     """Return the first fault in the form of a trajectory; "" if there is no fault.
 
-    Each think section must be closed in its turn. Only the last turn may have an answer. It must have exactly one
-    answer and no code, and may lack a think section, since an easy question is answered directly.
+    Each think section must be closed in its turn. Only the last turn may have an answer. The last turn must have
+    exactly one answer and no code. It may lack a think section, since an easy question is answered directly.
     """
     if not turns or turns[-1].code:
         return "the last turn has no answer"
@@ -66,9 +66,12 @@ def form_fault(turns: Sequence[Turn]) -> str:
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Return the indices of the turns whose results no later turn uses.
 
-    A result is used if a later turn has one of its numbers (also rounded, or in words) or one of its words, or if later
-    code has a name that the result's code bound. Results with images and results of failed calls are never in the set:
-    only a model can decide whether images are used, and the result of a failed call need not be used.
+    A result is used if a later turn contains one of its numbers (also rounded, or in words) or one of its words. A
+    result is also used if the code that printed it defines a name, such as a variable, and later code contains this
+    name.
+
+    Two kinds of turns are never in the set: turns with images, because only a model can decide whether images are used,
+    and turns whose call failed, because their result need not be used.
     """
     return frozenset(
         index

@@ -2,7 +2,7 @@
 
 The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The
 verdict of a scorer that does not run is not applicable or failed, and holds the reason. The verdict of a scorer that
-runs has the reason as its last evidence.
+runs has the reason why it runs as its last evidence.
 """
 
 import json

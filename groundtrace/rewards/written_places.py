@@ -8,7 +8,7 @@ trace would learn to write coordinates.
 Numbers are coordinates only together with brackets, names of axes, sides or corners, a preposition of place before a
 pair, pixels, or shares of the width and height. Numbers alone are never coordinates, so counts, tables, dates and sums
 are not found. Before the search, digits of other scripts and full-width characters are converted, and invisible
-characters, LaTeX, hedges ("about", "≈", "±2") and quotes are removed (:func:`plain`).
+characters, LaTeX, quotes and marks of uncertainty ("about", "≈", "±2") are removed (:func:`plain`).
 """
 
 import re
@@ -158,7 +158,7 @@ _ON_AXES = re.compile(
 def plain(text: str) -> str:
     """Return the text with ASCII digits and normalised brackets, dashes and separators.
 
-    Quotes, invisible characters, LaTeX and hedges such as "about" are removed.
+    Quotes, invisible characters, LaTeX, and words such as "about" are removed.
     """
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
     return _HEDGES.sub(" ", text).translate(_SIGNS)

@@ -1,10 +1,11 @@
 """Computes attention over packed sequences: one row holds several samples, and no sample attends to another.
 
-transformers calls :func:`packed_attention` for the language model. Because its name contains "flash", transformers also
-passes all images of a vision tower in one call instead of looping over them. On a GPU in 16 bits, a kernel for
-sequences of different lengths is used: torch's or, if this build of torch has none, FlashAttention 2, the package that
-transformers uses for ``flash_attention_2``. Otherwise each sequence is computed separately, which is faster than a mask
-over the row if sequences are short. Sequences of equal length, such as images of one size, are computed as one batch.
+transformers calls :func:`packed_attention` for the language model. Because the function is registered under a name that
+contains "flash", transformers also passes all images of a vision tower in one call, instead of one call per image. On a
+GPU in 16 bits, a kernel for sequences of different lengths is used: torch's or, if this build of torch has none,
+FlashAttention 2, the package that transformers uses for ``flash_attention_2``. Otherwise each sequence is computed
+separately, which is faster than a mask over the row if sequences are short. Sequences of equal length, such as images
+of one size, are computed as one batch.
 """
 
 import functools

@@ -28,7 +28,7 @@ STATE = "trainer.pt"
 
 
 class CheckpointError(UserError):
-    """Raised if a checkpoint cannot be used; the message says why."""
+    """Raised if a checkpoint cannot be used; the message names the checkpoint and the reason."""
 
 
 def _random_state() -> dict[str, Any]:
@@ -89,7 +89,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path / STATE, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many types on a damaged file
-        raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())[:160]}") from error
+        raise CheckpointError(
+            f"{path} cannot be read: {' '.join(str(error).split())[:160]}: choose another checkpoint, or delete "
+            "this one so that the run resumes from an earlier one"
+        ) from error
     if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
         raise CheckpointError(f"{path} cannot be read: another version of the trainer wrote it, so use that version")
     return state
@@ -99,7 +102,7 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     """Restore weights, optimiser and random state, and return the run's progress.
 
     Raises CheckpointError if the checkpoint is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`),
-    or holds other weights than those that this run trains.
+    or does not hold the same weights that this run trains.
     """
     state = read_checkpoint(path)
     differs = difference(state["identity"], identity)

@@ -55,7 +55,10 @@ class Batch:
 
 
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
-    """Return the samples as one batch, in order. Raises ValueError if the first token of a sample is a target."""
+    """Return the samples as one batch, in order.
+
+    Raises ValueError if the first token of a sample is a target of the loss.
+    """
     if any(bool(sample.loss_mask[0]) for sample in samples):
         raise ValueError("the first token of a sample must not be a target, since no earlier token can predict it")
     lengths = torch.tensor([len(sample) for sample in samples])

@@ -17,9 +17,9 @@ from groundtrace.trainer.settings import TrainerSettings
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
     """Return the rollouts as samples, in which each token has the advantage of its turn.
 
-    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out: their
-    rewards are part of their group's mean, but their tokens are in neither the numerator nor the denominator of the
-    loss. The tokens of a rollout with advantage 0 are in the denominator.
+    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out. Their
+    rewards are part of their group's mean, but their tokens are not part of the loss: they are in neither its numerator
+    nor its denominator. The tokens of a rollout with advantage 0 are in the denominator.
     """
     grpo = settings.grpo
     samples, rollouts, sequence = list[Sample](), list[Rollout](), list[float]()
@@ -42,7 +42,7 @@ def turn_advantages(
     """Return the advantage of each turn of each rollout, as the reward recipe computes it.
 
     ``sequence`` are the advantages of the whole rollouts. If ``grpo.shuffle_advantages`` is True, the advantages of all
-    turns are then assigned to the turns at random.
+    turns are assigned to the turns at random.
     """
     executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
     found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]

@@ -33,9 +33,9 @@ def encode_messages(
 ) -> Sample:
     """Return a conversation as a sample.
 
-    Only the assistant turns, with their end tokens, are targets of the loss. The turns of all other roles, such as tool
-    observations, are masked. Raises UnusableRow if the number of marks is not that of the images, if the last turn is
-    not the assistant's, or if the chat template cannot be used for the turns.
+    Only the assistant turns, with their end tokens, are targets of the loss. The turns of all other roles, such as
+    observations (results of tools), are masked. Raises UnusableRow if the number of ``<image>`` marks differs from the
+    number of images, if the last turn is not the assistant's, or if the chat template cannot be used for the turns.
     """
     if not messages or messages[-1]["role"] != "assistant":
         raise UnusableRow(f"{id}: the last turn is not the assistant's, so it cannot be trained on")
@@ -50,7 +50,8 @@ def encode_prompt(
 ) -> Sample:
     """Return a conversation up to the start of the next answer as a sample without targets.
 
-    Raises UnusableRow if the number of marks is not that of the images, or if the chat template refuses the turns.
+    Raises UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template
+    refuses the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -59,11 +60,12 @@ def encode_prompt(
 def encode_observation(
     vlm: VisionLanguageModel, row: TrainingRow, message: Message, images: Sequence[EncodedImage], has_ended: bool
 ) -> Sample:
-    """Return the tokens between one assistant turn and the next: the observation, with the template's text around it.
+    """Return the tokens between two assistant turns: the observation, and the chat template's text around it.
 
-    The tokens begin with the end token of the first turn; if ``has_ended`` is True, the policy has drawn this token
-    itself, and it is left out. ``message`` is the observation, and ``images`` are its images. Raises UnusableRow if the
-    number of marks is not that of the images, or if the chat template refuses the turns.
+    The tokens begin with the end token of the first of the two turns. But if ``has_ended`` is True, this token is left
+    out, because the policy has drawn it itself. ``message`` is the observation, and ``images`` are its images. Raises
+    UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template refuses
+    the turns.
     """
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
     pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)

@@ -37,7 +37,8 @@ class Episode:
 
     The response ends when the environment ends it, or after ``environment.max_turns`` turns. It is truncated at
     ``rollout.max_new_tokens`` tokens, which include observations. If the environment takes longer than
-    ``environment.max_wait_s`` or fails, the response is lost. :attr:`rollout` names the limits that it reached.
+    ``environment.max_wait_s`` or fails, the response is lost. The field ``limits`` of :attr:`rollout` has the limits
+    that the response reached.
     """
 
     def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
@@ -56,7 +57,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the response; it is complete after :meth:`take` has returned None."""
+        """Return the response so far. The response is complete after :meth:`take` has returned None."""
         return Rollout(
             tuple(self._ids),
             self._is_truncated,
@@ -216,8 +217,8 @@ def score_rollouts(
 ) -> list[list[Scored]]:
     """Return the scores of each row's responses, in order.
 
-    Lost responses are unscored and are not part of their group. Raises JudgesDown if the reward's endpoints do not
-    answer.
+    Lost responses (those that the environment could not continue) are unscored and are not part of their group. Raises
+    JudgesDown if the reward's endpoints do not answer.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
     kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]

@@ -20,11 +20,11 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the group has both right and wrong responses, by their raw outcomes."""
+        """Return whether the group has both right and wrong responses, by their outcomes instead of rewards."""
         return is_mixed([scored.outcome for scored in self.scored])
 
     def teaches(self, by_reward: bool) -> bool:
-        """Whether a step can learn from the group.
+        """Return whether a step can learn from the group.
 
         If ``by_reward`` is True, its rewards must differ. Otherwise it must have both right and wrong responses.
         """
@@ -85,7 +85,7 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return why a step with these metrics had no gradient. The step must have had no gradient."""
+    """Return the reason why a step with these metrics had no gradient. Call this only for such a step."""
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

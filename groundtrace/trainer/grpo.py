@@ -74,7 +74,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
     NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit. During training, it
     raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or gradient is not finite,
-    SamplerError, NothingLearnt, and Stopped on a signal; the last complete step is then saved.
+    SamplerError, NothingLearnt, and Stopped on a signal. In these cases, the last complete step is saved.
     """
     shards = Shards(data, "rl", output / "rows")
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
@@ -156,7 +156,7 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
     Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. A step may therefore
     have fewer groups than configured, or no group. If the recipe's ``samples_by_reward`` is True, groups with equal
-    rewards are replaced; otherwise groups whose raw outcomes are all right or all wrong.
+    rewards are replaced. If it is False, groups are replaced whose answers are all right or all wrong.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -193,8 +193,8 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
     """Make the optimiser steps of a training step; return the means of their metrics. Raises NotFinite.
 
-    If a training step has several optimiser steps, the old log-probabilities of all of them are computed before the
-    first.
+    If a training step has several optimiser steps, the old log-probabilities of all samples are computed before the
+    first optimiser step.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens

@@ -34,8 +34,8 @@ FREE_OF_ENDPOINTS = {
 def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
     """Return a run's identity: the command, the data, the batch plan, and each compared setting by its dotted key.
 
-    The values are plain. A model folder is an absolute path, so that the working directory does not matter. Endpoints
-    without a role are left out.
+    The values are numbers, strings, booleans and lists. A model folder is an absolute path, so that the
+    working directory does not matter. Endpoints without a role are left out.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)

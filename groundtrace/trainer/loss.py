@@ -18,10 +18,11 @@ def advantages(
 ) -> list[float | None]:
     """Return A = (R - mean) / s for the responses of one group (Argos Eq. 10).
 
-    ``scale`` is ``std`` (s is the group's sample standard deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed``
-    (s = ``unit``). ``epsilon`` deviates from Eq. 10, which gives tiny reward differences the same advantages as right
-    and wrong answers. An unscored response (None) has the advantage None, and is not part of the mean. All advantages
-    are exactly 0 if the rewards are equal up to ``FLAT``, or if fewer than two responses are scored.
+    ``scale`` selects s: ``std`` (the group's sample standard deviation plus ``epsilon``), ``none`` (1) or ``fixed``
+    (``unit``). Eq. 10 has no ``epsilon``. We add it because by Eq. 10 tiny differences between rewards give the same
+    advantages as the difference between right and wrong answers. An unscored response (None) has the advantage None,
+    and is not part of the mean. All advantages are exactly 0 if the rewards are equal up to ``FLAT``, or if fewer than
+    two responses are scored.
     """
     scored = [reward for reward in rewards if reward is not None]
     if is_flat(rewards):
@@ -33,7 +34,7 @@ def advantages(
 
 
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
-    """Whether a group has both right and wrong outcomes, so that a step can learn from it (DAPO).
+    """Return whether a group has both right and wrong outcomes, so that a step can learn from it (DAPO).
 
     Unscored outcomes (None) are ignored. The function uses outcomes instead of shaped rewards, because shaped rewards
     differ in nearly every group.
@@ -43,14 +44,14 @@ def is_mixed(outcomes: Sequence[float | None]) -> bool:
 
 
 def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Whether the scored rewards of a group are equal up to ``FLAT``, so that the group gives no gradient."""
+    """Return whether the scored rewards of a group are equal up to ``FLAT``, so that the group gives no gradient."""
     scored = [reward for reward in rewards if reward is not None]
     return len(scored) < 2 or max(scored) - min(scored) <= FLAT
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """Holds the bounds of the probability ratio, from 1 - low to 1 + high, and the cap of the importance weight."""
+    """Holds the bounds of the probability ratio, 1 - low and 1 + high, and the cap of the importance weight."""
 
     low: float = 0.2
     high: float = 0.28

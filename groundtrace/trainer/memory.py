@@ -7,8 +7,8 @@ moments (one moment with Muon), and the larger of two phases:
   With gradient checkpointing, these are one hidden state per layer. Without it, they are 34 bytes per layer and hidden
   dimension at 16 bits (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, because the kernels
   used here do not keep it). For a vision tower that is not trained, one layer is included.
-- The rollouts, if transformers samples them, need the keys and values of all tokens, and the images of one call with
-  the activations of one layer of the vision tower. The estimate assumes that every answer has the maximum length.
+- Rollouts that transformers samples need the keys and values of all tokens, the images of one call, and the activations
+  of one layer of the vision tower. The estimate assumes that every answer has the maximum length.
 
 The tokens and patches per row are measured on the first rows. The estimate assumes that each response gets as many
 images in observations as its limits allow (:func:`observed_patches`). It does not include memory fragmentation.

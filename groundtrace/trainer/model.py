@@ -61,7 +61,7 @@ class VisionLanguageModel:
 
     @property
     def never_ids(self) -> tuple[int, ...]:
-        """Return the token ids that a sampler must not draw: the banned ids that do not end a response."""
+        """Return the token ids that a sampler must not draw: ``banned_ids`` without ``end_ids``."""
         return tuple(token for token in self.banned_ids if token not in self.end_ids)
 
     @property
@@ -158,7 +158,7 @@ def set_attention(model: Any, implementation: str) -> None:
     """Set the model's attention: :data:`groundtrace.trainer.attention.NAME` for packed training, ``sdpa`` to generate.
 
     Only the configs of the language model and the vision tower are changed. The config of the whole model keeps sdpa,
-    since transformers fails there if the name contains "flash".
+    since transformers raises an error if the name in this config contains "flash".
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})

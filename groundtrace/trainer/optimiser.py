@@ -88,14 +88,14 @@ class Optimiser:
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Whether all weights are finite."""
+        """Return whether all weights are finite."""
         return all(bool(master.isfinite().all()) for master in self.masters.values())
 
     def step(self, step: int) -> float:
         """Make one optimiser step and clear the gradients; return the norm of the gradient before clipping.
 
-        ``step`` is the number of the step, counted from 0. Raises NotFinite if the norm is not finite; then the weights
-        are unchanged, and the gradients are cleared.
+        ``step`` is the number of the step, counted from 0. Raises NotFinite if the norm is not finite. In this case the
+        weights are unchanged, and the gradients are cleared.
         """
         norm = float(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm))
         if not math.isfinite(norm):

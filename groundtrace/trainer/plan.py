@@ -1,14 +1,14 @@
 """Reads the batch plan of a run: the share of a batch's prompts for each kind of row (iVGR App. B).
 
-``batch_plan.json`` is in the run folder, or in a folder of shards that is not a run's ``rl``::
+``batch_plan.json`` is in the run folder. If the shards do not belong to a run, it is in their own folder::
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
 ``share`` is the share of a batch's prompts. A row has one prompt for each of its streams (forms of response). With
-these numbers, 90 % of the prompts are of rows with both streams, so that the number of these rows is 45 % of the number
-of prompts, and 10 % are of rows with the textual stream only. A batch has the same number of prompts with a plan and
-without a plan (App. C: compute stays equal).
+these numbers, 90 % of the prompts are of rows with both streams, and 10 % are of rows with the textual stream only. So
+100 prompts come from 45 rows with both streams and 10 rows with one stream. A batch has the same number of prompts with
+a plan and without a plan (App. C: compute stays equal).
 """
 
 import json
@@ -37,7 +37,7 @@ class PlannedPart:
 
 @dataclass(frozen=True)
 class Part:
-    """Describes a set of rows that has a share of each batch.
+    """Describes a set of rows that fills a given share of each batch.
 
     Attributes:
         rows: the rows' indices in the shards.
@@ -160,11 +160,13 @@ def plan_text(parts: Sequence[Part]) -> str:
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
     """Return the index of the part from which the next row of a batch is drawn; None if the batch ends here.
 
-    ``drawn`` is the number of rows drawn so far from each part, including this batch. ``target`` is the number of
-    prompts in all batches when this batch is full, and ``room`` is the number of prompts that this batch still lacks.
-    Of the parts that have not exceeded their share and whose rows fit into ``room``, the part with the most missing
-    prompts is chosen. So if rows have one or two prompts, each part is within one row of its share after every batch.
-    If no part qualifies, the batch ends; a batch of odd size may therefore lack one prompt.
+    ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the total number of
+    prompts in all batches once this batch is full. ``room`` is the number of prompts that this batch still lacks.
+
+    A part qualifies if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``. Of these
+    parts, the one that lacks the most prompts is chosen. So if rows have one or two prompts, each part is within one
+    row of its share after every batch. If no part qualifies, the batch ends. So a batch of odd size may lack one
+    prompt.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

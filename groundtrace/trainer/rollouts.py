@@ -69,7 +69,7 @@ class _Drawn(LogitsProcessor):
         return scores
 
     def of(self, ids: torch.Tensor) -> list[list[float]]:
-        """Return the log-probabilities of each generated row. Call this once, after generation."""
+        """Return the log-probabilities of the tokens of each generated row. Call this once, after generation."""
         self._note(ids)
         return torch.cat(self._found, dim=1).tolist()
 

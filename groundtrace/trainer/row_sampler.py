@@ -29,7 +29,7 @@ from each part, then the number of rows drawn from each part.
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """Holds the length limit of a row: ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
+    """Holds the maximum length of a row, ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
 
     max_tokens: int
     answer_tokens: int = 0
@@ -57,9 +57,9 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 class RowSampler:
     """Draws rows in an order that depends only on seed and position, so that a resumed run continues with the next row.
 
-    If a row cannot be used, the next row replaces it, and ``left_out`` is called once with its number and the reason.
-    With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and each part has its own
-    epochs.
+    If a row cannot be used, the next row replaces it, and ``left_out`` is called once with the number of the unusable
+    row and the reason. With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and
+    each part has its own epochs.
     """
 
     def __init__(

@@ -51,8 +51,9 @@ class Sample:
 
     Attributes:
         id: the id of the question.
-        group: the id of the group of responses to which this sample belongs. It is never the prompt's text, because a
-            group may have two prompts of one question.
+        group: the id of the group of responses to which this sample belongs. In GRPO it has the step, the index of the
+            group in the step, and the id of the row. So the two prompts of a question with two streams have different
+            groups.
         ids: (L,) int64, the token ids, including image tokens.
         loss_mask: (L,) bool, whether the token is a target: predicted from the tokens before it and part of the loss.
         is_image: (L,) bool, whether the token is an image token.

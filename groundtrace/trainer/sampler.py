@@ -38,8 +38,8 @@ class Sampler(Protocol):
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
         """Return ``n`` sampled turns for each prompt, in order. The same weights and seed give the same turns.
 
-        A response has ``rollout.max_new_tokens`` tokens in total. If a prompt already has tokens of the response, the
-        turn may have only the rest.
+        A response has ``rollout.max_new_tokens`` tokens in total. If a prompt already contains tokens of the response,
+        the turn may have only as many tokens as remain.
         """
         ...
 
@@ -56,8 +56,8 @@ class Sampler(Protocol):
 
         Each turn is passed to ``take``, which runs on another thread and returns the prompt of the next turn. The first
         turns of all responses are drawn first, then the second turns of all responses that continue, and so on. The
-        order of the parts depends only on the responses. The same weights and seed therefore give the same responses,
-        however long each observation takes.
+        order in which turns are drawn depends only on the responses. So the same weights and seed give the same
+        responses, however long each observation takes.
         """
         going: dict[Place, Future[Sample | None]] = {}
         try:

@@ -140,7 +140,7 @@ class GrpoSettings:
     optimiser: OptimiserSettings = field(default_factory=lambda: OptimiserSettings(lr=1e-6))
 
     def steps_for(self, prompts: int) -> int:
-        """Return the number of rounds for ``prompts`` prompts.
+        """Return the number of training steps for ``prompts`` prompts.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """

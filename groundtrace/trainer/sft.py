@@ -28,7 +28,8 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
     ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit. During training, it raises NotFinite if the
-    loss or a gradient is not finite, NothingLearnt, and Stopped on a signal; the last complete step is then saved.
+    loss or a gradient is not finite, NothingLearnt, and Stopped on a signal. In these cases, the last complete step is
+    saved.
     """
     vlm = load_model(settings.model)
     shards, room = Shards(data, "sft", output / "rows"), LengthLimit(settings.batch.max_tokens)

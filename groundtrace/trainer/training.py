@@ -146,7 +146,7 @@ class Training:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the run has further steps."""
+        """Return whether the run has further steps."""
         return self.progress.step < self.steps
 
     def commit(
@@ -159,8 +159,8 @@ class Training:
     ) -> None:
         """Record a completed step, and save a checkpoint if one is due by the settings in ``log``.
 
-        ``position`` and ``memory`` are those of :class:`groundtrace.trainer.checkpoint.Progress`. ``idle`` is the
-        reason that is reported if the step had no gradient.
+        ``position`` and ``memory`` have the same meaning as in :class:`groundtrace.trainer.checkpoint.Progress`.
+        ``idle`` is the reason that is reported if the step had no gradient.
 
         Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient, Stopped for a signal that arrived
         during the update, and NotFinite instead of saving weights that are not finite.

@@ -1,8 +1,8 @@
 """Samples from a vLLM server: it sends token ids and image patches, and gets token ids with their log-probabilities.
 
 ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on, so the server's own template,
-tokenizer and image processor are not used. That is so for every turn of a response: the prompt of the next turn is the
-ids that the server returned, then the ids of the observation, and the patches of all images so far. No other HTTP call
+tokenizer and image processor are not used. This is true for every turn of a response: the prompt of the next turn has
+the ids that the server returned, the ids of the observation, and the patches of all images so far. No other HTTP call
 of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids, and its chat API only texts.
 
 Start the server with
@@ -19,8 +19,9 @@ This module was tested with vLLM 0.32.
 Sampling from the server differs from sampling in this process:
 
 - The server stops a turn at a text such as ``</code>``, but returns whole tokens, and may have drawn further tokens.
-  The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`). The
-  characters of this token after the text stay. The tokens that are cut off are neither executed nor trained on.
+  The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`). If this
+  token has further characters after the text, they stay. The tokens that are cut off are neither executed nor trained
+  on.
 - The request for each turn sends all images of its prompt again, as float32 patches. The server encodes each image
   once, and keeps the keys and values of the earlier turns, if its caches are large enough.
 - The server's numerical results depend on how it batches requests, so that the same seed gives the same responses only
@@ -107,8 +108,8 @@ class VllmSampler(Sampler):
     def sync(self) -> None:
         """Save the policy's weights, and make the server load them. Raises SamplerError.
 
-        The server first finishes its in-flight requests. It then clears its caches of prompts and images, which were
-        computed with the old weights.
+        The server first finishes its in-flight requests. The server then clears its caches of prompts and images, which
+        it computed with the old weights.
         """
         self._vlm.save(self._folder)
         asyncio.run(self._reload())
@@ -296,8 +297,8 @@ def _line(text: str) -> str:
 def packed_image(image: EncodedImage) -> str:
     """Return the image's exact patches and its grid in msgpack and base64, for ``/inference/v1/generate``.
 
-    The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are
-    those of the Qwen-VL families.
+    The format is that of the function ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's endpoint ``/render`` uses.
+    The fields are those of the Qwen-VL families.
     """
     whole = [[0, len(image.patches), None]]
     fields = {

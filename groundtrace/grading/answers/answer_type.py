@@ -19,7 +19,7 @@ class Grade:
 
     Attributes:
         value: 1.0 if the answer is right, 0.0 if it is wrong, None if it is unscored.
-        method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day too),
+        method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (also with units), ``date`` (also times of day),
             ``list``, ``maths``, ``text``. If no rule decided, the reason: ``judge`` (only a judge model can decide
             whether the meaning is the same), ``boxes`` (boxes are scored by overlap), ``gold`` (the gold is unusable),
             ``unknown`` (the answer type is unknown).
@@ -81,14 +81,14 @@ class AnswerType:
         form: the sentence of a prompt that requests an answer in the right form, such as "Answer yes or no."
         grade: grades a predicted answer by rules.
         check_gold: returns a record's gold answer in the type's normal form; raises InvalidGold.
-        is_evident: whether a record without ``answer_type`` has this type, by its answer and choices. The first type of
-            the registry for which this is True is used.
-        keeps_choices: whether a question is asked with its choices. If False, it is asked without them.
+        is_evident: takes the answer and choices of a record without ``answer_type``, and returns whether the record has
+            this type. The first type of the registry for which this is True is used.
+        keeps_choices: whether a question is asked with its choices.
         is_number: whether the answer is a number. A count in a response can be checked against the gold if the gold is
             one plain number.
-        needs_judge: whether only a judge can grade paraphrases of a gold answer (given with its choices).
-        is_boxes: whether the answer is the question's gold boxes. The answer's text is then neither checked nor read,
-            and two questions with different boxes are different questions.
+        needs_judge: takes a gold answer and its choices, and returns whether only a judge can grade paraphrases of it.
+        is_boxes: whether the answer is the question's gold boxes. If so, the answer's text is neither checked nor read,
+            and two questions that differ only in their boxes are different questions.
     """
 
     name: str

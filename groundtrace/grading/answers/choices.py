@@ -85,7 +85,7 @@ class NamedOptions:
 
 
 def normalise_text(text: str) -> str:
-    """Return a text normalised for comparison as a whole.
+    """Return the text in a normal form, in which two whole texts can be compared.
 
     NFKC and casefold are applied. Articles, punctuation and invisible marks are removed, and words are separated by
     one space. Signs, points and slashes stay if they are part of a number or date (-2, 1.5, 18/06). Symbols such as <
@@ -108,11 +108,11 @@ def normalise_text(text: str) -> str:
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
-    """Return the options that an answer names; never raises. The caller must bound the answer's length.
+    """Return the options that an answer names; never raises. The caller must limit the length of the answer.
 
-    The function searches first for the exact text of an option, then for a label, then for a text that is equal after
-    normalisation or in value, and last for an option's words within a sentence. "A and B" names two options, unless
-    it is the text of one option.
+    The function searches in this order: the exact text of an option, a label, a text that is equal to an option's text
+    after normalisation or in value, and an option's words within a sentence. "A and B" names two options, unless it is
+    the text of one option.
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
@@ -162,9 +162,10 @@ def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """Return the option letters that a gold of one letter implies; None for any other gold.
+    """Return the letters that the options may have if the gold is one letter; None for any other gold.
 
-    The letters are A to H, or A to the gold's letter if that is after H.
+    This is for a question whose choices are unknown. The letters are A to H, or A to the gold's letter if the gold is
+    after H (A to J for the gold J).
     """
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":

@@ -65,7 +65,7 @@ class DateFields:
     second: int | None = None
 
     def conflicts(self, other: DateFields) -> bool:
-        """Whether the two dates have different values in a field that both have."""
+        """Return whether the two dates have different values in a field that both have."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
@@ -83,7 +83,7 @@ class WrittenDate:
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Return the date, the time or both, if a short text is nothing else; None for any other text. Never raises."""
+    """Return the date or time, or both, of a short text without other words; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
@@ -97,7 +97,8 @@ def read_date(text: str) -> WrittenDate | None:
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     """Return whether two dates or times are the same, or None if that is undecided.
 
-    The module's docstring explains the rules. Two different times whose numbers are equal as ratios are undecided.
+    The module's docstring explains the rules. One more case is undecided: two different times that would be equal if
+    they were ratios (1:15 and 2:30).
     """
     if predicted.spelling == gold.spelling:
         return True

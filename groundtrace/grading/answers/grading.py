@@ -41,8 +41,8 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
         gold: the gold answer; for ``mcq`` the text of one choice, or its letter if no choice has this text.
         answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`; for any other name the answer
             is unscored.
-        choices: the options of a multiple-choice question. They may be None if only the question's text has them; then
-            a gold letter is matched by the same letter, and any other gold is graded as text.
+        choices: the options of a multiple-choice question. They may be None if only the question's text has them. In
+            this case, a gold that is a letter is matched by the same letter, and any other gold is graded as text.
     """
     kind = answer_type_named(answer_type)
     if kind.is_boxes or answer_type not in ANSWER_TYPES:

@@ -37,7 +37,7 @@ _MAX_ITEMS = 50
 
 @dataclass(frozen=True)
 class AnswerTuple:
-    """Holds the numbers of a point, a vector or, if there are two, perhaps an interval.
+    """Holds the numbers of a point or a vector. Two numbers may also be the ends of an interval.
 
     ``brackets`` are the opening and the closing bracket, or "" if the numbers have no brackets.
     """
@@ -47,7 +47,7 @@ class AnswerTuple:
 
     @property
     def is_half_open(self) -> bool:
-        """Whether one bracket is round and the other square; then the numbers are surely an interval."""
+        """Return whether one bracket is round and the other square, so that the numbers are surely an interval."""
         return self.brackets in {"[)", "(]"}
 
 
@@ -63,7 +63,10 @@ class AnswerList:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every item is a number, a point, or at most three words of digits and of letters that have a case."""
+        """Return whether every item is a number, a point, or at most three words.
+
+        The words may have only digits and letters that have a case.
+        """
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
 
@@ -77,7 +80,7 @@ def read_list(text: str) -> AnswerList | None:
 
 
 def same_list(predicted: str, gold: AnswerList) -> bool | None:
-    """Return whether an answer lists the same items as the gold, or None if that cannot be decided."""
+    """Return whether an answer lists the same items as the gold; None if this cannot be decided."""
     given = _read(predicted, True)
     if given is None:
         return None
@@ -106,8 +109,8 @@ def read_tuple(text: str) -> AnswerTuple | None:
 def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
     """Return whether an answer equals the gold tuple or interval, or None if that cannot be decided.
 
-    Two numbers in round and in square brackets may be an open and a closed interval, or the same point. Numbers without
-    brackets may be a list, whose order does not matter. ``predicted`` is None if the answer is not a tuple.
+    The result is None for (1, 2) and [1, 2]: they may be an open and a closed interval, or the same point. Numbers
+    without brackets may be a list, whose order does not matter. ``predicted`` is None if the answer is not a tuple.
     """
     if predicted is None:
         return None if not gold.brackets else False
@@ -186,7 +189,11 @@ def _is_short(words: str) -> bool:
 
 
 def may_be_interval(text: str, gold: str) -> bool:
-    """Whether a pair in brackets, which may be an interval, answers a gold set of two numbers."""
+    """Return whether ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as "{1, 2}".
+
+    Such a text is ambiguous, because it may be an interval. The caller has checked that its numbers are those of the
+    gold.
+    """
     pair = read_tuple(text)
     return (
         pair is not None

@@ -114,7 +114,7 @@ class MathsMatch(Enum):
 
 
 def is_maths(text: str) -> bool:
-    """Whether a short text has mathematical notation: a LaTeX command, a power, an equation, a root, ``$…$``."""
+    """Return whether a short text has mathematical notation: a LaTeX command, a power, an equation, a root, ``$…$``."""
     return len(text) <= MAX_CHARS and _IS_MATHS.search(text) is not None
 
 

@@ -48,7 +48,7 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_gradable(gold: str) -> bool:
-    """Whether rules can grade answers against a gold that is not a plain number, such as a fraction or a range."""
+    """Return whether rules can grade answers against a gold that is not a plain number (fraction, range, …)."""
     if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
         return False
     return any(rule("?", gold) is not None for rule in _NUMBER_RULES) or (

@@ -53,7 +53,7 @@ _ONE = re.compile(
 def read_count_words(text: str) -> int | None:
     """Return the number if the whole text is an ordinal, a number of times or words for none; else None.
 
-    Such texts are "third", "the 3rd row", "twice" and "there are none" (0).
+    Examples are "third", "the 3rd row", "twice" and "there are none" (0).
     """
     words = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
     if len(words) > 100:
@@ -80,7 +80,7 @@ def read_ordinal(text: str) -> int | None:
 
 
 def is_number_in_words(text: str) -> bool:
-    """Whether a text is only one number in words: "seven", "two thirds", "third", "the 21st"."""
+    """Return whether a text is only one number in words: "seven", "two thirds", "third", "the 21st"."""
     return bool(read_count_words(text)) or _is_cardinal(text)
 
 
@@ -91,9 +91,10 @@ def _is_cardinal(text: str) -> bool:
 
 
 def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
-    """Return the numbers that a text has in words, in order, each with its start and end offset.
+    """Return the numbers that are written in words in a text, in order, each with its start and end offset.
 
-    Such numbers are "minus two hundred and five" and "two thirds". The end offset is after the last character.
+    Examples of such numbers are "minus two hundred and five" and "two thirds". The end offset is after the last
+    character.
     """
     text = _ONE.sub(lambda found: " " * len(found.group()), text.lower())
     spans = list(_LETTERS.finditer(text))

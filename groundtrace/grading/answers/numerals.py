@@ -144,12 +144,15 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Whether a short text makes its number a bound or denies it: "more than 5", "5+", "not 5"; but not "about 5"."""
+    """Return whether a short text makes its number a bound ("more than 5", "5+") or denies it ("not 5").
+
+    The result is False for "about 5".
+    """
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Return the numbers that a text in plain notation has in digits, each with its start and end offset.
+    """Return the numbers in digits of a text in plain notation, each with its start and end offset.
 
     The end offset is after the number's scale word.
     """
@@ -164,7 +167,7 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
 
 
 def is_whole_number(text: str) -> bool:
-    """Whether a short text is only one number in digits."""
+    """Return whether a short text is only one number in digits."""
     if len(text) > MAX_CHARS:
         return False
     plain = plain_notation(text).strip(" $").rstrip(".")
@@ -173,16 +176,16 @@ def is_whole_number(text: str) -> bool:
 
 
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
-    """Whether two numbers are the same: by Argos Eq. 7-8 if both are decimal, else by equality.
+    """Return whether two numbers are the same: by Argos Eq. 7-8 if both are decimal, else by equality.
 
     The tolerance |p - g| / |g| <= 0.05 is for decimals only; a gold without a decimal point needs the exact number.
-    This deviates from Argos, which divides by max(|g|, 1): then any two numbers below 0.05 would be the same (1.6e-19
-    and 6e-23). Only 0 matches 0. Fractions are exact (1/8 is not 1/6). If one number is a fraction and the other is a
-    decimal of two digits or more, the fraction is rounded to the decimal's last place (2/3 is 0.67).
+    This deviates from Argos, which divides by max(|g|, 1). By that rule, any two numbers below 0.05 would be the same
+    (1.6e-19 and 6e-23). Only 0 matches 0. Fractions are exact (1/8 is not 1/6). If one number is a fraction and the
+    other is a decimal of two digits or more, the fraction is rounded to the decimal's last place (2/3 is 0.67).
 
     If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %), with two exceptions. A number below 1
-    is compared with the percentage's value (0.02 is 2 %); if the gold is the percentage, its number is also right. A
-    number that is not whole may also be exactly the percentage's value (1.25 is 125 %).
+    is compared with the percentage's value (0.02 is 2 %). If the gold is the percentage, its number is also right (0.5
+    for 0.5 %). A number that is not whole may also be exactly the percentage's value (1.25 is 125 %).
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
@@ -196,7 +199,7 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def same_value(predicted: Numeral, gold: Numeral) -> bool:
-    """Whether two numbers are exactly the same. Percent signs are compared as in :func:`same_number`."""
+    """Return whether two numbers are exactly the same. Percent signs are compared as in :func:`same_number`."""
     one, other = (
         replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)
     )
@@ -250,7 +253,7 @@ def read_count(text: str) -> Numeral | None:
 
 
 def names_alternatives(text: str) -> bool:
-    """Whether a short text joins numbers as alternatives or as a range: "5 or 6", "five or 6", "3-5"."""
+    """Return whether a short text joins numbers as alternatives or as a range: "5 or 6", "five or 6", "3-5"."""
     return len(text) <= MAX_CHARS and (_JOINED.search(text) or _JOINED_DIGITS.search(text)) is not None
 
 

@@ -33,7 +33,10 @@ _MIN_STEM = 4
 
 
 def may_name(answer: str, choices: tuple[str, ...]) -> bool:
-    """Whether an answer may mean one of the options in other words. Never raises; takes time linear in the texts."""
+    """Return whether an answer may mean one of the options in other words.
+
+    The function never raises. It takes time linear in the length of the texts.
+    """
     return not is_refusal(answer) and (
         _names_a_place(answer, len(choices))
         or _shares_a_telling_word(answer, choices)
@@ -43,7 +46,7 @@ def may_name(answer: str, choices: tuple[str, ...]) -> bool:
 
 
 def has_collective(choices: tuple[str, ...]) -> bool:
-    """Whether one of the options means all or none of the others ("All of the above")."""
+    """Return whether one of the options means all or none of the others ("All of the above")."""
     return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
 
 

@@ -34,12 +34,15 @@ class Pair:
 
     @property
     def value(self) -> Fraction:
-        """Return the product of the two numbers for a size, otherwise their quotient. ``other`` must not be 0."""
+        """Return the product of the two numbers for a size, otherwise their quotient.
+
+        For a quotient, the second number ``other`` must not be 0.
+        """
         return self.one * self.other if self.kind == "size" else self.one / self.other
 
 
 def read_pair(text: str) -> Pair | None:
-    """Return the ratio, share or size if a short text is nothing else; None for any other text. Never raises."""
+    """Return the ratio, share or size of a short text without other words; None for any other text. Never raises."""
     text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)

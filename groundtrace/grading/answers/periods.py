@@ -40,7 +40,7 @@ def read_period(text: str) -> frozenset[Years]:
 
 
 def is_bare_tens(text: str) -> bool:
-    """Whether a period is written as "90s", which may be seconds."""
+    """Return whether a period is written as "90s", which may be seconds."""
     return re.fullmatch(r"\s*\d\ds\.?\s*", text) is not None
 
 
@@ -55,7 +55,7 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 
 
 def holds_year(gold: frozenset[Years], year: int) -> bool:
-    """Whether a year is within a period, except its first year.
+    """Return whether a year is within a period, except its first year.
 
     The first year has the digits of the period (1990 for the 1990s). An answer with these digits may mean the whole
     period, so it is not a year within the period.

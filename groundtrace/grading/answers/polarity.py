@@ -66,12 +66,12 @@ _BOTH_SIDES = re.compile(r"\b(?:yes(?:\s+n?or)?\s+no|no(?:\s+n?or)?\s+yes)\b")
 
 
 def is_taken_back(answer: str) -> bool:
-    """Whether an answer corrects itself ("A ... wait, B")."""
+    """Return whether an answer corrects itself ("A ... wait, B")."""
     return _RETRACTION.search(answer) is not None
 
 
 def may_take_side(text: str, side: bool) -> bool:
-    """Whether an answer may mean yes (``side`` is True) or no (False) in other words: "It does", "Not at all".
+    """Return whether an answer may mean yes (``side`` is True) or no (False) in other words: "It does", "Not at all".
 
     For an answer with both yes and no, the result is True only if the answer corrects itself ("No, wait, yes"). It is
     False for uncertain answers ("maybe"), refusals and mere nouns ("Norway", "on the right").
@@ -86,7 +86,7 @@ def may_take_side(text: str, side: bool) -> bool:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether an answer refuses to answer or has no content: "no idea", "I cannot tell", "the correct one"."""
+    """Return whether an answer refuses to answer or has no content: "no idea", "I cannot tell", "the correct one"."""
     return _REFUSAL.search(text) is not None
 
 

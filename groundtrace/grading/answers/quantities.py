@@ -3,8 +3,8 @@
 The quantities are converted exactly and then compared by Argos Eq. 7-8
 (:func:`groundtrace.grading.answers.numerals.same_number`). A number without a unit is read in the gold's unit. A
 quantity of another dimension or currency is different. The comparison is undecided in three cases: a unit is unknown;
-two dimensions may mean the same ("20 degrees", months and days); or people usually round the conversion, and the
-numbers differ by less than the tolerance.
+two different dimensions may mean the same ("20 degrees" and 20 °C, months and days); or people usually round the
+conversion, and the numbers differ by less than the tolerance.
 """
 
 from __future__ import annotations
@@ -120,9 +120,10 @@ def same_exactly(one: Quantity, other: Quantity) -> bool | None:
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Return the quantity or number if a short text is nothing else, except up to two words after it; else None.
+    """Return the quantity or number of a short text; None for any other text.
 
-    Such words name the counted things, as in "5 red apples".
+    The text has only the quantity or number, and up to two words after it. These words name the counted things, as in
+    "5 red apples".
     """
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:
@@ -143,8 +144,8 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
     """Compare an answer with a gold quantity; returns None if the gold is not a quantity. Never raises.
 
     The caller removes a leading phrase such as "The answer is". All quantities of the answer must equal the gold ("12
-    cm (0.12 m)"). An answer with several different quantities is wrong. But if all its quantities of the gold's
-    dimension are right, it is undecided ("the 3 sides are 12 cm long").
+    cm (0.12 m)"). An answer with several different quantities is wrong. But the result is undecided if all quantities
+    in the gold's dimension are right, and only other numbers differ ("the 3 sides are 12 cm long" for 12 cm).
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:

@@ -31,7 +31,7 @@ def answer_type_named(name: str) -> AnswerType:
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
     """Return the type of a record without ``answer_type``, by its answer and choices.
 
-    It is the first type of the registry that is evident from them, or else free text.
+    It is the first type of the registry whose ``is_evident`` returns True, or else free text.
     """
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 

@@ -69,7 +69,10 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 
 def method_for(gold: str, is_number: bool = False) -> str:
-    """Return the method that would grade answers against this gold; the grade of a missing answer names it."""
+    """Return the method that would grade answers against this gold.
+
+    A missing answer is graded as wrong by this method.
+    """
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
     if read_span(gold) is not None:
@@ -154,7 +157,7 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Grade lists; returns None if the gold is not a list, or if two different lists may still mean the same."""
+    """Grade lists; returns None if the gold is not a list, or if the answer differs but may mean the same list."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
     if same and may_be_interval(bare_answer(predicted), gold):

@@ -47,7 +47,7 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Return the range or bound if a short text is nothing else; None for any other text. Never raises."""
+    """Return the range or bound of a short text without other words; None for any other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -72,9 +72,10 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
-    """Whether a range or bound may mean the number.
+    """Return whether a number is among those that a gold range or bound allows, so that it may be the same answer.
 
-    The number must be strictly within a range, within a bound, or one of two alternatives.
+    For a range, the number must be strictly between its ends. For a bound, it must fulfil the bound (6 for "at least
+    5"). For two alternatives, it must be one of them.
     """
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)

@@ -117,7 +117,7 @@ _WORD_FOLLOWS = re.compile(r"\s*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Unit:
-    """Describes a unit by base units: value in base units = value · ``worth`` + ``offset``.
+    """Describes a unit by base units: the value in base units is value · ``worth`` + ``offset``.
 
     Attributes:
         dimension: the base units and their powers, sorted; a currency has the base unit "money".
@@ -142,20 +142,20 @@ def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
 
 
 def may_be_same_dimension(one: Unit, other: Unit) -> bool:
-    """Whether two different dimensions may mean the same: "20 degrees" and 20 °C, months and days."""
+    """Return whether two different dimensions may mean the same: "20 degrees" and 20 °C, months and days."""
     names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
     return frozenset(names) in _DOUBTFUL
 
 
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
-    """Whether a conversion does more than move the decimal point; people usually round the result of it."""
+    """Return whether a conversion does more than move the decimal point, so that people usually round the result."""
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))
     return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
 
 
 def is_whole_conversion(one: Unit, other: Unit) -> bool:
-    """Whether one unit is a whole multiple of the other (a foot is 12 inches), so that no rounding is needed."""
+    """Return whether one unit is a whole multiple of the other (a foot is 12 inches), so that no rounding is needed."""
     ratio = one.worth / other.worth
     return one.offset == other.offset and min(ratio.numerator, ratio.denominator) == 1
 

@@ -1,8 +1,8 @@
 """Removes the wrapping of an answer: markup, quotes, a full stop, and a phrase such as "The answer is".
 
-It knows the phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian. A phrase is
-removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". It must be at the start
-of the answer, except for a closing "です" or "입니다" and the like.
+Phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian are removed. A phrase is
+removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". A phrase must be at the
+start of the answer; only words such as "です" and "입니다" are at its end.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare_answer(text: str) -> str:
-    """Return the text without the phrase around the answer, and then without the wrapping of the rest."""
+    """Return the text without the phrase around the answer ("The answer is"), and without the wrapping of the rest."""
     return without_wrapping(without_answer_phrase(text))
 
 

@@ -20,12 +20,12 @@ def yes_or_no(text: str) -> str | None:
 
 
 def is_polar(gold: str) -> bool:
-    """Whether a gold answer is one word for yes or no."""
+    """Return whether a gold answer is one word for yes or no."""
     return normalise_text(gold) in POLARITY
 
 
 def grade_polar(predicted: str, gold: str) -> Grade:
-    """Grade an answer against a gold that is yes or no (:func:`is_polar` is True for it)."""
+    """Grade an answer against a gold that is yes or no (:func:`is_polar` is True for the gold)."""
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
     stated = polarity(without_answer_phrase(without_markup(predicted).replace("**", "")))

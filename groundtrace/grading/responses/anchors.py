@@ -39,7 +39,7 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Return for each tag the mark to which it belongs, or None.
+    """Return the mark to which each tag belongs; None for a tag that belongs to no mark.
 
     A mark is words that name a moment or an image. Tags and marks must be in the order of the text. The first of these
     rules that finds a mark is used:

@@ -131,7 +131,10 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
-    """Return the conclusions that can be read, in order. Never raises; takes time linear in ``len(reasoning)``."""
+    """Return the conclusions of the reasoning that can be read, in order.
+
+    Never raises; takes time linear in ``len(reasoning)``.
+    """
     found = [*_answers(reasoning, question), *_options(reasoning, question)]
     gold = POLARITY.get(question.answer.strip().casefold())
     if gold is not None:

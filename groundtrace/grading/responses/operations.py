@@ -94,7 +94,9 @@ def _is_sum(node: ast.BinOp) -> bool:
 
 
 def shows_nothing_but_constants(code: str) -> bool:
-    """Whether a program can be parsed and has only comments, imports and constants, which it may assign or print.
+    """Return whether a program only assigns or prints constants.
+
+    The program may also have comments and imports. The result is False if it cannot be parsed.
 
     Such a program computes nothing: its author already knew everything that it prints.
     """

@@ -1,7 +1,7 @@
 """Removes media placeholders and special tokens from texts of models and data sets.
 
-A placeholder such as ``<image 2>`` may mark the medium's place in the message; then it is removed. It may also be a
-word of a sentence ("is it larger in <image 2>?"); then it is replaced by words ("picture 2"). If it were kept, the next
+A placeholder such as ``<image 2>`` is removed if it marks the medium's place in the message. If it is a word of a
+sentence ("is it larger in <image 2>?"), it is replaced by words ("picture 2"). If a placeholder were kept, the next
 program would treat it as one more image.
 """
 
@@ -36,15 +36,15 @@ _REMNANTS = (PLACEHOLDER, TOKEN)
 
 
 def has_remnants(text: str) -> bool:
-    """Whether the text contains a placeholder or a special token (:mod:`groundtrace.schemas.control_text`)."""
+    """Return whether the text contains a placeholder or a special token (:mod:`groundtrace.schemas.control_text`)."""
     return any(remnant.search(text) for remnant in _REMNANTS)
 
 
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Return the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    If the texts before and after a removed placeholder together form another placeholder or token, a space is inserted
-    after its first character, so that no placeholder or token is left.
+    Without a removed placeholder, the texts before and after it may form another placeholder or token. In this case a
+    space is inserted after the first character of the new one, so that no placeholder or token is left.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):

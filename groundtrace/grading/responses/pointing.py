@@ -3,7 +3,7 @@
 Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``. Molmo 2 answers
 ``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, where F is a 1-based image index or a
 time in seconds. Both answer in words if the image does not show the object. Coordinates stay as written, in the
-frames ``molmo100`` and ``molmo1000``; :func:`groundtrace.schemas.coordinates.to_px` converts them.
+coordinate frames ``molmo100`` and ``molmo1000``; :func:`groundtrace.schemas.coordinates.to_px` converts them to pixels.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class NoPoints:
 
 
 def says_none(text: str) -> bool:
-    """Whether a reply is only a short statement that the image does not show the requested object."""
+    """Return whether a reply is only a short statement that the image does not show the requested object."""
     statement = text.strip()
     return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
 

@@ -1,7 +1,8 @@
 """Finds the answer of a response in its prose, for policies that were never trained to mark their answer.
 
 Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`). A policy
-that only gets a question may not mark its answer; then the answer is searched for in the words after its thinking.
+that only gets a question may not mark its answer. In this case the answer is searched for in the words after its
+thinking.
 """
 
 from __future__ import annotations

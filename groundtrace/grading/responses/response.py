@@ -14,8 +14,8 @@ The final answer is searched for outside ``<think>`` only, in this order:
 Other prose is never searched here; :mod:`groundtrace.grading.responses.prose` does that for attempts. If a response has
 several boxes, the last box is the answer, so that a list of candidates has no advantage.
 
-A text of more than ``MAX_RESPONSE_CHARS`` characters is not read, and has no parts. No requested response is as long,
-and its scoring would take too long.
+A text of more than ``MAX_RESPONSE_CHARS`` characters is not read, and has no parts. No prompt requests such a long
+response, and scoring it would take too long.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 These claims in a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5",
 "they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5"; and in the last sentence "I will go with 5" and "5,
-then". "5 or 6" and "between 5 and 6" claim both numbers, so that one of the two is wrong. A statement about a part ("in
-the left box", "so far", "two more") or about other things is not a claim about all counted things.
+then". "5 or 6" and "between 5 and 6" claim both numbers, so that at least one claim is wrong. A statement about a part
+("in the left box", "so far", "two more") or about other things is not a claim about all counted things.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Reads the tags ``<point>``, ``<points>`` and ``<box>`` of grounded text leniently, and writes them canonically.
 
 Models write the quotes of attributes straight, single, curly, as backticks, with backslashes or as ``&quot;``, or omit
-them; all these forms are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so a tag with
-only ``x3`` and ``y3`` is a point. Coordinates stay as written; :mod:`groundtrace.schemas.coordinates` converts them
-between coordinate frames.
+them; all these forms are read. In Argos (section 4.1, figures 13-16), the numbers of the attributes continue from tag
+to tag, so a tag with only ``x3`` and ``y3`` is a point. Coordinates stay as written;
+:mod:`groundtrace.schemas.coordinates` converts them between coordinate frames.
 
 Reading takes time linear in the length of the text. The text is cut at every ``<`` before a letter or a slash, and a
 tag never extends beyond the next cut. A label can therefore contain ``<`` before a letter only in escaped form.

@@ -1,8 +1,8 @@
 """Reads the words that name frames and times in a text.
 
-It splits the text into tokens and parses these into statements. The module :mod:`groundtrace.grading.responses.times`
-uses it, and its docstring describes the forms that are read. The parser reads only a few tokens ahead, and a list in
-square brackets ends at the next bracket, so that reading takes linear time.
+The text is split into tokens, and the tokens are parsed into statements. The docstring of
+:mod:`groundtrace.grading.responses.times`, which uses this module, describes the forms that are read. The parser reads
+only a few tokens ahead, and a list in square brackets ends at the next bracket, so that reading takes linear time.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """Return the statements that begin at this token and the index after them, or None."""
+        """Return the statements that begin at the token ``at``, and the index after them; None if there are none."""
         kind = self._tokens[at].kind
         if kind == "other":
             return None

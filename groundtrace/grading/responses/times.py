@@ -111,13 +111,13 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Return the index in ``frames`` of the frame that a moment means, or None, and the reason.
+    """Return the index in ``frames`` of the frame that a moment means, and the reason for this result.
 
     ``frames`` are (number, seconds) in order of time. The frame with the stated number is chosen. If no frame has this
     number, the frame nearest to the stated time is chosen. The stated time may differ from the time of the chosen frame
     by at most half the gap to the next frame on that side, plus 0.05 s, since times are often written with one decimal.
-    If the time differs by more, or the stated number is not between the numbers of the chosen frame's neighbours, the
-    index is None.
+    If the time differs by more, or the stated number is not between the numbers of the chosen frame's neighbours, no
+    frame fits, and the index is None.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -144,7 +144,7 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Return the indices of the frames within a span, and the reason. The first and the last frame are included.
+    """Return the indices of the frames within a span, including the first and the last, and the reason for this result.
 
     ``frames`` are (number, seconds) in order of time. An open side extends to the start or end of the clip. If the span
     is between two neighbours in ``frames``, the nearer of the two is returned. The indices are empty if the span ends

@@ -8,8 +8,8 @@ Two renderings are read and written:
   …}</tool_call>``.
 
 A model writes a turn up to its code or its answer. Only the sandbox writes results. If the model writes a result before
-its code, the turn has a fault. Text after the code, such as an invented result, is dropped. No function here raises on
-any text.
+its code, the turn has a fault. Text after the code, such as a result that the model made up, is dropped. No function
+here raises on any text.
 """
 
 import html
@@ -67,7 +67,7 @@ class Turn:
     """Holds one turn of a trajectory.
 
     ``text`` is the model's text before its code, or the text of the whole turn if it has no code. ``code`` is "" in a
-    turn without code; such a turn has no observation. ``status`` is the status of the observation
+    turn without code. Such a turn has no observation (result of code). ``status`` is the status of the observation
     (:data:`groundtrace.sandbox.observation.Status`), ``output`` its text, and ``images`` the number of its images.
     """
 
@@ -92,15 +92,15 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """Whether the turn's fault is that the model wrote a result itself."""
+        """Return whether the turn's fault is that the model wrote a result itself."""
         return self.fault == _FORGED
 
 
 def read_turn(reply: str) -> WrittenTurn:
     """Return the turn in a model's reply, up to the end of its first code, or the whole text if it has no code.
 
-    Code after an answer is not read. Text after the code is only kept in ``after``, because the model wrote it before
-    it saw the code's result.
+    Code after an answer is not read. Text after the code is kept only in ``after``: the model wrote it before it saw
+    the code's result.
     """
     found = min(filter(None, (_CODE.search(reply), _CALL.search(reply))), key=lambda match: match.start(), default=None)
     answered = _ANSWER.search(reply)
@@ -117,9 +117,9 @@ def read_turn(reply: str) -> WrittenTurn:
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
     """Return the turns of a reply that also contains the results of its code (CodeDance Table 9), and its fault.
 
-    The fault is "" if the reply has no fault; otherwise the turns are empty. The ``output`` of a turn is the result in
-    the reply, which only an execution can confirm. The think tags of the reply may enclose several turns; in the
-    result, each turn has its own think tags. Think tags inside code are a fault of the code.
+    The fault is "" if the reply has no fault; otherwise the tuple of turns is empty. The ``output`` of a turn is the
+    result in the reply, which only an execution can confirm. The think tags of the reply may enclose several turns; in
+    the result, each turn has its own think tags. Think tags inside code are a fault of the code.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.finditer(reply):
@@ -144,7 +144,7 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
 def text_after_answer(text: str) -> str:
     """Return the text after the last answer; "" if only think tags, white space and punctuation follow it.
 
-    A grader does not read such text, although it may withdraw the answer.
+    A grader does not read the text after an answer, although this text may withdraw the answer ("or rather B").
     """
     behind = [*_ANSWER.finditer(text)]
     rest = _without_think(text[behind[-1].end() :]) if behind else ""
@@ -225,7 +225,7 @@ def result_text(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Return the turns of a trajectory that :func:`as_tags` has written; their status is "", as the text lacks it."""
+    """Return the turns of a trajectory that :func:`as_tags` has written; their status is "" (the text has none)."""
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
         written = read_turn(text[start : result.start()])
@@ -238,7 +238,7 @@ def read_trajectory(text: str) -> tuple[Turn, ...]:
 
 
 def one_answer(asked: str, response: str) -> list[dict[str, str]]:
-    """Return the two messages of a row whose response is one turn: the user's ``asked``, and the response."""
+    """Return the two messages of a row whose response is one turn: the user's text ``asked``, and the response."""
     return [{"role": "user", "content": asked}, {"role": "assistant", "content": response}]
 
 

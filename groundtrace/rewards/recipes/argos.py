@@ -1,4 +1,7 @@
-"""Computes the reward of Argos (§3.1): applies the verifier that curates traces to the policy's responses (Eq. 1–9)."""
+"""Computes the reward of Argos (§3.1, Eq. 1–9).
+
+The verifier that scores traces in curation also scores the policy's responses.
+"""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -35,10 +38,11 @@ class Argos(Recipe):
     """Computes the reward of Argos Eq. 9.
 
     A wrong answer earns only its outcome, so the other scorers do not run for it. Points are scored by
-    :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. If
-    the question has targets, a response that points at no target earns less than a response that points at a target. So
-    a group with only right answers also gives a gradient if its pointing scores differ.
-    :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes missed targets.
+    :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. The
+    objects that the question is about are its targets. If there are targets, a response that points at no target earns
+    less than a response that points at a target. So a group with only right answers also gives a gradient if its
+    pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes
+    missed targets.
     """
 
     name: ClassVar[str] = "argos"
@@ -63,7 +67,10 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return 1 if the question has no targets, else 1 minus the share of the spatial weight in all weights.
+        """Return the maximum reward of a policy that does not use the media, divided by the overall maximum.
+
+        If the question has no targets (objects to point at), the result is 1. Otherwise it is 1 minus the spatial
+        weight divided by the sum of all weights.
 
         The method of the base class describes the arguments.
         """

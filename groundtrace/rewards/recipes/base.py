@@ -68,7 +68,7 @@ class Memory:
 
     Attributes:
         curriculum: the state of RuCL's curriculum.
-        references: iVGR's archive, by question id.
+        references: the best grounded reasoning found for each question, by question id (iVGR's archive).
     """
 
     curriculum: CurriculumState = field(default_factory=CurriculumState)
@@ -94,14 +94,14 @@ class Recipe(Protocol):
     Attributes:
         name: the recipe's name in a config.
         Settings: the type of its settings, which are the only argument of its constructor.
-        needs: the required fields of a :class:`groundtrace.rewards.case.Context` or
-            :class:`groundtrace.rewards.case.Case`, each with a description of its data.
-        roles: the roles that must have an endpoint.
-        shown: the verdicts whose means are logged during training.
+        needs: the fields that a :class:`groundtrace.rewards.case.Context` or :class:`groundtrace.rewards.case.Case`
+            must have, as a dict from the name of the field to a description of its data.
+        roles: the roles (such as judge) that must have an endpoint.
+        shown: the names of the verdicts whose means are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether ``learn`` changes the memory.
-        samples_by_reward: if True, the trainer uses a group whose rewards differ; if False, only a group whose outcomes
-            differ.
+        samples_by_reward: the condition on which the trainer uses a group of responses to one question. If True, the
+            rewards of the group must differ; if False, its outcomes must differ.
     """
 
     name: ClassVar[str]
@@ -139,7 +139,7 @@ class Recipe(Protocol):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the maximum reward of a policy that never looks at the media, divided by the overall maximum.
+        """Return the maximum reward of a policy that answers without using the media, divided by the overall maximum.
 
         The answer of this policy is assumed to be right, and judges are assumed to accept everything. ``pointable`` are
         the phrases that the pointer found. ``streams`` are the streams of the question. ``settings`` are of the type
@@ -149,7 +149,10 @@ class Recipe(Protocol):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers that the recipe may run; their roles are checked before the first response."""
+        """Return the scorers that the recipe may run.
+
+        Before the first response is scored, a check ensures that the roles of these scorers have endpoints.
+        """
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
@@ -168,7 +171,7 @@ class Recipe(Protocol):
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """Return the scorers' verdicts, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
+    """Return the scorers' verdicts, in order; the verdict of a scorer that cannot run is unscored and holds the reason.
 
     The scorer of the outcome, if given, runs first, and the other scorers get its verdict as ``Case.outcome``. Raises
     BudgetUsedUp.

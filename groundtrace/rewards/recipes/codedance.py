@@ -1,9 +1,9 @@
 """Computes the reward of CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
 
-The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward, which depends on the share of right answers
-in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code. In this
-code a good form earns nothing, so a policy that never looks at the image gains nothing by its form. Each turn also has
-an advantage of its own, which :meth:`CodeDance.advantages` adds to the advantage of the sequence.
+The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward. The tool reward depends on the share of right
+answers in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code.
+In this code a good form adds nothing to the reward, so a policy that does not use the image cannot earn by a good form.
+Each turn also has an advantage of its own, which :meth:`CodeDance.advantages` adds to the advantage of the sequence.
 """
 
 import asyncio
@@ -87,7 +87,9 @@ class CodeDance(Recipe):
 
 
 def form_verdict(case: Case) -> Verdict:
-    """Return the verdict on the form of a response: on the form of its turns, or of its text if it has only one turn.
+    """Return the verdict on the form of a response.
+
+    If the response has several turns, it is about the form of the turns; otherwise it is about the form of the text.
 
     :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form. It allows a direct answer, as for an easy
     question.

@@ -138,10 +138,13 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the mean of the streams' shares; 1 if there are no streams.
+        """Return the maximum reward of a policy that does not use the media, divided by the overall maximum.
 
-        The share of the textual stream is 1. The share of the grounded stream is 1 minus the boxes' share of the
-        weights, or 1 if there are no gold boxes. The method of the base class describes the arguments.
+        The result is the mean of the shares of the question's streams, or 1 if the question has no streams.
+
+        The share of the textual stream is 1. The share of the grounded stream is 1 if the question has no gold boxes.
+        Otherwise it is 1 minus the weight of the boxes divided by the sum of the weights. The method of the base class
+        describes the arguments.
         """
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight

@@ -26,9 +26,9 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 class Rucl(Recipe):
     """Computes the reward of RuCL (Eq. 4–9) from the outcome and the rubrics, weighted by the curriculum.
 
-    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After the step, its mean over
-    the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a response, the response is unscored and
-    not part of the mean.
+    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After the step, the mean of
+    its responses over the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a response, the
+    response is unscored and not part of the mean.
 
     With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
     """
@@ -68,7 +68,10 @@ class Rucl(Recipe):
         ]
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory after a step, whose mean over the easy rubrics is added to the curriculum (Eq. 7)."""
+        """Return the memory after a step.
+
+        The mean of the step's responses over the easy rubrics is added to the curriculum (Eq. 7).
+        """
         mean = _mean([tier.easy for tier in self._tiers_of(step)])
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
 

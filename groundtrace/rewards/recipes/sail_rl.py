@@ -41,11 +41,11 @@ class SailRl(Recipe):
     judge. In the cascading form the judge is not called if the product is already 0: judging is not scored if the
     answer is wrong, and thinking is not scored if judging is 0.
 
-    R_format is 1 for a response of the form that the paper trains (§3.4): a judge section, a think section only in
-    words, which is empty for a direct answer, and a boxed answer (:data:`groundtrace.rewards.form.JUDGED_FORM`).
+    R_format is 1 for a response of the form in §3.4: a judge section, a think section, and a boxed answer
+    (:data:`groundtrace.rewards.form.JUDGED_FORM`). The think section has only words, and is empty for a direct answer.
     Deviation: the paper compares the decision in the judge section only with the label, not with the following think
-    section. Here R_think is 0 if a response rightly decides to answer a simple question directly, but then thinks. A
-    right decision must not earn a reward if the response does not follow it.
+    section. Here R_think is 0 if a response decides to answer a simple question directly, but its think section is not
+    empty. A right decision must not earn a reward if the response does not follow it.
 
     ``settings.decision`` has the strategies of Table 5. With ``always`` and ``never``, all questions are treated as
     complex or as simple. With ``free`` (Judge-w/o-reward) the judging is not scored and not a factor; the thinking of a

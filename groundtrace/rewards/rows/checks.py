@@ -39,17 +39,16 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def reads_text(settings: RewardSettings) -> bool:
-    """Whether the config has a judge that can grade free text; the embedded engine cannot do this."""
+    """Return whether the config has a judge that can grade free text; the embedded engine cannot do this."""
     judge = settings.played.get("judge")
     return judge is not None and is_real(settings.endpoints[judge])
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note on the rows with a free-text gold answer if no judge grades free text; None if all rows are
-    usable.
+    """Return a note on the rows that need a judge, if no judge grades free text; None if all rows are usable.
 
-    The trainer leaves these rows out, because without a judge only their right answers can be scored. Raises
-    ConfigError if there are no other rows.
+    These rows have free text as gold answer. The trainer leaves them out, because without a judge only right answers to
+    them can be scored. Raises ConfigError if there are no other rows.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -99,10 +98,11 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
 
 def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
-    """Return the mean reward per response of a policy that never looks at the images, and a note on the estimate.
+    """Return the mean reward of a policy that answers without using the images, and a note on the estimate.
 
-    ``only`` are the streams in which rows are asked (empty: in all). The reward is None if rules cannot grade any of
-    the rows. Only a higher reward is evidence that a policy looks at the images.
+    The reward is per response. ``only`` holds the streams in which the rows are asked; if it is empty, all streams
+    count. The reward is None if rules cannot grade any of the rows. Only a higher reward is evidence that a policy uses
+    the images.
     """
     figures = blind_figures(shards.rewarded_questions(only), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward
@@ -110,7 +110,11 @@ def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> 
 
 
 def note_start(reward: float | None, blind: float | None) -> str | None:
-    """Return a warning if the initial policy's reward is not above that of a policy that never looks; else None."""
+    """Return a warning if ``reward`` is not above ``blind``; else None.
+
+    ``reward`` is the reward of the initial policy. ``blind`` is the reward of a policy that answers without using the
+    images (:func:`blind_reward`). If one of them is None (unknown), the result is None.
+    """
     if reward is None or blind is None or reward > blind:
         return None
     return (

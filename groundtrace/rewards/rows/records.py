@@ -1,4 +1,4 @@
-"""Reads a folder with ``records.jsonl`` as rows for evaluation, with the prompt wording of shards."""
+"""Reads a folder with ``records.jsonl`` as rows for evaluation. The prompts have the same wording as in shards."""
 
 from pathlib import Path
 
@@ -36,10 +36,10 @@ class Records:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """Whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
+        """Return whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
 
-        Records have only the field ``stream``, and only if the form of the prompts belongs to a stream. Shards have
-        more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
+        The result is True only for the field ``stream``, and only if the form of the prompts (such as boxes) is the
+        form of a stream. Shards can have more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 

@@ -3,8 +3,8 @@
 The tags of a response are converted from the model's coordinate frame to original pixels, and the recipe scores the
 group. The row holds the labels of the objects that can be pointed at.
 
-If a judge or detector does not answer, there is no verdict. The trainer then retries until a timeout, and stops after
-this time. In a retry, calls that were answered before come from the reply cache.
+If a judge or detector does not answer, the response has no verdict. The trainer retries until a timeout, and then
+stops. In a retry, the reply cache answers the calls that succeeded before.
 """
 
 import asyncio
@@ -156,7 +156,8 @@ class Reward:
 
         ``texts`` are raw texts of a model that writes coordinates in the way that ``speech`` describes.
         ``trajectories`` holds the results of the code that each response executed; None if no code was executed.
-        Adjacent rows that are the streams of one question are scored together.
+        Adjacent rows that ask one question in different streams (:mod:`groundtrace.rewards.streams`) are scored
+        together.
 
         Raises JudgesDown if endpoints do not answer for ``wait_s`` seconds, and UnusableRow if an image cannot be
         decoded.
@@ -279,10 +280,10 @@ def _cases(asked: PromptResponses, masks: ObjectMasks) -> list[Case]:
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """Return the media of a row: its images, or the clips that its images are frames of.
+    """Return the media of a row: images and clips. The images that are frames of one clip are combined into the clip.
 
-    ``frames`` has an entry for each image: the index of its medium and, for a frame, its number and time. It is empty
-    if the row has no clips.
+    ``refs`` are the images of the row. ``frames`` has an entry for each image: the index of its medium and, if the
+    image is a frame of a clip, the frame's number and time. It is empty if the row has no clips.
     """
     if not frames:
         return tuple(refs)

@@ -1,4 +1,4 @@
-"""Defines a row of a run as rewards and training read it, and makes the prompts of a row with several streams.
+"""Defines a row of a run, which rewards and training read, and makes the prompts of a row with several streams.
 
 The streams are those of iVGR (§3.2): the question of a row is asked once in each of its streams, with the prompt of
 that stream. Each stream of a question has its own rollouts and advantages. The streams' responses are scored together,
@@ -69,7 +69,7 @@ def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int
 
 
 def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
-    """Return a copy of the row for each of its streams; a row without streams is returned as it is.
+    """Return a copy of the row for each of its streams (forms of response); a row without streams is not changed.
 
     If ``only`` is given, the other streams are left out. The user turn of a copy is the stream's prompt, and its
     ``context.stream`` is the stream.
@@ -91,7 +91,7 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
     """Return the indices of the prompts in groups whose responses are scored together.
 
-    A group is adjacent prompts of one question in different streams. Every other prompt is a group by itself.
+    A group is adjacent prompts of one question in different streams. Every other prompt is a group with one index.
     """
     found: list[list[int]] = []
     for place, row in enumerate(rows):

@@ -85,7 +85,10 @@ class Shards:
         return self._rows.column(name).to_pylist()
 
     def gives(self, name: str) -> bool:
-        """Whether any row has a value in the added column ``name``; for ``stream``, whether any row has streams."""
+        """Return whether any row has a value in the added column ``name``.
+
+        If ``name`` is ``stream``, return whether any row has streams.
+        """
         if name == "stream":
             return any(self.streams)
         return name in self._added and any(self._column(name))

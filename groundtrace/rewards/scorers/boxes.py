@@ -3,20 +3,22 @@
 The best IoU of each predicted box with a gold box is computed, and the best IoU of each gold box with a predicted box.
 The mean over the gold boxes is the recall, and the mean over the predicted boxes is the precision. Labels are not
 compared, since Eq. 2 uses only positions. A caller that compares labels
-(:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. The overlap of a box with a gold box is
-then 0 if its label cannot name the object of the gold box.
+(:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. In this case, a predicted box whose
+label cannot name the object of a gold box has the overlap 0 with this gold box.
 
 Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 
-- without gold boxes the verdict is not applicable (None); without predicted boxes, if there are gold boxes, it is 0;
+- without gold boxes the verdict is not applicable (None). If there are gold boxes, but no predicted boxes, the value is
+  0;
 - boxes on different media never overlap. Some boxes overlap nothing, but are in the mean: boxes without area, with
   corners in the wrong order, or with infinite, undefined or extremely large coordinates;
 - edges are exclusive: a box from 10 to 20 is 10 pixels wide;
 - the boxes B of Eq. 2 are a set, and near-duplicates are one box. Predicted boxes with the same nearest gold box are
   near-duplicates if they overlap each other, or all overlap this gold box, with an IoU of at least
-  :data:`SAME_BOX_IOU`. Two boxes that a third box links in this way are near-duplicates, too. Of near-duplicates, only
-  the box with the worst overlap is used (with labels, the overlap with a wrong label is 0). So copies of a good box do
-  not hide bad boxes, several attempts at one object earn no more than one, and the order of the boxes does not matter;
+  :data:`SAME_BOX_IOU`. If box A is a near-duplicate of B, and B of C, then A and C are near-duplicates, too. Of
+  near-duplicates, only the box with the worst overlap is used (if labels are compared, a wrong label has the overlap
+  0). So copies of a good box do not hide bad boxes. Several boxes for one object earn no more than one box. The order
+  of the boxes does not matter;
 - a response with more different boxes than :func:`max_boxes` scores 0.
 """
 

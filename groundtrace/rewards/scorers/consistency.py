@@ -5,7 +5,7 @@ candidate. The reference is the best grounded reasoning found so far for the que
 references (the archive, Eq. 4).
 
 Deviation: a candidate without any content of the reference gets the lowest level. By the paper's wording, such a
-candidate only leaves details out, so that prose without content would get 0.7.
+candidate only leaves out details. So even prose without content would get 0.7.
 """
 
 from groundtrace.grading.responses.response import Response

@@ -5,11 +5,11 @@ object, or two points on one object. If a question asks how many and the respons
 points are paired with the detector's instances of these labels (:mod:`groundtrace.rewards.locating`). The verdict is
 not a term of Eq. 9; the stage compares it with a separate floor.
 
-The question "How many red squares touch the edge?" is about only some of the red squares, and a detector does not know
-about which. So points and instances are paired only if the number of instances equals the answer. The answer is right,
-because the outcome is scored first. If there are more instances than the answer, at least as many instances as the
-answer must have a point. The value is 0 if the answer is above 0 and the pointer finds the counted objects, but no
-point is on any of them.
+A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
+squares touch the edge?". So points and instances are paired only if the number of instances equals the answer. (The
+answer is right, because the outcome is scored first.) If there are more instances, the response is only checked for too
+few points: at least as many instances as the answer must have a point. The value is 0 if the answer is above 0, the
+pointer finds the counted objects, and no point is on any of them.
 """
 
 import json
@@ -31,17 +31,20 @@ NAME = "counting"
 
 
 async def score_counting(case: Case) -> Verdict:
-    """Return the verdict over all images, whose value is 1 if points and instances match one to one.
+    """Return the verdict on the points on counted objects; its value is 1 if points and instances match one to one.
 
-    If the number of instances is the answer, the value is :attr:`groundtrace.rewards.masks.Pairing.value`. If there are
-    more instances, but fewer of them than the answer have a point, the value is the number of instances with a point,
-    divided by the answer. In other cases there is no value. The search for instances is then repeated with the phrase
-    of the question ("red squares") added, and at last with only this phrase. So a label that is too general ("square")
-    does not prevent the check.
+    The instances of all images are counted together. If their number is the answer, the value is
+    :attr:`groundtrace.rewards.masks.Pairing.value`. If there are more instances than the answer, but fewer instances
+    with a point than the answer, the value is the number of instances with a point divided by the answer. In other
+    cases there is no value.
 
-    The detector also searches for the counted entities, so that a completely missed kind of objects is detected. Points
-    at the same position are one point. The evidence is one JSON object for each image, with the fields of the pairing
-    and ``media_index``.
+    The first search uses the labels of the points. If it gives no value, the phrase of the question ("red squares") is
+    added to the labels. If this gives no value either, only the phrase is searched. So a label that is too general
+    ("square") does not prevent the check.
+
+    The detector also searches for the question's entities that are counted, so that a kind of objects without any point
+    is detected. Points at the same position are one point. The evidence is one JSON object for each image, with the
+    fields of :class:`groundtrace.rewards.masks.Pairing` and ``media_index``.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single

@@ -22,7 +22,7 @@ ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 def needs_judge(question: Question) -> bool:
-    """Whether only a judge can grade answers whose words differ from the gold answer."""
+    """Return whether only a judge can grade an answer that differs in words from the gold answer."""
     return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
 
 

@@ -1,9 +1,9 @@
 """Scores one response by given rubrics (RuCL §3.2 and App. F).
 
-For each rubric, the judge gives first the applicability, then a rationale, then a score. In the paper, App. F's reward
-prompt requests a rationale and a score, and App. E's mining prompt requests an applicability and a score. Deviation:
-here one prompt requests the applicability, the rationale and the score. In a reward, a rubric that is not applicable
-has the value 0 (Eq. 5).
+For each rubric, the judge first states whether the rubric is applicable, then gives a rationale, then a score. In the
+paper, App. F's reward prompt requests a rationale and a score, and App. E's mining prompt requests an applicability and
+a score. Deviation: here one prompt requests the applicability, the rationale and the score. In a reward, a rubric that
+is not applicable has the value 0 (Eq. 5).
 """
 
 import json

@@ -8,10 +8,11 @@ Deviations, so that a response earns only by pointing at the objects that the qu
 - a point on its object is right if that object is a target (:mod:`groundtrace.rewards.targets`). Several points and
   labels on one target are one right point, and so are points on it in several frames of a clip. A point on an object
   that is not a target is neutral: it does not change the score. Every point that is not on its object is wrong;
-- some labels do not name the targets, such as "object" if the targets are black circles. The points with these labels
-  are scored in two ways, and the higher score is used. In the first way, those on targets are right and those on other
-  objects are wrong. In the second way, all of them are neutral. So pointing at everything earns less than pointing at
-  the targets. In clips the points with these labels on other objects are neutral (:func:`point_checker`);
+- some labels do not name the targets: for example, "object" if the targets are black circles. The points with these
+  labels are scored in two ways, and the higher score is used. In the first way, such points on targets are right, and
+  such points on other objects are wrong. In the second way, all such points are neutral. So pointing at everything
+  earns less than pointing at the targets. In clips the points with these labels on other objects are neutral
+  (:func:`point_checker`);
 - :func:`groundtrace.rewards.pointing_score.pointing_score`, whose first factor is Eq. 3, computes the value from the
   numbers of right and wrong points. It is negative if all points are wrong, and 0 for a response without points if
   there are targets;
@@ -151,10 +152,13 @@ class _Tally:
         return _count(self.named, self.claimed)
 
     def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
-        """Return the right and wrong points, counted in two ways that differ for labels that do not name the targets.
+        """Return the numbers of right and wrong points, counted in two ways.
 
-        In the first way, the points with these labels are right on targets and wrong on other objects. In the second
-        way, they are neutral. ``off`` is the number of points that are not on their object.
+        The two ways differ only for points whose label does not name the targets, such as "object".
+
+        In the first way, these points are right on targets and wrong on other objects. In the second way, they are
+        neutral. ``off`` is the number of points that are not on the object that their label names. ``number`` is the
+        number of targets; None if it is unknown.
         """
         claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
         return claim, PointCounts.within(_count(self.named), off, number)
@@ -186,13 +190,15 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Return a function that the temporal scorer uses to check single points of the clip ``media_index``.
+    """Return a function that checks one point of the clip ``media_index`` at a time; the temporal scorer calls it.
 
-    The function returns True for a point on a further target, False for a point that is not on its object, and None for
-    a neutral point. It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the
-    targets of one frame are counted: the frame with most targets pointed at. Labels are of one kind if their words,
-    without place and number, can name the same objects, or if a point of one label is on an instance of the other. The
-    function raises CallError and BadReply as :func:`view_point` does.
+    The function returns True if the point is on a target that was not yet counted, False if the point is not on the
+    object that its label names, and None for a neutral point.
+
+    It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the targets of one
+    frame are counted: the frame in which most targets are pointed at. Two labels are of one kind if they can name the
+    same objects ("dog" and "brown dog"). They are also of one kind if a point with one label is on an instance of the
+    other label. The function raises CallError and BadReply as :func:`view_point` does.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()

@@ -2,9 +2,9 @@
 
 Three categories are scored (App. D): points in frames, like points in images (Eq. 1-2); descriptions of one frame, by a
 judge that sees this frame (Fig. 11); and descriptions of a span, by a judge that sees its frames in order (Eq. 4, Fig.
-12). Each item is 0 or 1. The reward is the mean of the categories' means, over the categories with a scored item.
-(§3.1 has two sets, S_f and S_e; as in App. D, S_f is split into points and descriptions here.)
-The value of the points is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images.
+12). Each item has the score 0 or 1. The reward is the mean of the categories' means, over the categories with a scored
+item. (§3.1 has two sets, S_f and S_e; as in App. D, S_f is split into points and descriptions here.) The value of the
+points is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images.
 
 Decisions of our own:
 
@@ -96,11 +96,11 @@ async def score_temporal(
 ) -> Verdict:
     """Return a verdict with the mean of the categories' values (Argos §3.1).
 
-    The evidence is one :class:`ItemScore` for each item. ``clip`` is in order of time. ``spatial`` is a function that
-    gets a point with the number and time of the stated frame, and returns whether the point is right, or None if it is
-    neutral (:func:`groundtrace.rewards.scorers.spatial.point_checker`). If this function raises CallError or BadReply,
-    or if ``spatial`` is None although there are points, the verdict has failed. With ``has_targets``, a response
-    without right or wrong points has the value 0 for points. The value is 0 if there are no statements. Raises
+    The evidence is one :class:`ItemScore` for each item. ``clip`` holds the frames in order of time. ``spatial`` is a
+    function that gets a point with the number and time of the stated frame, and returns whether the point is right, or
+    None if it is neutral (:func:`groundtrace.rewards.scorers.spatial.point_checker`). If this function raises CallError
+    or BadReply, or if ``spatial`` is None although there are points, the verdict has failed. With ``has_targets``, a
+    response without right or wrong points has the value 0 for points. The value is 0 if there are no statements. Raises
     BudgetUsedUp.
     """
     if not clip:

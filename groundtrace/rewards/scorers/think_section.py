@@ -1,10 +1,10 @@
-"""Checks that a trace thinks about a complex question, and only then (SAIL-RL App. A.1, Conditional Annotation).
+"""Checks that a trace thinks if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
 The value is 1 if the think section reasons in words about a complex question, or is empty for a simple question;
 otherwise it is 0. It is also 0 without a judge section. Invisible characters, signs, markup and fewer than
-:data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning. The scorer is a gate of curation, because a trace that does
-not follow its label would teach the opposite of the behaviour that is rewarded. This scorer checks the think section,
-and :mod:`groundtrace.rewards.scorers.judging` checks the decision.
+:data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning. The scorer is a gate of curation: a trace with the value 0 is
+not kept. A trace that does not follow the label of its question would teach the opposite of the behaviour that is
+rewarded. This scorer checks the think section, and :mod:`groundtrace.rewards.scorers.judging` checks the decision.
 """
 
 import re
@@ -23,7 +23,7 @@ _MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
 
 
 def reasons(thought: str) -> bool:
-    """Whether a thought reasons in words: it has at least :data:`MIN_WORDS` words that are not all numbers."""
+    """Return whether a thought reasons in words: it has at least :data:`MIN_WORDS` words that are not all numbers."""
     words = words_in(visible(_MARKUP.sub(" ", thought)))
     return len(words) >= MIN_WORDS and any(any(map(str.isalpha, word)) for word in words)
 

@@ -18,7 +18,7 @@ Pixels = NDArray[np.uint8]
 
 
 class EnvironmentLost(Exception):
-    """Raised if a response cannot continue, through no fault of the policy.
+    """Raised if a response cannot continue for a reason outside the policy, such as a failed sandbox.
 
     The response is unscored and not trained on.
     """
@@ -46,7 +46,8 @@ class Environment(Protocol):
 
     Attributes:
         Settings: the type of its settings, which are the only argument of its constructor.
-        stops: texts that end a turn of the policy, as the model's end token does; such a text is part of the turn.
+        stops: texts that end a turn of the policy, in addition to the model's end token. Such a text is part of the
+            turn.
         gives_trajectory: whether :meth:`result` returns a trajectory, which some rewards need.
     """
 
@@ -69,8 +70,9 @@ class Environment(Protocol):
     async def reset(self, row: TrainingRow) -> StepResult:
         """Begin a response to this row, and return the observation that is appended to the row's last user turn.
 
-        By default, this observation is empty, and the prompt is that of the row. It must depend on the row alone, since
-        all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot begin.
+        By default, this observation is empty, so that the prompt is that of the row. The observation must depend only
+        on the row, since all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
+        begin.
         """
         return StepResult()
 

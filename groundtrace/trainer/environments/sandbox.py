@@ -2,11 +2,12 @@
 
 A turn ends with its first call, as ``<code>`` or as ``<tool_call>``. The observation is the text and the images that
 the code displayed. For ``<code>`` it is a message ``<interpreter>…</interpreter>`` of the user, for ``<tool_call>`` a
-message of the role ``tool``. A turn without a call ends the response. A turn in the wrong form ends the response too;
-the reward then treats it as malformed.
+message of the role ``tool``. A turn without a call ends the response. A turn in the wrong form also ends the response,
+and the reward treats the response as malformed.
 
-No sandbox waits for the policy: for each call, the earlier successful calls are first executed again in a fresh sandbox
-state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve any number of responses.
+No sandbox is reserved while the policy writes its next turn. So for each call, the earlier successful calls are first
+executed again in a fresh sandbox state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve any
+number of responses.
 
 After the last turn, all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`). As in
 curation, a call whose result does not depend on the image is not rewarded.

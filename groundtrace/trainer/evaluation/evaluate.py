@@ -1,6 +1,6 @@
 """Evaluates a model: samples answers to all questions of a run or a folder of records, and scores the answers.
 
-The scores are those of training, by the configured reward.
+The configured reward computes the scores, as in training.
 """
 
 import contextlib

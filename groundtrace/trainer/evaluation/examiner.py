@@ -1,13 +1,13 @@
-"""Samples answers to questions in an evaluation: in one pass, or in two passes, the second with crops (iVGR §3.4).
+"""Samples answers to questions in an evaluation, in one pass or in two; the second pass uses crops (iVGR §3.4).
 
 Without crops, a question has one prompt, or one prompt for each of its streams (forms of response). Each prompt is
 answered ``eval.samples`` times.
 
 With crops, the model first answers each question once, by reasoning with boxes. The textual prompt is then answered
 ``eval.samples`` times with the question's images, the crops of the boxes and the crop around all boxes
-(:mod:`groundtrace.vision.crops`). For comparison, it is answered again ``eval.samples`` times with the images alone. If
-the first answer has no usable boxes, or the crops would make the prompt too long, both kinds of answers use the images
-alone.
+(:mod:`groundtrace.vision.crops`). For comparison, the textual prompt is also answered ``eval.samples`` times with the
+images alone. If the first answer has no usable boxes, or the crops would make the prompt too long, both kinds of
+answers use the images alone.
 
 The first pass is sampled at ``rollout.temperature`` like all other answers, because the paper does not state its
 temperature.
@@ -56,9 +56,10 @@ class Examiner:
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return answers to the prompts ``asked``, scored as answers to the rows of ``scored_as``.
+        """Return answers to the prompts ``asked``, which are scored with the rows of ``scored_as``.
 
-        The rows of ``asked`` may have further images, such as crops. Raises JudgesDown and SamplerError.
+        Both have the same questions in the same order. But the prompts of ``asked`` may have further images, such as
+        crops. Raises JudgesDown and SamplerError.
         """
         samples = self.settings.eval.samples
         rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
@@ -74,8 +75,8 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 def in_both_streams(row: TrainingRow) -> TrainingRow:
     """Return the row with a prompt for each of the two passes.
 
-    If the row has no prompt for a pass, it gets the prompt that shards have for this form. Raises UnusableRow for a
-    row with a clip.
+    If the row lacks the prompt of a pass, a prompt with the wording of shards is added. Raises UnusableRow for a row
+    with a clip.
     """
     if row.frames:
         raise UnusableRow(f"{row.id}: the row has a clip, but only still images can be cropped")
@@ -86,14 +87,14 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
 
 
 class ExaminerWithCrops(Examiner):
-    """Samples answers in two passes: the second pass has crops of the boxes in the answers of the first pass."""
+    """Samples answers in two passes. The prompts of the second pass have crops of the boxes from the first pass."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
         """Return the prompts of both passes, the grounded prompt first. Raises UnusableRow."""
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return two entries for each question: the scored answers with the images alone, and those with crops.
+        """Return two entries for each question: the scored answers without crops, and the scored answers with crops.
 
         ``chunk`` holds two prompts per question, the grounded prompt first. Raises JudgesDown and SamplerError.
         """

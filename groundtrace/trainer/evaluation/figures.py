@@ -38,7 +38,7 @@ class EvaluatedQuestion:
 
     @property
     def outcomes(self) -> list[float]:
-        """Return the outcomes of the answers, without those of unscored answers."""
+        """Return the outcomes of the scored answers."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
@@ -100,7 +100,8 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
     """Return, for each point of a response, 1 if it is inside a gold box with the same label, else 0.
 
-    The result is empty if the question has no gold boxes. The ``argos`` reward does not use gold boxes.
+    The result is empty if the question has no gold boxes. This metric is independent of the ``argos`` reward, which
+    does not use gold boxes.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
@@ -122,9 +123,9 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return [1] if the points of a counting response match the gold boxes one to one, else [0].
+    """Return [1] if the points of a response match the gold boxes one to one, else [0], for a question that counts.
 
-    The result is empty if the answer is not a number or the question has no gold boxes.
+    The result is empty if the gold answer is not a number or the question has no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
