@@ -38,7 +38,7 @@ class PromptError(UserError):
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """Holds a filled prompt. ``variables`` holds the values that filled it, as sorted (name, value) pairs."""
+    """Holds a filled prompt. ``variables`` holds the values with which it was filled, as sorted (name, value) pairs."""
 
     name: str
     sha256: str
@@ -72,7 +72,9 @@ class Prompt:
     reply_schema: str | None
 
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
-        """Fill the prompt. The parts for a media slot may include text between the media, which is used unchanged.
+        """Fill the prompt with variables and media.
+
+        ``media`` maps each media slot to its parts. These may include text between the media, which is used unchanged.
 
         Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
         """
@@ -97,7 +99,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class RetiredPrompt:
-    """Describes a prompt version that is no longer sent. ``revision`` is a commit of this repository with its file."""
+    """Describes a prompt version that is no longer sent. ``revision`` is a commit of this repository with the file."""
 
     sha256: str
     purpose: str
@@ -115,7 +117,7 @@ def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]
     if declared != given:
         missing, unknown = sorted(declared - given), sorted(given - declared)
         raise PromptError(
-            f"prompt {prompt}: the names do not match its declaration: missing {what}s {missing}, "
+            f"prompt {prompt}: the names differ from those that its file declares: missing {what}s {missing}, "
             f"unknown {what}s {unknown}"
         )
 
@@ -140,8 +142,8 @@ def add_prompt_folder(folder: Path) -> None:
 def load_prompt(name: str) -> Prompt:
     """Return the prompt ``id.vN``.
 
-    Raises :class:`PromptError` if the file does not exist, if the prompt is retired, if a field is missing or unknown,
-    if a declared variable or media slot is not used, or if an undeclared variable or media slot is used.
+    Raises :class:`PromptError` if the file does not exist, if the prompt is retired, or if a field is missing or
+    unknown. The variables and media slots that the file declares and those that it uses must be the same.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
@@ -162,9 +164,9 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """Return the purpose of a prompt that a lineage names; "" for an unknown prompt, such as another user's prompt.
+    """Return the purpose of a prompt, from its name and digest in a row's lineage; "" for an unknown prompt.
 
-    A retired prompt is found by its name and digest.
+    Retired prompts are found, too. A prompt of another user's pipeline is unknown.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""

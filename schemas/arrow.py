@@ -2,12 +2,12 @@
 
 A recipe's stages declare the columns that they add (:mod:`groundtrace.schemas.columns`).
 
-``images`` holds the original files, and the ``huggingface`` metadata declares it as a list of images. ``overlays``
-holds the drawn images. For a clip, ``images`` holds the sampled frames, and ``frames`` holds each image's medium, frame
-and time (null without a clip). RL rows have verl's columns (prompt, data_source, ability, reward_model, extra_info) and
-EasyR1's (problem, answer). SFT rows have ``messages``; they have ``other_traces`` only if the config sets it. A
-rejected row holds the data that the record had when it was rejected: the columns of later stages are null, and its
-media are references unless the config keeps their bytes.
+``images`` holds the original files; the schema's metadata (key ``huggingface``) declares this column as a list of
+images. ``overlays`` holds the drawn images. For a clip, ``images`` holds the sampled frames, and ``frames`` holds each
+image's medium, frame and time (null without a clip). RL rows have the columns of the trainers verl (prompt,
+data_source, ability, reward_model, extra_info) and EasyR1 (problem, answer). SFT rows have ``messages``; they have
+``other_traces`` only if the config sets it. A rejected row holds the data that the record had when it was rejected: the
+columns of later stages are null, and its media are references unless the config keeps their bytes.
 """
 
 import json
@@ -248,10 +248,10 @@ def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """Return the added columns of a shard in order: first the columns that its stages declare, then the columns kept
-    from the input.
+    """Return the columns of a shard that are not core columns, in order.
 
-    The meaning of a column is "" if the shard does not hold it, for example if another program wrote the shard.
+    First are the columns that stages declare, and then the columns kept from the input. A column's ``meaning`` is "" if
+    the shard holds no text for it, for example if another program wrote the shard.
     """
     written = (schema.metadata or {}).get(_ADDED)
     described = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}

@@ -1,19 +1,20 @@
-"""Defines the entry of ``run.json`` with the reward of a policy that never looks at the images of the RL rows."""
+"""Defines the entry of ``run.json`` with the reward of a policy that answers the RL rows without using the images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 MAX_BLIND_SHARE = 1 / 3
-"""A warning is given if a policy that never looks gets more than this share of the reward that looking can get."""
+"""A warning is given if a policy that does not use the images gets more than this share of the highest reward."""
 
 
 @dataclass(frozen=True)
 class BlindType:
-    """Holds the best constant ``answer`` to questions of one ``kind``, and the reward that it ``earned`` per row.
+    """Holds the single ``answer`` that gets the highest reward if it is given to all questions of one ``kind``.
 
-    ``kind`` is ``bool``, ``mcq``, ``count`` or another answer type. ``earned`` is a share of the reward that a policy
-    can get by looking.
+    ``kind`` is ``bool``, ``mcq``, ``count`` or another answer type. ``rows`` is the number of these questions.
+    ``earned`` is the mean reward of the answer per row, as a share of the reward that a policy can get if it uses the
+    images.
     """
 
     kind: str
@@ -24,14 +25,14 @@ class BlindType:
 
 @dataclass(frozen=True)
 class BlindFigures:
-    """Holds the reward of the best policy that never looks at the images (:mod:`groundtrace.rewards.blindness`).
+    """Holds the reward of the best policy that answers without using the images (:mod:`groundtrace.rewards.blindness`).
 
     Attributes:
         reward: the reward recipe for which the RL rows are made.
         rows: the number of rows in the set.
         counted: the number of rows that rules can grade; the other rows are left out.
-        share: the policy's reward on the counted rows, as a share of the reward that a policy can get by looking; None
-            without counted rows.
+        share: the policy's reward on the counted rows, as a share of the reward that a policy can get if it uses the
+            images; None without counted rows.
         types: the figures of each kind of question.
     """
 
@@ -43,8 +44,9 @@ class BlindFigures:
 
     @property
     def is_high(self) -> bool:
-        """Whether the share exceeds :data:`MAX_BLIND_SHARE`, so that a reward curve does not show whether a policy
-        looks.
+        """Return whether the share exceeds :data:`MAX_BLIND_SHARE`.
+
+        If so, a rising reward does not prove that a policy uses the images.
         """
         return self.share is not None and self.share > MAX_BLIND_SHARE
 

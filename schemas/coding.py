@@ -5,9 +5,9 @@ registers the record types with Beam. Beam's row coder reads the field types of 
 postpone annotations (no ``from __future__ import annotations``). The coder decodes every sequence as a list; records
 turn lists into tuples again, so that a decoded record equals the encoded record and stays hashable.
 
-A row names its type by an id. Beam would draw the id at random in every process; here it is derived from the type's own
-name, so that workers in other processes find the type. The id is a UUID, since Beam's runners in Java accept nothing
-else.
+Each row contains an id of its type. By default, Beam chooses this id at random in every process. This module derives it
+from the type's name instead, so that workers in other processes find the type. The id is a UUID, since Beam's runners
+in Java accept nothing else.
 """
 
 import dataclasses
@@ -47,7 +47,9 @@ def record(cls: T) -> T:
 
 
 def for_each_record(action: Callable[[type], object]) -> None:
-    """Call ``action`` with each record type: at once with the types declared so far, and later with each new type."""
+    """Call ``action`` with each record type: now with the types declared so far, and later with each type when it is
+    declared.
+    """
     for kind in _RECORDS:
         action(kind)
     _ACTIONS.append(action)

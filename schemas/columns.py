@@ -69,8 +69,8 @@ class Column(Generic[T]):
             )
 
     def value_of(self, value: object) -> "Value":
-        """Return a value in the form in which a record holds it. Raises ColumnError if the value is not of the column's
-        type.
+        """Return the value as the :class:`Value` that a record holds. Raises ColumnError if the value is not of the
+        column's type.
         """
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
@@ -108,8 +108,9 @@ class HasValues:
         return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
 
     def added(self, column: Column[T]) -> T | None:
-        """Return the value in the column, converted by the column's ``read``; None if the column has no value. Raises
-        the errors of ``read``.
+        """Return the value in the column, converted by the column's ``read``; None if the column has no value.
+
+        An error that ``read`` raises is not caught.
         """
         for each in self.values:
             if each.column == column.name:
@@ -118,7 +119,7 @@ class HasValues:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether all values of the type are texts, numbers, booleans, or lists and structs (with fields) of these."""
+    """Return whether the type is a text, a number, a boolean, or a list or struct (with fields) of such types."""
     if pa.types.is_list(kind):
         return is_plain(kind.value_type)
     if pa.types.is_struct(kind):
@@ -165,7 +166,9 @@ def _struct(value: object, kind: pa.StructType, where: str) -> dict[str, Any]:
         raise _unfit(value, "an object", where)
     known = [field.name for field in kind]
     if unknown := [name for name in value if name not in known]:
-        raise _Unfit(f"{where or 'it'} has the field {excerpt(unknown[0])}, but its type has only {', '.join(known)}")
+        raise _Unfit(
+            f"{where or 'the value'} has the field {excerpt(unknown[0])}, but its type has only {', '.join(known)}"
+        )
     return {name: _plain(value.get(name), kind.field(name).type, f"{where}.{name}") for name in known}
 
 

@@ -6,11 +6,11 @@ replaces a character that was decoded wrongly. Text that a model learns from mus
 has the only list of control text. The check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports,
 labels and quotations use this list.
 
-A token is listed under the model family whose tokenizer has it. The lists hold the special tokens of
-``tokenizer_config.json`` and those of the chat template. ``{n}`` is a number. A pattern also matches tokens with bars
-(``<|…|>``) of families that are not listed. The tags of our own traces are not control text, although some are tokens
-of some models (Qwen3, InternVL, MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool
-calls (``<tool_call>``) are not control text either, because these marks are part of a trajectory's text.
+Each list holds the special tokens of one model family, from ``tokenizer_config.json`` and from the chat template. In
+the lists, ``{n}`` is any number. A pattern also matches tokens with bars (``<|…|>``) of families that are not listed.
+The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL, MiniCPM-V):
+``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not control text
+either, because these marks are part of a trajectory's text.
 """
 
 import re
@@ -100,8 +100,9 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Return the first special token of a text, or the first control character as ``U+001B``; None if the text has
-    neither.
+    """Return the first special token of a text or, without one, the code of the first control character (``U+001B``).
+
+    Return None if the text has neither.
     """
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
     matches = [match for kind in kinds if (match := kind.search(text))]
@@ -112,7 +113,7 @@ def find_control(text: str) -> str | None:
 
 
 def without_hidden(text: str) -> str:
-    """Return the text without the characters that :data:`HIDDEN` matches."""
+    """Return the text without its invisible characters, which :data:`HIDDEN` matches."""
     before = None
     while before != text:  # removing a character may make another one match
         before, text = text, HIDDEN.sub("", text)

@@ -1,8 +1,8 @@
 """Converts coordinates between models' frames (units and order of the numbers) and pixels of the upright original.
 
-Every endpoint declares its frame; a frame is never guessed from the size of numbers. A pair is passed *in the order in
-which the model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are float positions in
-[0, width] x [0, height] with the origin at the top left. Models write values in these ranges:
+Every endpoint declares its frame; a frame is never guessed from the size of numbers. A pair of numbers is passed *in
+the order in which the model wrote it*: y before x for ``gemini``, x before y for all others. Pixels are float positions
+in [0, width] x [0, height] with the origin at the top left. Models write values in these ranges:
 
     molmo100            x, y   0..100 of each side (Molmo 1, one decimal)
     molmo1000           x, y   0..1000 of each side (Molmo 2)
@@ -53,8 +53,9 @@ _FULL_SCALE: dict[CoordinateFrame, float] = {
 
 
 class OutOfFrame(ValueError):
-    """Raised if a position is not a number, or is outside the image by more than 1 % of the side. The reply is then
-    treated as unparsable.
+    """Raised if a position is not a finite number, or is outside the image by more than 1 % of the image's side.
+
+    The caller treats the model's reply as unparsable.
     """
 
 
@@ -64,8 +65,9 @@ class UnresizableImage(ValueError):
 
 @dataclass(frozen=True)
 class ResizeRule:
-    """Describes how a Qwen processor resizes an image: the sides are multiples of ``factor`` px, and the area is within
-    bounds (px²).
+    """Describes how a Qwen processor resizes an image.
+
+    The new sides are multiples of ``factor`` px. The new area is between ``min_area_px`` and ``max_area_px`` (px²).
     """
 
     factor: int
@@ -73,9 +75,9 @@ class ResizeRule:
     max_area_px: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bounds that no image can meet."""
+        """Raise ValueError for limits that no image can meet."""
         if self.factor < 1 or not 0 < self.min_area_px <= self.max_area_px:
-            raise ValueError(f"no image can meet the bounds of the rule {self}")
+            raise ValueError(f"{self} needs factor >= 1 and 0 < min_area_px <= max_area_px")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
         """Return the (width, height) in px to which an image is resized (:func:`smart_resize`)."""
@@ -84,11 +86,12 @@ class ResizeRule:
 
 @dataclass(frozen=True)
 class FitRule:
-    """Describes how Claude resizes an image: the image is never enlarged, and keeps its shape.
+    """Describes how Claude resizes an image: the image is never enlarged, and keeps its aspect ratio.
 
-    The result is the largest size with at most ``max_patches`` patches of ``patch_px`` and no side above
-    ``max_side_px``, measured in whole patches. The padding to whole patches has no content. Therefore positions refer
-    to the size without padding (the page vision-coordinates of the Claude documentation).
+    The image is divided into square patches of ``patch_px`` pixels; its sides are padded to whole patches. The result
+    is the largest size for which the padded image has at most ``max_patches`` patches and no side above
+    ``max_side_px``. Positions refer to the size without padding (the page vision-coordinates of the Claude
+    documentation).
     """
 
     patch_px: int
@@ -96,9 +99,9 @@ class FitRule:
     max_patches: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bounds that no image can meet."""
+        """Raise ValueError for limits that no image can meet."""
         if not 1 <= self.patch_px <= self.max_side_px or self.max_patches < 1:
-            raise ValueError(f"no image can meet the bounds of the rule {self}")
+            raise ValueError(f"{self} needs 1 <= patch_px <= max_side_px and max_patches >= 1")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
         """Return the (width, height) in px to which an image is resized.
@@ -144,9 +147,10 @@ CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
     """Return the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
-    Both sides are rounded to multiples of the factor. If the area is then above the maximum, both are scaled down and
-    rounded down; if it is below the minimum, both are scaled up and rounded up. No side is shorter than one factor,
-    since rounding down would give 0 for a thin image. So the area of a thin image may exceed the maximum.
+    Both sides are rounded to multiples of ``rule.factor``. If the area is then above the maximum, both sides are scaled
+    down and rounded down; if it is below the minimum, both are scaled up and rounded up. Each side is at least
+    ``rule.factor``, since rounding down would give 0 for a thin image. So the area of a thin image may exceed the
+    maximum.
 
     Raises:
         UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.
@@ -176,7 +180,7 @@ def to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float]:
-    """Convert a pair, as the model wrote it, to ``(x_px, y_px)`` of the upright original.
+    """Convert a pair of numbers, as the model wrote it, to ``(x_px, y_px)`` of the upright original.
 
     Args:
         frame: the frame that the endpoint declares.
@@ -202,8 +206,9 @@ def to_px(
 def from_px(
     frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: Resize = QWEN25_IMAGE
 ) -> tuple[float, float]:
-    """Convert original pixels to a pair in the order of the frame (y first for ``gemini``). This is the inverse of
-    :func:`to_px`.
+    """Convert original pixels to a pair of numbers in the order of the frame (y first for ``gemini``).
+
+    This is the inverse of :func:`to_px`.
 
     The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
@@ -225,7 +230,9 @@ def box_to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
-    """Convert two opposite corners, as the model wrote them, to ``(x1, y1, x2, y2)`` px with x1 <= x2 and y1 <= y2.
+    """Convert two opposite corners of a box, as the model wrote them, to ``(x1, y1, x2, y2)`` px.
+
+    The result has x1 <= x2 and y1 <= y2.
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.

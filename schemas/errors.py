@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 
 class UserError(Exception):
-    """Raised for a mistake in a command, a config, an input, a file or a folder that the user named.
+    """Raised for a mistake that the user can correct in a command, a config, an input, a file or a folder.
 
     The message is one line that says what is wrong, where, and what to do. The commands print it without a traceback
-    and exit with code 2. A fault of a server or a machine, a bad reply and a bad record are not UserErrors.
+    and exit with code 2. Faults of a server or a machine, bad replies and bad records are not UserErrors.
     """
 
 

@@ -1,8 +1,8 @@
 """Defines points and boxes in original pixels, the only geometry that stages exchange.
 
 Coordinates are float pixels of the upright original image (or video frame) with the origin at the top left. Boxes are
-``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. A model's own coordinates are converted when its endpoint writes
-a request or reads a reply (:mod:`groundtrace.schemas.coordinates`), never here.
+``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. A model's own coordinates are converted by
+:mod:`groundtrace.schemas.coordinates`, when the model's endpoint writes a request or reads a reply.
 """
 
 from groundtrace.schemas.coding import record

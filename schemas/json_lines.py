@@ -29,7 +29,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects among the lines. Other lines are skipped; other code reports them by their numbers."""
+    """Yield the JSON objects among the lines. Lines that are not JSON objects are skipped; other code reports them."""
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)

@@ -1,9 +1,10 @@
 """Separates the parts of a label: the name of the thing, the number of things, and the words that select one of them.
 
-Both "the second black square from the left" and "two black squares in the box" name black squares. Words for the number
-of things (:func:`without_counts`) are not part of the name. Words that select one of several things (:func:`thing_of`)
-are about its place, its order, or its relation to other things. Code that has the boxes of the things can check such
-words; all other code ignores them. Attributes of the thing itself, such as its colour, are part of the name.
+Both "the second black square from the left" and "two black squares in the box" name black squares. The name is the noun
+with the attributes of the thing itself, such as its colour. A word for the number of things ("two") is not part of the
+name; :func:`without_counts` removes it. Words that select one of several things ("second", "from the left") are about
+its place, its order, or its relation to other things; :func:`thing_of` removes them. Code that has the boxes of the
+things can check such words; all other code ignores them.
 """
 
 import re
@@ -78,10 +79,10 @@ _ONE_OF = re.compile(
 
 
 def without_counts(label: str) -> str:
-    """Return a label without the articles, quantities and numbers of instances at its beginning and end.
+    """Return a label without the articles, quantities and numbers at its beginning and end.
 
-    The label must be in lower case with single blanks. "second square from the left" keeps its rank. A second call
-    changes nothing.
+    For example, "the two squares" becomes "squares", and "square 2" becomes "square". Ranks stay, as in "second square
+    from the left". The label must be in lower case with single blanks. A second call changes nothing.
     """
     before = None
     while label != before:
@@ -126,7 +127,7 @@ def thing_of(label: str) -> str:
 
 
 def _is_plural(label: str) -> bool:
-    """Whether the noun of the label has a plural ending: "two black squares in the box", not "two glass"."""
+    """Return whether the noun of the label has a plural ending: "two black squares in the box", not "two glass"."""
     words = _before_relation(_ASIDE.split(label)[0].split())
     last = words[-1] if words else ""
     return (last.endswith("s") and not last.endswith("ss")) or last in ("people", "men", "women", "children")
@@ -153,6 +154,6 @@ def _is_selecting(words: Sequence[str], index: int) -> bool:
 
 
 def _says_which(words: Sequence[str]) -> bool:
-    """Whether a phrase after a comma or in brackets selects one of several things: "left box", "above the circle"."""
+    """Return whether a phrase after a comma or in brackets selects one of several things ("above the circle")."""
     first = next((word for word in words if word not in ("the", "of")), "")
     return not first or first in RELATIONS or first in SELECTING

@@ -125,18 +125,20 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Return the words of :func:`counted_phrase` without general nouns ("How many objects?" has no such words); None if
-    the question counts nothing.
+    """Return the words of :func:`counted_phrase` without general nouns such as "object".
+
+    The result is empty for "How many objects are there?", and None if the question counts nothing.
     """
     phrase = counted_phrase(question)
     return None if phrase is None else frozenset(phrase) - GENERAL
 
 
 def is_counted(label: str, words: frozenset[str]) -> bool:
-    """Return whether a label can name the things that a question counts; ``words`` describe these things.
+    """Return whether a label can name the things that a question counts. ``words`` are the question's words for them.
 
-    The label must have all of ``words``, or ``words`` must have all words of the label. Words that select things
-    ("leftmost square") are ignored. The attributes must not contradict each other.
+    The label may be more specific ("black square" if the question counts squares), or less specific ("square" if it
+    counts black squares). In both cases, one side has all words of the other. Attributes must not contradict each other
+    ("black" and "white"). Words of the label that select one thing are ignored, such as "leftmost".
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -146,9 +148,10 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 
 
 def names_only(label: str, words: frozenset[str]) -> bool:
-    """Return whether a label has all of ``words``, which describe the counted things, and names no other things.
+    """Return whether a label names only things that a question counts. ``words`` are the question's words for them.
 
-    For example, "black or blue square" also names squares that are not black.
+    The label must have all of ``words``. If the question counts black squares, the label "small black square" is right,
+    but "black or blue square" is not, since it also names blue squares.
     """
     own = own_words(label)
     others = any(words & kind and own & kind - words for kind in EXCLUSIVE)
@@ -156,20 +159,22 @@ def names_only(label: str, words: frozenset[str]) -> bool:
 
 
 def own_words(label: str) -> frozenset[str]:
-    """Return the words of a label that describe the thing: the words of its noun phrase without general nouns.
+    """Return the words of a label that describe the thing, without general nouns and without its place or relations.
 
-    The result is empty for "object", a label that fits all things.
+    For "blue object in the box", the result is {"blue"}. It is empty for "object", a label that fits all things.
     """
     return frozenset(words_of(noun_phrase_of(plain_label(label)))) - GENERAL - {"one"}
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Return whether one of the phrases names the same thing as the label (:func:`is_counted`), or a text mentions it.
+    """Return whether one of the texts mentions the thing that the label names, or one of the phrases names this thing.
 
-    A text mentions the label if it contains the label's noun, which is the last word before "in", "with" or a similar
-    word. The text's attributes must not contradict the label's: "the black circle" is not a yellow circle. A general
-    noun in the text ("items") mentions labels that have one of its attributes: "yellow items" mentions "yellow square".
-    A general noun without attributes mentions labels without attributes ("object").
+    A phrase is compared with the label by :func:`is_counted`. A text mentions the thing in two cases:
+
+    - The text contains the label's noun. Its attributes in the text must not contradict the label: a text about "the
+      black circle" does not mention a yellow circle. The noun is the last word before "in", "with" or a similar word.
+    - The text contains a general noun ("items") with an attribute of the label: "yellow items" mentions "yellow
+      square". A general noun without attributes mentions only labels without attributes ("object").
     """
     own, noun = own_words(label), _noun(plain_label(label))
     if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
@@ -183,15 +188,19 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
 
 def names_alike(label: str, other: str) -> bool | None:
-    """Return whether a label can name the object that the other label names; None if words cannot decide.
+    """Return whether ``label`` can name the object that ``other`` names; None if their words do not decide this.
 
-    - True: both labels have the same noun, or the other label has all words of the label, or the label has all words of
-      the other and only attributes in addition. No attribute of one label may contradict an attribute of the other. The
-      result is also True if one label is blank or names an object in general ("item").
-    - False: attributes of the labels contradict each other, or one label names no object (:func:`label_fault`) and the
-      labels are not equal.
-    - None: all other cases, since different nouns may be synonyms. The result is also None if the label has several
-      nouns or several attributes of one kind, since it may name several objects.
+    The first rule that fits decides:
+
+    - True: the labels are equal, or one of them is blank.
+    - False: one of the labels names no object (:func:`label_fault`).
+    - True: one of the labels names an object in general ("item").
+    - False: attributes of the labels contradict each other ("black square", "white square").
+    - None: ``label`` has several nouns or several attributes of one kind ("black or white square"), since it may name
+      several objects.
+    - True: both labels have the same noun; or ``other`` has all words of ``label``; or ``label`` has all words of
+      ``other``, and its further words are attributes.
+    - None: all other cases, since different nouns may be synonyms.
     """
     label, other = plain_label(label), plain_label(other)
     if label == other or not label or not other:
@@ -226,7 +235,7 @@ def _general_things(text: str) -> Iterator[frozenset[str]]:
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
-    """Whether every occurrence of the noun in the text has attributes that contradict the label's words ``own``."""
+    """Return whether the attributes of each occurrence of the noun in the text contradict the label's words ``own``."""
     words = [singular(match.group().lower()) for match in _WORD.finditer(text)]
     places = [index for index, word in enumerate(words) if word == noun]
     return bool(places) and all(_excludes(_attributes(words[:index]), own) for index in places)
@@ -252,7 +261,7 @@ def _is_listed(word: str) -> bool:
 
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
-    """Whether both sides have an attribute of the same kind, but none in common."""
+    """Return whether both sides have an attribute of the same kind, but none in common."""
     return any(own & kind and attributes & kind and not own & attributes & kind for kind in EXCLUSIVE)
 
 

@@ -1,4 +1,4 @@
-"""Orders and draws items by their ids or positions only: no runner, worker count or input order changes a result."""
+"""Sorts and samples items only by their ids or positions, so that runs with other runners or workers are equal."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,12 +8,16 @@ T = TypeVar("T")
 
 
 def unit_hash(text: str, seed: int, purpose: str) -> float:
-    """Return a number in [0, 1) that depends only on the text, the run's seed and the purpose of the draw."""
+    """Return a pseudo-random number in [0, 1), for random decisions about an item.
+
+    The number depends only on ``text`` (such as the item's id), the run's ``seed``, and ``purpose`` (a name for the
+    decision, such as "split").
+    """
     return int.from_bytes(_digest(text, seed, purpose)[:8], "big") / 2**64
 
 
 def order_key(text: str) -> str:
-    """Return a hash of the text to sort by; it is the same in every run."""
+    """Return a hash of the text for use as a sort key. The hash is the same in every run."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -16,7 +16,7 @@ def pass_rate(c: int, k: int) -> float:
         k: scored attempts, at least 1.
 
     Raises:
-        ValueError: ``c`` is outside 0..k, or ``k`` is 0. Without attempts, the rate is undefined, and not 0.
+        ValueError: ``c`` is outside 0..k, or ``k`` is 0. Without attempts, the rate is undefined; it is not 0.
     """
     if k < 1 or not 0 <= c <= k:
         raise ValueError(f"a pass rate needs 0 <= c <= k and k >= 1, got c={c}, k={k}")

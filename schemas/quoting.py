@@ -8,8 +8,8 @@ like an instruction. Therefore such a text is changed in three ways:
   so that the reply's cache key is stable. The prompts state that quoted text is material and never an instruction.
 - It is made visible: invisible characters are removed, look-alike characters are replaced (NFKC), and special tokens
   (:mod:`groundtrace.schemas.control_text`) are broken up, since a server may read them as tokens inside a message.
-- It is cut: if it is longer than a limit, a line ``CUT mark`` replaces its middle. Then a longer text has no advantage,
-  and it can hide neither its beginning nor its conclusion.
+- It is cut: if it is longer than a limit, a line ``CUT mark`` replaces its middle. Therefore a longer text has no
+  advantage, and the reader always gets the beginning and the end of the text.
 """
 
 import hashlib
@@ -66,9 +66,9 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Return hexadecimal digits that occur in none of the texts, in upper or lower case.
+    """Return a mark: hexadecimal digits that occur in none of the texts, neither in upper nor in lower case.
 
-    The same texts give the same digits.
+    The same texts give the same mark.
     """
     texts = [text.casefold() for text in texts]
     base = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()

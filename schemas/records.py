@@ -1,6 +1,6 @@
 """Defines the records that flow between stages.
 
-All records are frozen Beam rows (:mod:`groundtrace.schemas.coding`). A record never holds pixels, but the URIs of its
+All records are frozen Beam rows (:mod:`groundtrace.schemas.coding`). A record holds no pixels. It holds the URIs of its
 media: ``input:<path>`` for a file in the input folder, ``run:media/<sha256>.<ext>`` for an image that a stage drew.
 """
 
@@ -15,10 +15,10 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 
 @record
 class Origin:
-    """Holds data of the input that a record keeps for people; no stage reads it.
+    """Holds data from a record's input that is only passed on to the output; no stage reads it.
 
-    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
-    holds the record's values, as texts, in the input columns that the config keeps.
+    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. The
+    config names input columns to keep; ``kept`` holds the record's values in these columns, as texts.
     """
 
     media_names: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ NO_ORIGIN = Origin()
 class RawRecord:
     """Holds one record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
-    ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media entries are
-    ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. ``origin`` holds
-    the names of the media if the record is materialised; otherwise the text of the record contains them.
+    Some rows of the input contain the bytes of their media. The reader writes these media to the run folder, puts their
+    ``run:`` URIs into the row, and sets ``materialised``. ``origin`` then holds the names of the media; otherwise
+    ``text`` contains them. ``problem`` is a fault of the record that the reader found, or "".
     """
 
     number: int
@@ -46,10 +46,10 @@ class RawRecord:
 
 @record
 class FrameRef:
-    """Refers to a sampled frame of a clip, which was written once to the run folder.
+    """Refers to a sampled frame of a clip, and to the frame's file in the run folder.
 
-    ``number`` is its number among the sampled frames, from 1. ``t_s`` is its time in seconds after the clip's first
-    frame.
+    ``number`` is the frame's number among the sampled frames, from 1. ``t_s`` is the frame's time in seconds after the
+    clip's first frame.
     """
 
     number: int
@@ -63,10 +63,12 @@ class FrameRef:
 class MediaRef:
     """Refers to a medium that was decoded and checked.
 
-    ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that was
-    applied (1: none). ``sha256`` is the digest of the file's bytes, ``pixel_sha256`` that of the decoded pixels, and
-    ``dhash`` the 64-bit difference hash in hexadecimal. A video has at least one frame in ``frames``; its width and
-    height are those of a frame, its pixel hash is over all frames, and its difference hash is that of the first frame.
+    ``width`` and ``height`` are the size of the upright image in pixels. ``orientation`` is the EXIF orientation that
+    was applied (1: none). ``sha256`` is the digest of the file's bytes, ``pixel_sha256`` is the digest of the decoded
+    pixels, and ``dhash`` is the 64-bit difference hash in hexadecimal.
+
+    A video has at least one frame in ``frames``. Its ``width`` and ``height`` are the size of a frame, its
+    ``pixel_sha256`` is a digest of all frames, and its ``dhash`` is that of the first frame.
     """
 
     uri: str
@@ -92,12 +94,13 @@ class MediaRef:
 
 @record
 class Question:
-    """Holds a validated input record. ``choices`` holds the choices if the question is asked with them (multiple
-    choice), else it is None.
+    """Holds a validated input record: a question with its media and its gold answer.
 
-    ``opened_choices`` holds the choices of a question that is asked without its choices. ``gold_boxes`` come from the
-    input (None if the input has no field for boxes); no model sees these boxes. ``question``, ``answer`` and
-    ``answer_type`` are "" until a stage has written a question for a record that has only images.
+    ``choices`` holds the choices of a multiple-choice question; it is None for other questions. A multiple-choice
+    question can also be asked as an open question, without its choices: then ``opened_choices`` holds the choices.
+    ``gold_boxes`` are the boxes in the input (None if the input has no field for boxes); no model sees them.
+    ``question``, ``answer`` and ``answer_type`` are "" if the input has only images, until a stage has written a
+    question.
     """
 
     id: str
@@ -114,7 +117,7 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        """Whether the record has a question; False if a stage has to write a question about its images."""
+        """Return whether the record has a question; False if a stage has to write a question about its images."""
         return bool(self.question)
 
 
@@ -122,12 +125,17 @@ class Question:
 class Call:
     """Holds the data of one call of a model by a stage, for the lineage and the ledger.
 
-    ``keys`` are the cache keys of its samples. ``worth_usd`` holds, for each sample, its cost if nothing is in the
-    cache; it is () if all costs are 0. A repeated call has the same ``worth_usd``. ``answered_by`` holds, for each
-    sample, the model that the server named, or "" if the server named ``model``; it is () if all names are "".
-    ``taken_from`` holds, in the same form, the run folder from whose cache the sample was taken over. ``truncated``
-    holds the keys of truncated samples. ``max_tokens`` is the largest token limit of their requests; it is 0 if no
-    sample is truncated. ``usage`` is the usage of the call this time; a repeated call uses less.
+    A call returns one or more samples (replies). Some fields have one entry for each sample, or are () if all entries
+    would be 0 or "":
+
+    - ``keys`` are the cache keys of the samples.
+    - ``worth_usd`` are the costs of the samples without the cache.
+    - ``answered_by`` are the models that the server named; "" if it named ``model``.
+    - ``taken_from`` are the other run folders from whose caches the samples were taken; "" for all other samples.
+
+    ``truncated`` holds the keys of truncated samples, and ``max_tokens`` is the largest token limit of their requests
+    (0 if no sample is truncated). ``usage`` is the usage of this call. If the call is repeated, its ``worth_usd`` is
+    the same, but its ``usage`` is lower, since the cache answers it.
     """
 
     role: str
@@ -185,7 +193,10 @@ class Verdict:
 
 @record
 class Overlay:
-    """Refers to a drawn copy of medium ``media_index``, or of its frame number ``frame``, in the run folder."""
+    """Refers to an image in the run folder that a stage made from a medium, for example by drawing points on it.
+
+    ``media_index`` is the index of the medium. ``frame`` is the number of the clip's frame; None if it is not a clip.
+    """
 
     media_index: int
     uri: str
@@ -205,8 +216,10 @@ class Event:
 
 @record
 class Trace:
-    """Holds a teacher's reasoning and answer, and the verdicts on them. Tags are in the canonical form of this project,
-    with coordinates in original pixels.
+    """Holds a teacher's reasoning and answer, and the scorers' verdicts on them.
+
+    In ``text``, points and boxes are tags in the form of this project, with coordinates in original pixels. All model
+    families' own forms were converted to it.
     """
 
     index: int
@@ -235,11 +248,11 @@ class Draft(HasValues):
     """Holds a question on its way to a shard, with the data that the stages have added to it so far.
 
     ``entities`` are the noun phrases to point at (None if no model was asked for entities). ``events`` are the events
-    in its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
-    ``overlays`` are the drawn media. ``traces`` are the teacher's traces, and ``best`` is the index of the kept trace.
-    ``form`` is the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`.
-    ``pseudo_boxes`` are a detector's boxes in pixels if the record has no gold boxes (iVGR): they become the row's
-    ``gold_boxes``.
+    in the question's clips. ``points`` are the points that the pointer found for the entities; they are numbered from 1
+    in order. ``overlays`` are images that a stage made from the media, such as copies with points. ``traces`` are the
+    teacher's traces, and ``best`` is the index of the kept trace. ``form`` is the form of the responses, a key of
+    :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels; a record
+    without gold boxes gets them, and they become the row's ``gold_boxes`` (iVGR).
 
     ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
@@ -278,7 +291,7 @@ class Draft(HasValues):
         """Return the boxes with which responses are compared: the record's gold boxes or, if it has no gold boxes, the
         boxes of a detector.
 
-        The result is () for a question about clips, since a box would have to name its frame.
+        The result is () for a question about clips, since a box has no frame number.
         """
         if any(medium.frames for medium in self.question.media):
             return ()
@@ -300,7 +313,7 @@ class Draft(HasValues):
 class Rejected:
     """Holds an input record that a stage rejected. ``reason`` is one of the reasons that the stage declares.
 
-    ``cost_usd`` is the cost of its ``calls`` if nothing is in the cache. ``draft`` is the last state of the record,
+    ``cost_usd`` is the cost of its ``calls`` without the cache. ``draft`` is the last state of the record,
     without its calls. It is None if the record did not become a question; ``origin`` then holds the data of the input.
     Comparisons ignore ``draft`` and ``origin``.
     """

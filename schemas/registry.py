@@ -1,7 +1,7 @@
 """Finds parts by name: scorers, answer types, input formats and the like. Each kind of part has its own registry.
 
-A registry maps a name to the value at ``module:NAME``, which is imported when it is looked up. Parts from outside this
-repository are found in the same way. They get a name in one of two places:
+A registry maps a name to a path ``module:NAME``. The value at this path is imported when the name is looked up. Parts
+from outside this repository are found in the same way. They get a name in one of two places:
 
 - in a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
 - in an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
@@ -42,8 +42,9 @@ KINDS = (
 
 
 class RegistryError(UserError, ValueError):
-    """Raised if a part cannot be found, imported or used. The message continues a sentence that begins with the key in
-    the config.
+    """Raised if a part cannot be found, imported or used.
+
+    The caller puts the config's key in front of the message, which continues the sentence ("must be one of …").
     """
 
 
@@ -67,10 +68,10 @@ _registries: "list[Registry[Any]]" = []
 
 
 class Registry(Generic[T]):
-    """Maps names to the parts of one kind, in this order: parts of this repository, parts of installed packages, and
-    parts that a config names.
+    """Maps names to the parts of one kind, such as all scorers.
 
-    Iteration yields the names of the parts and imports nothing.
+    Iteration imports nothing. It yields the names of the parts of this repository, then those of parts of installed
+    packages, and then those of parts that a config names.
     """
 
     def __init__(self, kind: str, what: str, of: str, ours: Mapping[str, str | T], *, classes: bool = False) -> None:
@@ -164,7 +165,7 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Return the imported value after a check. Raises RegistryError if the value is not a part of this kind."""
+        """Return ``found``, the value imported from ``path``. Raises RegistryError if it is not a part of this kind."""
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:
@@ -174,7 +175,10 @@ class Registry(Generic[T]):
         return cast("T", found)
 
     def wrong(self, path: str, found: Any, wanted: str) -> str:
-        """Return the error message for an imported value that is not a part of this kind."""
+        """Return the error message for ``found``, a value imported from ``path`` that is not a part of this kind.
+
+        ``wanted`` describes the value that the registry requires.
+        """
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
 
@@ -194,7 +198,7 @@ def near(word: str, known: Collection[str]) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Whether the name has the form ``package.module:NAME``."""
+    """Return whether the name has the form ``package.module:NAME``."""
     module, colon, attribute = name.partition(":")
     return bool(colon) and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
@@ -231,9 +235,9 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
     """Register parts in this process, and import them at once.
 
     ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is a config's ``[plugins]`` or, in worker processes,
-    the result of :func:`configured_plugins`; a recipe's module may call this function too. If an earlier call gave the
-    same name to another part, the new part replaces it. ``where`` is the key of the section, for messages. Raises
-    RegistryError if a kind is unknown, or if a part cannot be imported or used.
+    the result of :func:`configured_plugins`. A recipe's module may call this function too. If an earlier call gave the
+    same name to another part, the new part replaces the earlier part. ``where`` is the config's key of the section, for
+    messages. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used.
     """
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
@@ -274,7 +278,7 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
-    """Return the parts that configs of this process name, in the form of the argument of :func:`use_plugins`."""
+    """Return the parts that :func:`use_plugins` has registered in this process, in the form of its argument."""
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
 
 

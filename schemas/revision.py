@@ -13,7 +13,7 @@ PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 @functools.cache
 def code_revision() -> str:
-    """Return the commit of the code; if files are changed, ``+`` and a digest of the difference follow.
+    """Return the commit of the code. If files differ from the commit, ``+`` and a digest of the differences follow.
 
     The result is cached in a process, since later changes to the files are not in the code that the process has loaded.
     If the code is not in its own git checkout, for example if it was installed as a package, the result is

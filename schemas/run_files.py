@@ -1,6 +1,6 @@
 """Checks that the files of a run are those that its ``run.json`` names.
 
-The checks find files that are truncated, exchanged or left from another run before they are read.
+The checks find files that are truncated, replaced or left from another run, before other code reads them.
 """
 
 import hashlib
@@ -14,8 +14,9 @@ SHARDS = "*.parquet"
 
 @dataclass(frozen=True)
 class FileEntry:
-    """Describes a file of the run: its size and SHA-256 and, for a shard, the number of rows and the digest of the ids
-    in order.
+    """Describes a file of the run: its size in bytes and its SHA-256.
+
+    For a shard, ``rows`` is the number of rows, and ``ids_sha256`` is the digest of the rows' ids in order.
     """
 
     size_bytes: int
@@ -30,9 +31,10 @@ class FileEntry:
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """Return the first fault of the shards of these sets, in a few words; "" if the shards match ``files``.
+    """Compare the shards of these sets with ``files``, the entries in ``run.json``.
 
-    Names and sizes are compared. With ``digests``, each file is read and its SHA-256 is compared, too.
+    Return the first difference in a few words; "" if there is none. Names and sizes are compared. If ``digests`` is
+    set, each file is read and its SHA-256 is compared, too.
     """
     for name in sets:
         named = {file for file in files if file.startswith(f"{name}/")}

@@ -50,7 +50,8 @@ class Counts:
 class StageFigures:
     """Holds a stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
-    ``does`` is empty for a run of earlier code.
+    ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` is "" in a ``run.json``
+    that an earlier version of the code wrote.
     """
 
     read: int
@@ -76,11 +77,12 @@ class RoleLedger:
 
 @dataclass(frozen=True)
 class TruncatedReplies:
-    """Holds the number of ``replies`` of a role to a stage. ``truncated`` is the number of replies that are truncated
-    and were not requested again.
+    """Holds the number of truncated replies from one role to one stage.
 
-    ``max_tokens`` is the largest token limit of their requests; a server may have cut a reply off earlier. ``settings``
-    are config keys: a higher value of any of these keys allows longer replies.
+    ``replies`` is the number of all replies. ``truncated`` is the number of those that are truncated and were not
+    requested again. ``max_tokens`` is the largest token limit of the requests for truncated replies; a server may have
+    cut a reply off earlier. ``settings`` are the config keys to raise so that replies can be longer; one of them is
+    enough.
     """
 
     replies: int
@@ -93,8 +95,9 @@ class TruncatedReplies:
 class TargetFigures:
     """Holds the result of a run with a target of ``sft`` SFT rows.
 
-    Such a run draws questions in waves until the target is reached. Each wave has the numbers of its ``questions``, of
-    the ``drawn`` questions, and of the ``accepted`` rows.
+    Such a run works in waves: each wave draws a larger random sample of the questions, until the target is reached.
+    ``waves`` holds three numbers for each wave: the ``questions`` from which it drew, the ``drawn`` questions, and the
+    ``accepted`` rows.
     """
 
     sft: int
@@ -104,8 +107,9 @@ class TargetFigures:
 
 @dataclass(frozen=True)
 class BudgetFigures:
-    """Holds a run's spending limit (None: no limit), the amount that it spent, and the number of records that were left
-    out because the budget was used up.
+    """Holds a run's spending limits in US dollars and tokens (None: no limit), and the amounts that it spent.
+
+    ``left`` is the number of records that were left out because the budget was used up.
     """
 
     usd: float | None
@@ -145,10 +149,10 @@ class PaidFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """Holds the model that was requested from an endpoint (``asked``), and the number of replies from each other model
-    that the server named.
+    """Holds the replies of an endpoint in which the server named another model than the requested model.
 
-    A server may name a dated version or a path of the requested model, or another model.
+    ``asked`` is the requested model. ``answered`` holds the number of replies for each other name. Such a name can be a
+    dated version or a path of the requested model, or the name of another model.
     """
 
     asked: str
@@ -166,7 +170,7 @@ class RunSummary:
         stages: the stages that ran, in the recipe's order.
         ledger: the usage of the calls, by role.
         truncated: the figures on truncated replies, by role and stage; only for stages that have such replies.
-        judges: how far two judges agreed, by scorer.
+        judges: the agreement of two judges, by scorer.
         roles: the model of each role.
         taken_over: the number of replies that were taken over from the caches of neighbouring run folders, by folder.
         fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
@@ -176,11 +180,11 @@ class RunSummary:
         forecast: a preview's sums over its records; None for other runs.
         details: the most frequent detail of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if the folder had no finished run.
-        paid: the total costs of all runs of the run folder; None for a run of earlier code.
+        paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.
         files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
-            differs from its entry, is not from this run. None for a run of earlier code.
-        blind: the reward of a policy that never looks, on the RL rows; None without RL rows or without a reward for
-            them.
+            differs from its entry, is not from this run. None if an earlier version of the code wrote ``run.json``.
+        blind: the reward of a policy that answers the RL rows without using the images; None without RL rows or
+            without a reward for them.
         warnings: one sentence for each thing that the rows lack for their purpose.
     """
 
@@ -216,8 +220,9 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Return the most frequent detail of the rejections for a reason, in the stage with the most of these
-        rejections; "" if there is no detail.
+        """Return the most frequent detail of the rejections for a reason; "" if there is no detail.
+
+        Only the stage with the most rejections for this reason is considered.
         """
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")

@@ -1,4 +1,4 @@
-"""Contains helpers for text: valid UTF-8, safe terminal output, loose comparison, names, times, values in messages."""
+"""Contains helpers for text, such as safe terminal output, comparison without case, and values in messages."""
 
 import datetime
 import math
@@ -21,7 +21,9 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def dollars(usd: float) -> str:
-    """Return the amount in US dollars and cents (``$1,234.50``). Below one cent, it has two digits (``$0.0031``)."""
+    """Return the amount as text in US dollars and cents (``$1,234.50``). An amount below one cent keeps two significant
+    digits (``$0.0031``).
+    """
     if usd == 0 or abs(usd) >= 0.01:
         return f"${usd:,.2f}"
     return f"${usd:.{1 - math.floor(math.log10(abs(usd)))}f}"
@@ -54,7 +56,7 @@ def folded(text: str) -> str:
 
 
 def excerpt(value: object) -> str:
-    """Return the form of the value in a message: its ``repr``, cut to 80 characters."""
+    """Return the value as a message shows it: its ``repr``, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -70,7 +72,7 @@ def without_password(text: str) -> str:
 
 
 def last_part(path: str) -> str:
-    """Return the last part of a path or URL. The query of a URL is left out, since it may be a key to the file."""
+    """Return the last part of a path or URL. The query of a URL is left out, since it may contain a secret key."""
     whole = re.split(r"[?#]", path, maxsplit=1)[0] if "://" in path else path
     return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
 

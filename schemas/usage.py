@@ -1,4 +1,4 @@
-"""Defines the usage of model calls: one record that can be summed, from one reply of a server to a run's ledger."""
+"""Defines the usage of model calls. The same record holds the usage of one reply and, summed, that of a whole run."""
 
 import operator
 from collections.abc import Mapping

@@ -31,10 +31,10 @@ class ConfigError(UserError, ValueError):
 
 
 def first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Return a message of one line for one of the errors that validating ``cls`` found.
+    """Return the message, of one line, for the most helpful of the errors that pydantic found in values for ``cls``.
 
-    An error for an unknown key is preferred, since this key may be a misspelling of a missing key. ``where`` is the
-    dotted key of the section that ``cls`` describes.
+    An unknown key is reported before other errors, since it may be a misspelling of a key that is reported as missing.
+    ``where`` is the dotted key of the section that ``cls`` describes.
     """
     found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
     place = found["loc"]

@@ -6,15 +6,14 @@ from groundtrace.schemas.errors import UserError
 
 
 class MissingExtra(UserError, ModuleNotFoundError):
-    """Raised if a requested feature needs packages of an extra that is not installed."""
+    """Raised if a requested feature needs packages of an extra (a group of optional packages) that is not installed."""
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Check that the modules that a feature needs are installed. The modules are not imported, since some imports take
-    seconds.
+    """Check that a feature's modules are installed. They are not imported, since some imports take seconds.
 
-    ``what`` names the feature in the error, such as "reading clips". ``extra`` is the extra that installs the modules.
-    Raises :class:`MissingExtra` if a module is not installed.
+    ``what`` names the feature in the error, such as "reading clips". ``extra`` is the extra (the group of optional
+    packages) that installs the modules. Raises :class:`MissingExtra` if a module is not installed.
     """
     for module in modules:
         if not _is_installed(module):

@@ -1,7 +1,7 @@
 """Documents the keys of a config: as a reference in Markdown, and as TOML with the defaults and comments.
 
-Both are made from the settings classes alone. The annotations give the types, bounds and meanings, and the docstrings
-give the prose.
+Both are made only from the settings classes. The types, bounds and meanings of the keys are from the annotations; the
+texts of the sections are from the docstrings.
 """
 
 import dataclasses
@@ -35,10 +35,10 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ConfigSection:
-    """Holds one section of a config: its dotted path ("" for the top level), its purpose, its keys, and its default
-    entries.
+    """Holds one section of a config: its dotted path ("" for the top level), its purpose, and its keys.
 
-    A section has default entries only if the user chooses the names of its entries.
+    In some sections, the user chooses the names of the entries, such as the names of endpoints. ``entries`` holds the
+    entries that such a section has by default; it is empty for all other sections.
     """
 
     path: str
@@ -50,7 +50,7 @@ class ConfigSection:
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
     """Return Markdown that has, for each section of a config class, a heading of this level and a table of the keys.
 
-    ``without`` names a section that is left out, because it is documented elsewhere.
+    ``without`` names a section to leave out, because another page documents it.
     """
     parts = []
     for section in sections(cls):
@@ -79,7 +79,8 @@ def commented_defaults(cls: type) -> str:
 def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSection]:
     """Yield the sections of a config class; each section comes before the sections inside it.
 
-    ``holder`` is the section's default instance; it is given if its values may differ from the defaults of its class.
+    ``path`` is the dotted key of the section that ``cls`` describes. ``holder`` is the default instance of ``cls`` in
+    the config. If it is given, the defaults are its values, which may differ from those of the class.
     """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)

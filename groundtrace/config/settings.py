@@ -32,12 +32,15 @@ PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclasses.dataclass(frozen=True)
 class OneOf:
-    """Annotates a text whose value must be in ``known``, such as a registry; for fixed words, use a Literal."""
+    """Annotates a text that must be one of the words in ``known``, such as the names of a registry.
+
+    For a fixed set of words, use a Literal instead.
+    """
 
     known: Collection[str]
 
     def check(self, word: str) -> str:
-        """Return the word. Raises ValueError if the word is not known."""
+        """Return the word unchanged. Raises ValueError if it is not one of the known words."""
         if word not in self.known:
             raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{near(word, self.known)}")
         return word
@@ -61,7 +64,10 @@ class PartName:
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """Return the name. Raises ValueError if the name is not known. The part is not imported."""
+        """Return the name unchanged. Raises ValueError if it is neither a known name nor a path.
+
+        The part is not imported.
+        """
         if name or not self.or_empty:
             self.registry.check(name)
         return name

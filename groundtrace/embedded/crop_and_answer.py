@@ -1,7 +1,8 @@
 """Implements the embedded engine (OpenCV, no model) as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
 
-In the first pass, the engine writes boxes, in pixels, around the objects that its answer is based on. In the pass with
-crops, it reads the whole image again, since it sees nothing more in a crop than in the whole image.
+The engine gets a question in two prompts. Its reply to the first prompt has boxes, in pixels, around the objects that
+its answer is based on. The second prompt also contains crops of these boxes. The engine ignores the crops and reads the
+whole image again, since it cannot find more objects in a crop.
 """
 
 import numpy as np
@@ -17,7 +18,9 @@ ONE_IMAGE = "The first image is"
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return an answer from a jittered view, with a box around each object that the answer is based on."""
+    """Return an answer from a jittered (randomly coarsened) view of the image, with a box around each object that the
+    answer is based on.
+    """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)
@@ -26,7 +29,7 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return an answer from a jittered view of the whole image, without boxes."""
+    """Return an answer from a jittered (randomly coarsened) view of the whole image, without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)
@@ -34,7 +37,7 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Whether the images of this prompt are one image and its crops."""
+    """Return whether this prompt shows exactly one image and crops of it."""
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 
 

@@ -21,8 +21,8 @@ from groundtrace.schemas.geometry import Box
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Return the classes of objects that the question is about, as JSON.
 
-    The list is empty if the engine cannot read the question or the image, or if it finds more classes than
-    ``max_targets`` (a variable of the prompt) or ``MAX_LABELS - 1``.
+    The list is empty if the engine cannot read the question or the image. It is also empty if the engine finds too many
+    classes: more than ``max_targets`` (a variable of the prompt), or more than ``MAX_LABELS - 1``.
     """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
@@ -33,7 +33,7 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return reasoning with boxes around the objects that the answer is based on.
 
-    If the answer is based on no object (such as "no, there is no red circle"), each object of the classes in the
+    Some answers are based on no object, such as "no, there is no red circle". Then each object whose class is in the
     question gets a box.
     """
     shapes = scene.seen_as(rng, strength)
@@ -48,7 +48,7 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
 
 
 def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return reasoning without boxes."""
+    """Return reasoning and an answer, without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _cannot_read()

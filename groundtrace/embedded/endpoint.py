@@ -1,10 +1,10 @@
 """Implements the embedded engine (OpenCV, no model) as an endpoint. It needs no download, no key and no GPU.
 
-The engine uses only the image and the question of a request (not the gold answer in a proposal's prompt). It does not
-guess: if it cannot read the image or the question, the reply is "cannot read" or, for prompts that require another
-form, an empty result. The setting ``model`` names the algorithm: ``colour`` clusters colours and follows contours,
-``edges`` fits outlines to gradients. ``edges`` can be used only for the detector and the segmenter, ``colour`` for all
-other roles. A reply depends only on the request and the sample's number.
+The engine uses only the image and the question of a request. It ignores the gold answer, which some prompts contain.
+It does not guess: if it cannot read the image or the question, the reply is "cannot read", or an empty result if the
+prompt requires another form. The setting ``model`` names the algorithm. ``colour`` clusters colours and follows
+contours; ``edges`` fits outlines to gradients. Only the detector and the segmenter can use ``edges``; all other roles
+use ``colour``. A reply depends only on the request and the sample's number.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Return the ids of the prompts that the algorithm of these settings answers."""
+    """Return the ids of the prompts that the algorithm (``settings.model``) can answer."""
     return frozenset(HANDLERS.get(settings.model, ()))
 
 
@@ -81,7 +81,8 @@ class ClassicalEndpoint:
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
             raise ValueError(
-                f"the model of a classical endpoint must be one of {', '.join(HANDLERS)}, got {settings.model!r}"
+                f"an endpoint of kind classical needs a setting 'model' that is one of {', '.join(HANDLERS)}, "
+                f"got {settings.model!r}"
             )
         self.settings = settings
         self._media = media

@@ -1,9 +1,11 @@
 """Implements the embedded engine (no model) as teacher and judge of :mod:`groundtrace.pipelines.executable_cot`.
 
-As the teacher, the engine writes real OpenCV and PIL code. For a computation, the code finds the objects in the pixels,
-and the answer is the last line that the code prints. For another image, the same program prints the answer for that
-image. For a drawing or a crop, the engine first finds the objects that its answer is based on. Its code then marks or
-crops these objects and displays the result, and the answer follows in the next turn.
+As the teacher, the engine writes real OpenCV and PIL code. The prompt requires one of these kinds of code:
+
+- A computation: the code finds the objects in the pixels, and the answer is the last line that the code prints. The
+  code does not contain the answer: run on another image, it prints the answer for that image.
+- A drawing or a crop: the engine finds the objects that its answer is based on, and then writes code that marks or
+  crops these objects and displays the result. The answer follows in the next turn.
 """
 
 import json
@@ -85,7 +87,10 @@ _OPERATORS = {"exactly": "==", "at least": ">=", "at most": "<=", "bare": "=="}
 
 
 def one_image(prompt: RenderedPrompt) -> bool:
-    """Whether a prompt of this module has exactly one image before its first text. Later images are results of code."""
+    """Return whether a prompt of this module is about exactly one image.
+
+    Only the images before the prompt's first text are counted, since later images are results of code.
+    """
     if prompt.name.split(".")[0] not in _OF_CODE:
         return False
     first_text = next((index for index, part in enumerate(prompt.user) if isinstance(part, TextPart)), 0)
@@ -93,7 +98,7 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return the next turn of the reply: code with the kind of operation that the prompt requires, or the answer."""
+    """Return the next turn of the reply: the answer, or code with the kind of operation that the prompt requires."""
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
     query, reading = question_of(prompt), read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -144,7 +149,7 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
 
 
 def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a solution in text that lists the x coordinates of the objects that the answer is based on."""
+    """Return a solution without code. It lists the x coordinates of the objects that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
@@ -155,11 +160,11 @@ def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stren
 
 
 def rewrite(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the solution in the prompt, with code in place of the sentences after its list of x coordinates. The code
-    counts the list's entries.
+    """Return the prompt's solution with code in it.
 
-    The solution is returned unchanged if it has no such list, or if the question is neither a count nor a statement
-    about objects.
+    The solution contains a list of x coordinates. The sentences after this list are replaced by code that counts the
+    list's entries. The solution is returned unchanged if it has no such list, or if the question is neither a count
+    nor a statement about objects.
     """
     solution, query = prompt.variable("reasoning"), question_of(prompt)
     response, found = parse_response(solution), _PLACES.search(solution)
@@ -185,8 +190,8 @@ def _answer(thought: str, answer: str) -> str:
 
 
 def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the answer equals the last line that the code printed. If the code printed nothing, judge whether
-    the answer equals the engine's own answer.
+    """Judge the answer of a trajectory. It must equal the last line that the trajectory's code printed or, if the code
+    printed nothing, the engine's own answer.
     """
     trajectory = prompt.variable("trajectory")
     answer = parse_response(trajectory).answer or ""

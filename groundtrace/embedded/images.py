@@ -1,9 +1,9 @@
 """Implements the embedded engine (OpenCV, no model) for images that have no question yet.
 
-The engine judges an image, writes a question about it, writes boxes around the question's object, and judges the pair
-of question and answer. It reads only the pixels. A question is about the number of shapes of one class, or about
-whether a statement on this number is true. The answer is the engine's own reading. As the judge, the engine calls a
-pair GOOD only if its own answer is the same. An image that the engine cannot read meets no condition.
+The engine judges an image, writes a question about the image, writes boxes around the question's objects, and judges
+the pair of question and answer. It reads only the pixels. A question asks for the number of shapes of one class, or
+whether a statement on this number is true. The engine finds the answer in the image. As the judge, the engine calls a
+pair GOOD only if its own answer is the same. An image that the engine cannot read is judged unfit for questions.
 """
 
 import json
@@ -29,7 +29,11 @@ _STATEMENT = 'Is the following statement about the image true? "{statement}" Ans
 
 
 def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge the prompt's conditions A to D by the shapes in the image; all are false if the image is unreadable."""
+    """Judge, for each condition in the prompt, whether the shapes in the image meet it.
+
+    A: there are enough shapes. B: an object is small and has few copies. C: an object is so small that it is clearer
+    if it is enlarged. D: a question can be asked. No condition is met if the image is unreadable.
+    """
     shapes, (width, height) = scene.shapes, scene.size
     if shapes is None:
         return json.dumps({"reason": "this picture cannot be read", **dict.fromkeys("ABCD", False)})
@@ -46,8 +50,9 @@ def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator,
 
 
 def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, _strength: float) -> str:
-    """Return a question about the number of shapes of one class, its answer, and the class, as JSON. Each of these
-    values is null if the image shows no shape that a question can count.
+    """Return a question about the number of shapes of one class, the question's answer, and the class, as JSON.
+
+    All three values are null if the image shows no shape that a question can count.
     """
     nouns = _nouns(scene.shapes or ())
     for index in rng.permutation(len(nouns)):
@@ -60,8 +65,9 @@ def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generat
 
 
 def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes of all shapes of a class, in pixels, as JSON. Raises CallError for a label that the engine does
-    not know.
+    """Return the boxes, in pixels, of all shapes that the prompt's ``label`` names ("blue circle"), as JSON.
+
+    Raises CallError for a label that the engine does not know.
     """
     name, shapes = read_name(prompt.variable("label")), scene.shapes or []
     if name is None:

@@ -1,4 +1,4 @@
-"""Implements the embedded engine (OpenCV, no model) as judge of facts that arithmetic on text and pixels can decide."""
+"""Implements the embedded engine (OpenCV, no model) as a judge. It judges only by words, numbers and pixels."""
 
 import json
 
@@ -28,9 +28,9 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def with_answer(question: str, predicted: str) -> Question:
-    """Return a question whose gold answer is ``predicted``, the answer of a response.
+    """Return a question whose gold answer is ``predicted`` (the answer of a response).
 
-    The words of this answer determine the answer type: bool, numeric or text.
+    The answer type is bool, numeric or text, depending on the words of ``predicted``.
     """
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
@@ -41,8 +41,8 @@ def with_answer(question: str, predicted: str) -> Question:
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether the reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
 
-    The judge does not compare the number of points with the answer, for two reasons. Another check already compares
-    them. And a policy would learn not to point if a correct point could lower the reasoning's reward.
+    The judge does not compare the number of points with the answer, for two reasons. Another check already makes this
+    comparison. And if correct points could lower the reward, a policy would learn to write no points.
     """
     read = judge_support(
         prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted"))
@@ -52,8 +52,10 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether one object can have both names in the prompt. The verdict is no if the label names several colours,
-    since such a label is for several objects. Raises CallError for words that the engine does not know.
+    """Judge whether the prompt's two names, ``label`` and ``gold``, can name the same object.
+
+    The verdict is no if ``label`` has several colours, since such a label names several objects. Raises CallError for
+    words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

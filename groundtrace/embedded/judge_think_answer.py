@@ -1,8 +1,9 @@
 """Implements the embedded engine for :mod:`groundtrace.pipelines.judge_think_answer` (SAIL-RL).
 
 The engine judges the complexity of a question by the number of steps in which it would answer the question itself. It
-writes traces from the shapes that it finds, and judges texts as far as arithmetic can decide. If it cannot read a
-question or an image, its reply is "cannot judge". If a text contains nothing that it can check, it raises CallError.
+writes traces from the shapes that it finds. It judges texts only by their words and their arithmetic. If it cannot
+read a question or an image, its reply is "cannot judge". If a text contains nothing that it can check, it raises
+CallError.
 """
 
 import json
@@ -51,7 +52,7 @@ _NEEDED = re.compile(
 
 
 def steps_of(query: Query) -> tuple[str, ...]:
-    """Return the steps in which the engine would answer the question."""
+    """Return the steps in which the engine would answer the question, such as "find the circle"."""
     match query:
         case CountQuery():
             steps = [f"count the {_named(query.noun.phrase)}"]
@@ -100,7 +101,7 @@ def _counted(steps: int) -> str:
 
 
 def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the judgement that the question can be answered by looking, without reasoning.
+    """Return the judgement that the question can be answered directly from the image, without reasoning.
 
     Raises CallError for a question that the engine cannot read.
     """
@@ -111,8 +112,9 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 
 
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a judgement, reasoning and an answer, all based on what the engine sees. The answer in the prompt, which
-    is a hint for other teachers, is ignored.
+    """Return a judgement, reasoning and an answer, all based only on the question and the image.
+
+    The engine ignores the answer in the prompt, which is a hint for other teachers.
     """
     query = question_of(prompt)
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -192,8 +194,10 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the image contains the numbers of objects that the text lists. Raises CallError if the text lists
-    no numbers, if the engine does not know a listed object, or if it cannot read the image.
+    """Judge whether each number of objects that the reasoning lists ("2 red circles") is right for the image.
+
+    Raises CallError if the reasoning lists no numbers, if the engine does not know a listed object, or if it cannot
+    read the image.
     """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]

@@ -1,4 +1,4 @@
-"""Compares the counts and comparisons that a reasoning states with the number of objects that it points at."""
+"""Checks the counts and comparisons in a reasoning ("more circles than squares") against the reasoning's own points."""
 
 import re
 from collections.abc import Mapping
@@ -23,8 +23,9 @@ _PART = re.compile(
 def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fraction | None) -> str | None:
     """Return a message if the points contradict a comparison or a count in the sentence; else None.
 
-    ``pointed`` holds the number of objects that the reasoning points at, by label. ``answer`` is the answer as a
-    number, or None if the answer is not a number. The counts of objects in parts of the image must add up to it.
+    ``pointed`` maps each label to the number of objects with this label that the reasoning points at. ``answer`` is
+    the answer as a number, or None if the answer is not a number. If the sentence counts the objects in parts of the
+    image ("2 on the left, 3 on the right"), the sum of these counts must be the answer.
     """
     if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
         return None

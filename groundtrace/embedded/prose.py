@@ -1,10 +1,15 @@
 """Judges whether the text of a reasoning agrees with the reasoning's evidence (points and boxes) and its answer.
 
-If a reasoning points at objects, the answer is taken as its conclusion, even without concluding words. The judge
-searches every sentence for contradictions: a verdict on the question's statement that differs from the answer, the
-denial of an object that the reasoning points at, a count or a comparison that the points contradict, and a retracted
-answer. If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is
-"cannot judge", and never "good".
+If a reasoning points at objects, it needs no concluding sentence: its answer is taken as the conclusion. The judge
+searches every sentence for contradictions of these kinds:
+
+- The sentence calls the question's statement true, but the answer is no, or the reverse.
+- The sentence denies an object that the reasoning points at.
+- The points contradict a count or a comparison.
+- The reasoning retracts its answer.
+
+If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is "cannot
+judge".
 """
 
 import re
@@ -85,8 +90,10 @@ _ABSENT = re.compile(
 
 @dataclass(frozen=True)
 class SupportVerdict:
-    """Holds the judge's verdict on a reasoning. ``supports`` is whether the reasoning supports its answer, or None if
-    the judge cannot decide. ``reason`` explains the verdict.
+    """Holds the judge's verdict on a reasoning.
+
+    ``supports`` is True if the reasoning supports its answer, False if not, and None if the judge cannot decide.
+    ``reason`` explains the verdict.
     """
 
     supports: bool | None
@@ -94,8 +101,9 @@ class SupportVerdict:
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judge whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. The
-    function never raises.
+    """Judge whether the text of a reasoning agrees with its own points and boxes, and with the answer of ``question``.
+
+    The function never raises.
     """
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
@@ -122,8 +130,10 @@ def judge_support(reasoning: str, question: Question) -> SupportVerdict:
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
-    """Whether the reasoning shows the answer. It does in three cases: the answer is yes or no; the answer is a count
-    and the reasoning points at objects (another check compares their number); the reasoning's words contain the answer.
+    """Return whether the reasoning shows the answer.
+
+    It shows the answer in three cases: the answer is yes or no; the answer is a count and the reasoning points at
+    objects (another check compares their number); the reasoning's words contain the answer.
     """
     answer, number = question.answer, read_numerals(question.answer).single
     if polarity(answer) is not None:
@@ -157,8 +167,8 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return the first contradiction between the text and the evidence or the answer; None if the text has no
-        contradiction.
+        """Return a message on the first sentence that contradicts the reasoning's evidence or answer; None if no
+        sentence does so.
         """
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
@@ -244,12 +254,12 @@ class _ReasoningReader:
         return None
 
     def _is_of_a_part(self, label: str, clause: str) -> bool:
-        """Whether the clause denies the object only for a part of the image. Such a denial is not checked."""
+        """Return whether the clause denies the object only for a part of the image. Such a denial is not checked."""
         part = _PART_OF_IMAGE.search(clause)
         return part is not None and not {*words_of(part.group())} & {*label.split()}
 
     def _is_of_another(self, label: str, clause: str) -> bool:
-        """Whether the clause only states that another object, named earlier in the sentence, is not this one."""
+        """Return whether the clause only states that another object, named earlier in the sentence, is not this one."""
         denied, before = {*label.split()}, self._sentence.partition(clause)[0]
         named = words_of(before)
         return _IS_NONE_OF.search(clause) is not None and any(
@@ -276,7 +286,7 @@ class _ReasoningReader:
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
 
     def _denies(self, label: str, clause: str) -> bool:
-        """Whether the clause states that the object with this label is absent, or that something is not this object."""
+        """Return whether the clause denies the object with this label ("no circle", "this is not a circle")."""
         words = re.findall(r"[^\W\d_]+|\d+", clause)
         plain = [" ".join(words_of(word)) for word in words]
         parts = label.split()

@@ -5,8 +5,10 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """Return three endpoints of the embedded engine: ``coarse`` uses a jittered, downscaled image; ``colour`` and
-    ``edges`` use two different algorithms, which can disagree."""
+    """Return the settings of three endpoints of the embedded engine, by name.
+
+    ``coarse`` uses a randomly coarsened image. ``colour`` and ``edges`` use different algorithms, which can disagree.
+    """
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
         "colour": EndpointSettings(kind="classical", model="colour"),
@@ -15,7 +17,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """Return the name of the endpoint of each role."""
+    """Return, for each role, the name of the endpoint that has this role."""
     return {
         "policy": "coarse",
         "teacher": "colour",

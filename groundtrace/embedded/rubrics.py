@@ -1,10 +1,10 @@
 """Implements the embedded engine (OpenCV, no model) for rubrics: it proposes rubrics and scores attempts by them.
 
-Its rubrics are the foundational rubrics of RuCL's Table 1 (presence, target, answer type, conclusion), one rubric for
-grounding, and one for the form of the response. The engine also proposes a rubric for the coherence of the steps, but
-this rubric never applies, since the engine cannot judge it. All rubrics consider text as well as points and boxes,
-since some prompts do not request points. Whether a rubric applies depends only on the question and the image. Rubrics
-about the image's content apply only if the image consists of flat shapes: the engine can read no other images.
+Four of its rubrics are the foundational rubrics of RuCL's Table 1: presence, target, answer type and conclusion. One
+rubric is about grounding, and one about the form of the response. The engine also proposes a rubric for the coherence
+of the steps. This rubric never applies, since the engine cannot judge it. Every rubric considers the text as well as
+points and boxes, since some prompts do not request points. The question and the image alone decide whether a rubric
+applies. Rubrics about the image's content apply only to images of flat shapes, since the engine cannot read others.
 """
 
 import json
@@ -85,7 +85,10 @@ class _AttemptEvidence:
 
     @cached_property
     def places(self) -> list[tuple[Noun | None, float, float]]:
-        """Return the label and the position in pixels of each point and box. An unknown label is None."""
+        """Return the label and the position (x, y in pixels) of each point and of the centre of each box.
+
+        A label that the engine does not know is None.
+        """
         points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
         return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]
 
@@ -96,15 +99,17 @@ class _AttemptEvidence:
 
     @cached_property
     def groups(self) -> list[bool]:
-        """Return, for each statement such as "2 of the 3 towers", whether it equals the engine's own statement. The
-        list is empty if the attempt or the engine makes no such statement.
+        """Compare the attempt's statements such as "2 of the 3 towers" with the engine's own statement of this form.
+
+        Return one bool for each statement of the attempt: True if it equals the engine's statement. The list is empty
+        if the attempt or the engine makes no such statement.
         """
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
         return [] if seen is None else [stated.group() == seen.group() for stated in _OF_GROUPS.finditer(self.prose)]
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
-        """Return the boxes whose walls a shape can touch."""
+        """Return the boxes whose sides a shape can touch: the panels, or the whole image if it has no panels."""
         return walls_of(self.scene.size, self.scene.panels)
 
     @cached_property
@@ -123,21 +128,22 @@ class _AttemptEvidence:
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
-        """Whether the question may be about objects of the noun, or the question's answer is based on such objects."""
+        """Return whether the question may be about objects that the noun describes, or its answer is based on them."""
         meant = () if self.reading is None else self.reading.evidence
         return not self.wanted or any(map(noun.overlaps, self.wanted)) or any(map(noun.matches, meant))
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the engine's own rubrics as JSON, at most ``max_rubrics`` (a variable of the prompt)."""
+    """Return the engine's own rubrics as JSON. Their number is at most ``max_rubrics``, a variable of the prompt."""
     limit = int(prompt.variable("max_rubrics"))
     rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
     return json.dumps({"rubrics": rows})
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return, for each rubric in the prompt, whether it applies and its score (1, 0 or null), as JSON. Rubrics that the
-    engine does not know do not apply.
+    """Return the scores of the attempt by the rubrics in the prompt, as JSON.
+
+    Each rubric gets 1 (met), 0 (not met) or null (does not apply). Rubrics that the engine does not know do not apply.
     """
     attempt = prompt.variable("attempt")
     seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
@@ -162,7 +168,7 @@ def _prose(attempt: str) -> str:
 
 
 def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
-    """Whether the rubric is met; None if it does not apply, or the engine cannot judge it."""
+    """Return whether the rubric is met; None if it does not apply, or the engine cannot judge it."""
     match rubric:
         case "one_final_part":
             return seen.response.has_format
@@ -182,7 +188,7 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
 
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
-    """Whether an answer is of the gold answer's kind: a number, or yes or no. None if the gold answer is neither."""
+    """Return whether both answers are numbers, or both are yes or no. None if the gold answer is neither."""
     text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
         return read_numerals(text).single is not None
@@ -190,7 +196,7 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _concludes(seen: _AttemptEvidence) -> bool:
-    """Whether the answer is the conclusion that the reasoning states. If the reasoning states no conclusion, the
+    """Return whether the answer is the conclusion that the reasoning states. If the reasoning states no conclusion, the
     conclusion for a counting question is the last count or, without a count, the number of points and boxes."""
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
@@ -214,8 +220,9 @@ def _is_present(seen: _AttemptEvidence) -> bool:
 
 
 def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
-    """Whether a claim is informative: it could be wrong about the objects in question. Two kinds of claims are always
-    safe: that an unrelated object is missing, and that there are "things", without a number.
+    """Return whether a claim is informative, so that it could be wrong about the objects in question.
+
+    Two kinds of claims are not: that an unrelated object is missing, and that there are "things", without a number.
     """
     if claim.of_none:
         return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
@@ -223,13 +230,14 @@ def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
 
 
 def _is_exact(claim: Claim) -> bool:
-    """Whether a claim names a class of objects, or a number."""
+    """Return whether a claim names a class of objects, or a number."""
     return claim.is_number or not claim.noun.is_general
 
 
 def _is_grounded(seen: _AttemptEvidence) -> bool:
-    """Whether all places and counts match the image, and at least one of them is about the question's objects. For a
-    question about appearance, all claims must match."""
+    """Return whether all places and counts match the image, and at least one is about the question's objects.
+
+    For a question about appearance, all claims must match."""
     about_looks = isinstance(seen.query, AttributeQuery)
     stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
     numbers = [claim for claim in stated if claim.is_number or about_looks]
@@ -244,7 +252,7 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 
 
 def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShape]) -> bool:
-    """Whether the position is within the box of an object of the noun."""
+    """Return whether the position is within the box of an object of the noun."""
     for shape in shapes:
         x1, y1, x2, y2 = shape.box_px
         if noun is not None and noun.matches(shape) and x1 <= x < x2 and y1 <= y < y2:
@@ -253,8 +261,10 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShap
 
 
 def _is_on_target(seen: _AttemptEvidence) -> bool | None:
-    """Whether all points and boxes are on objects that the question is about; without points and boxes, whether one
-    claim is about such an object. None if the engine knows no noun of the question."""
+    """Return whether all points and boxes are on objects that the question is about.
+
+    Without points and boxes, return whether one claim is about such an object. None if the engine knows no noun of the
+    question."""
     if not seen.wanted:
         return None
     if seen.places:

@@ -1,7 +1,8 @@
 """Writes the replies of the embedded engine (OpenCV, no model): answers, entities, points, traces, boxes and masks.
 
-Each function takes the rendered prompt, the scene (the image and its shapes), a random generator for perceptual jitter,
-and the jitter's strength. It returns the reply to the prompt, with positions in pixels of the original image.
+Each function takes the rendered prompt, the scene (the image and its shapes), a random generator, and the strength of
+the jitter, which coarsens the engine's view at random. It returns the reply to the prompt, with positions in pixels of
+the original image.
 """
 
 import functools
@@ -36,8 +37,8 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 class Scene:
     """Holds an image and the results of both algorithms (``by_colour``, ``by_edges``); each is computed only once.
 
-    ``load`` returns the pixels; it is None if the request has no image. It is called each time that pixels are needed,
-    so that a scene keeps the results but not the pixels.
+    ``load`` is a function that returns the pixels; it is None if the request has no image. It is called each time that
+    pixels are needed, so that a cached scene holds only the results and not the pixels.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -73,19 +74,21 @@ class Scene:
 
     @property
     def shapes(self) -> list[FoundShape] | None:
-        """Return the shapes that colour clustering finds; None if the image does not consist of flat shapes."""
+        """Return the shapes that colour clustering finds; None without an image, or if it is not of flat shapes."""
         with self._lock:
             return self._shapes
 
     @property
     def detections(self) -> list[Detection]:
-        """Return the objects that are found by fitting outlines to gradients."""
+        """Return the objects that the engine finds by fitting outlines to gradients; empty without an image."""
         with self._lock:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[FoundShape] | None:
-        """Return the shapes that colour clustering finds in a jittered view, in pixels of the original; None if the
-        view does not consist of flat shapes. At strength 0 the image itself is used.
+        """Return the shapes that colour clustering finds in a jittered (randomly coarsened) view of the image.
+
+        Positions are in pixels of the original image. The result is None without an image, or if the view does not
+        consist of flat shapes. At strength 0, the image itself is the view.
         """
         pixels = self.pixels if strength else None
         if pixels is None:
@@ -113,7 +116,9 @@ def question_of(prompt: RenderedPrompt) -> Query | None:
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return an answer from a jittered view, with a point on each object that the answer is based on."""
+    """Return an answer from a jittered (randomly coarsened) view of the image, with a point on each object that the
+    answer is based on.
+    """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 
@@ -128,7 +133,7 @@ def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _st
 
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a point on every object of the requested class; "There are none." if no object is found."""
+    """Return a point on every object that the prompt's ``entity`` names; "There are none." if no object is found."""
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
         return "There are none."
@@ -139,11 +144,11 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return reasoning with a point on each object that the answer is based on. If the prompt lists a mark (a numbered
-    point) for an object, the point is the mark.
+    """Return reasoning with a point on each object that the answer is based on.
 
-    If the answer is based on no object (such as "no, there is no red circle"), the reasoning points at all marks, since
-    the engine has looked at all objects.
+    The prompt can list marks (numbered points on objects). If an object has a mark, its point has the mark's position.
+    Some answers are based on no object, such as "no, there is no red circle". Then the reasoning points at all marks,
+    since the engine has checked all objects.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -163,8 +168,9 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes of all objects of a class, found by fitting outlines, as JSON. Raises CallError for a label that
-    the engine does not know.
+    """Return the boxes, in pixels, of all objects that the prompt's ``label`` names ("leftmost circle"), as JSON.
+
+    The objects are found by fitting outlines. Raises CallError for a label that the engine does not know.
     """
     name = read_name(prompt.variable("label"))
     if name is None:

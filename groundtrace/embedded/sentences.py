@@ -1,8 +1,8 @@
 """Decides which sentences of a reasoning the embedded judge can read.
 
 The judge can read a sentence if it knows all words (:mod:`groundtrace.embedded.vocabulary`). One word may be unknown if
-the sentence is about the question's objects, a number or the statement. An unreadable sentence is not a fault of the
-reasoning: the verdict is then "cannot judge".
+the sentence is about the question's objects, the question's statement, or a number. An unreadable sentence is not a
+fault of the reasoning; the judge's verdict is then "cannot judge".
 """
 
 import itertools
@@ -81,7 +81,7 @@ NEGATIONS = words("negations")
 
 
 def unreadable(reasoning: str, question: Question) -> str | None:
-    """Return the reason why a reasoning is unreadable; None if it is readable."""
+    """Return the reason why the judge cannot read a reasoning; None if the judge can read it."""
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
@@ -196,8 +196,10 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Return a message if the last sentence ends with a number other than the answer and does not contain the answer,
-    or if the text does not answer its last question; else None.
+    """Return a message if the text ends with another number than the answer, or with an unanswered question; else None.
+
+    The last sentence ends with another number if its last word is a number and none of its numbers is the answer ("So
+    I count 5", but the answer is 4). The result is None if the answer is not a number.
     """
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]
@@ -221,7 +223,10 @@ def ends_on_another(text: str, question: Question) -> str | None:
 
 
 def spelled(text: str) -> str:
-    """Return the text in lower case, with "not" for "n't", and abbreviations such as "i.e." without full stops."""
+    """Return the text in lower case and with its short forms spelt out: "isn't" becomes "is not".
+
+    Abbreviations such as "i.e." lose their full stops.
+    """
     text = _ABBREVIATED.sub(lambda found: found.group().replace(".", "").lower(), text)
     text = _I_HAVE.sub("je", text)
     text = _APOSTROPHE.sub(" not", _CANNOT.sub("can not", _WILL_NOT.sub("will not", text))).casefold()
@@ -229,8 +234,9 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Yield the parts of the reasoning, with each tag of points or boxes replaced by ``mark`` or, if ``mark`` is empty,
-    by the tag's label.
+    """Yield the reasoning in parts: the texts between its tags (points or boxes), and one part in place of each tag.
+
+    A tag is replaced by ``mark``. If ``mark`` is empty, the tag is replaced by its label.
     """
     done = 0
     for tag in scan_tags(reasoning):
@@ -242,5 +248,5 @@ def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Return the parts of a sentence that each make one claim."""
+    """Return the clauses of a sentence. Each clause makes one claim."""
     return [clause for clause in CLAUSE.split(sentence.rstrip(" .;!\n")) if clause and clause.strip()]

@@ -51,10 +51,12 @@ class BothSidesError(ValueError):
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Return whether a clause affirms the question's statement or the yes-no question; None if it states no verdict.
+    """Return True if a clause affirms the question's statement (or answers yes), and False if it rejects the statement
+    (or answers no). Return None if it does neither.
 
-    Verdict words are used only if the clause is about the statement, "it" or "this", or ends with the verdict words, or
-    has no other words. Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
+    Words such as "true" or "wrong" are a verdict only in three cases: the clause is about the statement, "it" or
+    "this"; the clause ends with such a word; the clause has no other words. Each negation inverts the verdict. Raises
+    BothSidesError if the clause both affirms and rejects.
     """
     clause = _COMPARED.sub("it", clause)
     clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))
@@ -84,7 +86,7 @@ def side_of_statement(clause: str) -> bool | None:
 
 
 def takes_back(clause: str, answer: Fraction) -> bool:
-    """Return whether a clause rejects the answer (a number), such as "that is incorrect", "3 is the wrong answer"."""
+    """Return whether a clause calls ``answer`` (a number) wrong: "that is incorrect", "3 is the wrong answer"."""
     kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
     if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):
         return False
@@ -106,7 +108,7 @@ def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
 
 
 def _is_about_it(clause: str, words: list[str]) -> bool:
-    """Whether the verdict is about "it" or the like, or the clause has no other words."""
+    """Return whether the verdict is about "it" or the like, or the clause has no other words."""
     rest = {*words} - _AGREES - _DISAGREES - _FILLS_VERDICT - NEGATIONS
     return not rest or bool(_IT & {*words[:3]}) or _OBJECT_IT.search(clause) is not None
 

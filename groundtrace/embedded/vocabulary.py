@@ -1,7 +1,8 @@
 """Defines the words that the embedded judge knows. They are about seeing, counting and concluding.
 
-Rules derive the forms of English words; all forms of German, French and Spanish words are listed. Words that make a
-reasoning worthless in any context (invention, refusal, blindness) are recognised by their stems.
+Rules derive the forms of English words. For German, French and Spanish, all forms are listed. A reasoning has no value
+if it guesses the answer, refuses to answer, or does not see the image. Words that show this, such as "invented",
+"sorry" or "blurred", are recognised by their stems.
 """
 
 import re
@@ -52,12 +53,14 @@ _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|^[^aeiouyäöüáéíóúà
 
 
 def is_worthless(word: str) -> bool:
-    """Return whether a word in lower case is about invention, refusal or blindness."""
+    """Return whether a word in lower case shows that the reasoning guesses ("invented"), refuses ("sorry") or does not
+    see the image ("blurred").
+    """
     return _WORTHLESS.match(word) is not None
 
 
 def is_wordlike(word: str) -> bool:
-    """Return whether an unknown word could be a real word: it is short, has vowels, and no long row of consonants."""
+    """Return whether an unknown word could be a real word: it is short, and has vowels but no 5 consonants in a row."""
     return len(word) <= 20 and _CONSONANTS.search(word) is None
 
 

@@ -1,7 +1,7 @@
 """Samples the frames of a video file, writes them once to the run folder, and returns a reference to the clip.
 
-Every model gets a clip as these frames, each with its number and time, even if the model could read the video file. All
-models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
+Every model gets a clip as its sampled frames, each with its number and time, even if the model could read the video
+file. All models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
 """
 
 import hashlib

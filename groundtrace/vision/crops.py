@@ -2,13 +2,14 @@
 
 The paper crops the unchanged boxes and does not specify the details. This module decides the following:
 
-- a box is padded on each side by ``margin`` of its width and height, clipped to the image, and widened about its centre
-  to ``min_side_px`` if the image is large enough, because a vision tower cannot use smaller crops;
+- a box is padded on each side by the share ``margin`` of its width and height, and clipped to the image. If it is then
+  smaller than ``min_side_px``, it is widened about its centre as far as the image allows, because a vision encoder
+  cannot use smaller crops;
 - a box outside its image, or without area, is ignored;
 - if an image has more than ``max_boxes`` distinct boxes, only the first ``max_boxes`` are cropped; the crop around all
   boxes still contains every box;
 - a crop that equals the whole image or another crop is left out, so a single box has only one crop;
-- each image has its own crops. Clips are not cropped, because a box does not name its frame.
+- each image has its own crops. Clips are not cropped, because a box has no frame number.
 """
 
 import math
@@ -65,11 +66,13 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """Return the crops of all images in order. For each image these are the crops of its boxes, and then the crop
-    around all boxes, unless the settings leave out one of the two.
+    """Return the crops of all images in order.
 
-    ``sizes`` holds each image's size, and None for a clip. The result is empty if no box can be cropped. The function
-    never raises.
+    The crops of an image are one per box, and then one around all boxes, unless the settings leave out one of these two
+    kinds.
+
+    ``sizes`` holds an entry for each medium: an image's size, or None for a clip. The result is empty if no box can be
+    cropped. The function never raises.
     """
     return tuple(
         crop

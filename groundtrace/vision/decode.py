@@ -59,7 +59,7 @@ class UndecodableMedia(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Holds the size limits of an image. They are checked in the header, before any pixel is decoded.
+    """Holds the size limits of an image. They are checked against the file's header, before any pixel is decoded.
 
     ``max_decoded_bytes`` limits the decoder's output before conversion to 8-bit RGB: 16-bit RGBA takes 8 bytes per
     pixel. For all formats except PNG, Pillow's own limit against decompression bombs (179 Mpx) applies, too.
@@ -118,8 +118,9 @@ class _PngHeader:
 
     @property
     def pixel_bytes(self) -> int:
-        """Return the number of bytes per pixel in OpenCV's output, in which palette entries become colours and grey
-        with alpha becomes RGBA.
+        """Return the number of bytes per pixel in OpenCV's output.
+
+        OpenCV writes a palette image as colours, and grey with alpha as RGBA.
         """
         channels = {0: 1, 2: 3, 3: 4 if b"tRNS" in self.names else 3}.get(self.colour_type, 4)
         return channels * (2 if self.depth == 16 else 1)

@@ -29,13 +29,14 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
     """Return the object number of each point, in the order of ``points``.
 
-    Points with the same label (ignoring case and white space) in the same medium are tracked from frame to frame. In
-    each frame, they are paired with the known objects by the distance to the object's last position. The closest pair
-    is chosen first; ties go to the older object, then to the earlier point. A point without a pair is a new object.
-    Therefore, two points of one frame never share a number, and two labels never share a number. An object keeps its
-    number, however far it moves. The number of objects of a label is the largest number of its points in one frame.
-    Numbers start at 1, in order of first appearance. Points without a frame are treated as one frame before all others.
-    Objects that cross can be confused, because only positions are compared.
+    Points with the same label (ignoring case and white space) in the same medium are tracked from frame to frame. The
+    points of a frame are paired with the objects of the earlier frames. The pair with the smallest distance between the
+    point and the object's last position is chosen first; ties go to the older object, then to the earlier point. A
+    point without a pair is a new object. Therefore, neither two points of one frame nor two labels share a number. An
+    object keeps its number, however far it moves. The number of objects with a label is the largest number of points
+    that one frame has for this label. Numbers start at 1, in order of first appearance. Points without a frame are
+    treated as the points of one frame before all others. Objects that cross can be confused, because only positions are
+    compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))

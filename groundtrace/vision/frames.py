@@ -1,17 +1,20 @@
 """Decodes a clip's bytes to upright frames at exact times, or raises a typed error with the reason.
 
 Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
-molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. The frames and times of
-molmo-utils are not used, because of faults measured with version 0.0.1. Its times are the frame index divided by the
-mean rate, in float32, and are always 0 for H.264 in AVI, which gives 32 copies of one frame. Its fast reader fails on
-some tiny images, and the fallback keeps every frame in memory. Therefore molmo-utils gets a substitute clip: blank
-frames with the real clip's times. The chosen moments are scaled to the exact duration. Then the real clip is decoded
-once in full, and the frames that are visible at these moments are kept.
+The library molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and
+times are not used, because version 0.0.1 has these faults. It computes a time as the frame index divided by the mean
+rate, in float32. For H.264 in AVI, all its times are 0, which gives 32 copies of one frame. Its fast reader fails on
+some tiny images, and the reader that it then uses keeps every frame in memory. Therefore molmo-utils gets a substitute
+clip: blank frames with the real clip's times. The chosen moments are scaled to the exact duration. Then the real clip
+is decoded once in full, and the frames that are visible at these moments are kept.
 
 Times are the container's presentation times after its edit list, relative to the first visible frame. AVI has no such
-times: its n-th visible frame has the n-th time of the index, without empty entries (repeated frames). The content of
-the file determines the format. Other files that the clip refers to are never opened. Non-square pixels and HDR colours
-are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their length.
+times: its n-th visible frame gets the time of the n-th entry in the file's index. Empty entries, which repeat a frame,
+are not counted.
+
+The content of the file determines the format. Other files that the clip refers to are never opened. Non-square pixels
+and HDR colours are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their
+length.
 """
 
 from __future__ import annotations
@@ -178,7 +181,7 @@ def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
 
 
 def _stops_early(file: BinaryIO, head: bytes, size: int) -> bool:
-    """Whether the container declares a length of more than ``size`` bytes."""
+    """Return whether the container declares a length of more than ``size`` bytes."""
     at, length, unknown = 0, 0, 0
     if head.startswith(b"RIFF"):
         return size < int.from_bytes(head[4:8], "little") + 8 < 2**32

@@ -1,7 +1,8 @@
 """Finds exact duplicates of images (SHA-256 of bytes or pixels) and near duplicates (difference hash, then pixels).
 
-The difference hash only proposes pairs, because it is often equal for rendered scenes that differ by one object. Then
-:func:`same_image` decides whether any place of the two images differs by more than re-encoding can explain.
+The difference hash only proposes pairs, because rendered scenes that differ by one object often have the same hash.
+:func:`same_image` then compares the pixels of a pair. Re-encoding changes pixels a little; a pair is a duplicate only
+if no pixels differ more than that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def sha256_bytes(data: bytes) -> str:
 
 
 def pixel_sha256(pixels: Pixels) -> str:
-    """Return the SHA-256 of shape and samples in lower-case hexadecimal digits.
+    """Return the SHA-256 of an image's shape and pixel values in lower-case hexadecimal digits.
 
     The digest is the same for every lossless encoding of the same image.
     """
@@ -56,13 +57,19 @@ def hamming(a: int, b: int) -> int:
 
 
 def same_image(a: Pixels, b: Pixels) -> bool:
-    """Whether two RGB images show the same pixels, apart from re-encoding and a change of scale by up to 4.
+    """Return whether two RGB images show the same pixels, apart from re-encoding and a change of scale by up to 4.
 
-    The larger image is scaled down to the size of the smaller image. The images are different in two cases. At some
-    pixel, the grey value (smoothed over 3x3 pixels, which removes compression ringing) or a colour channel (smoothed
-    over 5x5 pixels, because chroma is stored at half size) differs by more than 64. Or the mean difference exceeds 6 of
-    255. A single object that was moved or recoloured makes the images different, however small it is; a fainter change
-    does not. The order of the arguments does not matter.
+    The larger image is scaled down to the size of the smaller image. The images are different in three cases:
+
+    - The grey value of a pixel differs by more than 64. Grey values are smoothed over 3x3 pixels, which removes
+      compression ringing.
+    - A colour channel of a pixel differs by more than 64. Channels are smoothed over 5x5 pixels, because chroma is
+      stored at half size.
+    - The mean difference of all pixels exceeds 6 of 255.
+
+    Therefore a single object that was moved or recoloured makes the images different, however small it is. Fainter
+    changes are ignored. Images with different aspect ratios are different, too. The order of the arguments does not
+    matter.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

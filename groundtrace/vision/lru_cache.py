@@ -15,7 +15,8 @@ def _one(_: object) -> int:
 class LruCache(Generic[T]):
     """Caches at most ``limit`` values by key; the least recently used value is dropped first. The cache is thread-safe.
 
-    With ``size_of``, ``limit`` is the maximum sum of the values' sizes; a value larger than ``limit`` is not cached.
+    If ``size_of`` is given, it returns the size of a value, and ``limit`` is the maximum sum of the sizes. A value
+    larger than ``limit`` is not cached.
     """
 
     def __init__(self, limit: int, size_of: Callable[[T], int] = _one) -> None:

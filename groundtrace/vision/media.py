@@ -1,10 +1,11 @@
 """Implements the media store. Only this module resolves a media URI to a path, locally or on remote storage.
 
 A media URI has one of two forms: ``input:<relative path>`` is a file in the data folder, and
-``run:media/<sha256>.<ext>`` is a file that a stage wrote. Neither can refer to a file outside its root. The data may be
-from a third party, so a symbolic link in the data folder is followed only if its target is in the data folder, too. The
-links in a snapshot of the Hub are an exception: they may refer to the files of their own data set. The data folder
-itself may be a link. A root is a local folder or a URL of an object store (:mod:`groundtrace.storage.places`).
+``run:media/<sha256>.<ext>`` is a file in the run folder that a stage wrote. The data folder and the run folder are
+called roots; each is a local folder or a URL of an object store (:mod:`groundtrace.storage.places`). A URI cannot refer
+to a file outside its root. The data may be from a third party. Therefore a symbolic link in the data folder is followed
+only if its target is in the data folder, too. The links in a snapshot of the Hub are an exception: they may refer to
+the files of their own data set. The data folder itself may be a link.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class MediaMissing(FileNotFoundError):
 
 
 class MediaNotAllowed(PermissionError):
-    """Raised if a URI is not a media URI, if its file is outside the two roots, or if the file cannot be read."""
+    """Raised if a URI is not a media URI, or if its file is outside the data and run folders or cannot be read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
@@ -98,8 +99,8 @@ class MediaStore:
     """Opens media by URI, caches decoded pixels, and writes the images that stages make.
 
     ``input_root`` is the data folder, ``run_root`` the run folder. ``cache_bytes`` is the size of the cache of decoded
-    pixels, which drops the least recently used pixels first. ``storage`` holds the settings for remote roots. The store
-    is thread-safe; only its settings are pickled.
+    pixels; the image that was used least recently is dropped first. ``storage`` holds the settings to access folders on
+    remote storage. The store is thread-safe; only its settings are pickled.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class MediaStore:
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:
-        """Return the decoded still image as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
+        """Return the decoded still image, upright, as read-only ``(H, W, 3)`` uint8 RGB. Copy the array to change it.
 
         Raises :class:`UndecodableMedia` and the errors of :meth:`open_bytes`.
         """
@@ -210,14 +211,17 @@ class MediaStore:
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """Holds the roots of ``input:`` and ``run:`` media, and the settings to access remote roots."""
+    """Holds the data folder (``input:``) and the run folder (``run:``) of a run's media.
+
+    ``storage`` holds the settings to access folders on remote storage.
+    """
 
     input_root: str
     run_root: str
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Return the media store of these roots, with a cache of :data:`STAGE_CACHE_BYTES` bytes."""
+        """Return the media store of these folders, with a cache of :data:`STAGE_CACHE_BYTES` bytes."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
@@ -267,7 +271,7 @@ def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, i
 
 
 def _is_inside(file: Path, root: Path) -> bool:
-    """Whether the file is in the folder, or in the ``blobs`` of the data set whose Hub snapshot contains the folder.
+    """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
 
     The Hub's cache has ``blobs/<hash>`` beside ``snapshots/<revision>/``. Both paths must be resolved.
     """

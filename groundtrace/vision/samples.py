@@ -1,4 +1,4 @@
-"""Converts a decoder's samples to pixels: 8-bit RGB on white, upright."""
+"""Converts a decoder's samples (raw channel values) to upright 8-bit RGB pixels, with transparency on white."""
 
 import cv2
 import numpy as np

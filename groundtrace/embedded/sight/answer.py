@@ -1,4 +1,4 @@
-"""Answers a parsed question from the detected shapes. The answer also holds the counted shapes and the reason."""
+"""Answers a parsed question from the detected shapes. It also returns the reason and the supporting shapes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ def answer(
 ) -> SightAnswer | None:
     """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
 
-    `panels` are the boxes from `layout.find_panels`; without panels, objects can touch only the walls of the whole
-    image. Returns None ("cannot read") if the shapes do not determine the answer. Examples are a sentence with two
-    interpretations that disagree, a question about towers if no shapes are stacked, and an answer that is not one of
-    the choices.
+    `panels` are the boxes from `layout.find_panels`. Without panels, objects can touch only the walls (sides) of the
+    whole image. Returns None ("cannot read") if the shapes do not determine the answer. Examples: the question can be
+    understood in two ways with different answers; the question is about towers, but no shapes are stacked; the answer
+    is not one of the choices.
     """
     seen = list(shapes)
     walls = walls_of(image_size, panels)
@@ -67,8 +67,8 @@ def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box,
 def relevant_labels(query: Query, shapes: Sequence[FoundShape]) -> tuple[str, ...]:
     """Return the labels of objects in the image that match the question's nouns, at most `MAX_LABELS`.
 
-    If no shape matches a noun, the noun's own phrase ("circle") is returned, so that a detector can search for such
-    objects too.
+    For a noun that no shape matches, the result contains the noun's own phrase ("circle"), so that a detector can
+    search for such objects too.
     """
     labels: dict[str, None] = {}
     for noun in nouns_of(query):
@@ -91,8 +91,10 @@ def _touching(touch: Touch | None) -> str:
 def matching(
     noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
 ) -> tuple[FoundShape, ...] | None:
-    """Return the shapes that match a noun and, if given, `touch`; None if `touch` is given and a shape of the noun is
-    outside all boxes of `walls`."""
+    """Return the shapes that match a noun and, if `touch` is given, also meet `touch`.
+
+    `walls` are the boxes whose sides a shape can touch. Return None if `touch` is given, and a shape that matches the
+    noun is outside all these boxes."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)

@@ -63,7 +63,7 @@ def find_shapes(image: NDArray[np.uint8]) -> list[FoundShape] | None:
 
 
 def _is_blank(palette: Palette) -> bool:
-    """Whether an image without shapes has only background and bars, and no text that is too small to detect."""
+    """Return whether an image without shapes has only background and bars, and no text that is too small to detect."""
     whole = palette.index.shape
     background = int(palette.shares.argmax())
     other = (palette.index != background) & (palette.index >= 0)
@@ -126,7 +126,7 @@ def _components(palette: Palette, min_px: int) -> list[_Part] | None:
 
 
 def _is_fringe(width: int, height: int, area: int) -> bool:
-    """Whether a component is the one-pixel rim that blurring leaves around another object."""
+    """Return whether a component is the one-pixel rim that blurring leaves around another object."""
     return min(width, height) <= 1 or (area < 0.25 * min(width, height) * max(width, height) and area < 40)
 
 
@@ -161,7 +161,7 @@ def _classified(parts: list[_Part], palette: Palette) -> list[FoundShape] | None
 
 
 def _may_be_joined(part: _Part) -> bool:
-    """Whether a component is solid and small enough to be a few touching shapes."""
+    """Return whether a component is solid and small enough to be a few touching shapes."""
     own_px = int(np.count_nonzero(part.mask))
     return min(part.mask.shape) >= 4 and own_px > 0.3 * part.mask.size and part.mask.size <= _MAX_CUT_PX
 

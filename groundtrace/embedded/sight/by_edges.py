@@ -1,8 +1,8 @@
 """Finds shapes by their edges. This is the detector's method; it is independent of `by_colour`.
 
-An edge map is made from the colour steps of all channels. The regions that edges enclose are candidates. A
-candidate's kind is that of the ideal outline whose positions and directions fit the image gradients best. The colour is
-determined last, inside the region.
+An edge map shows where the value of a colour channel changes strongly. The regions that edges enclose are candidates.
+Ideal outlines (circle, square, …) are fitted to the image gradients around a candidate, in position and direction. The
+candidate gets the kind of the outline that fits best. Its colour is determined last, from the pixels in the region.
 """
 
 from dataclasses import dataclass

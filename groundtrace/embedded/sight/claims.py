@@ -34,7 +34,7 @@ class Claim:
     """Holds the claim that `amount` objects match `noun` and, if given, `touch`.
 
     `amount` is None if the text only mentions the noun. `is_part` is true if the text adds a place or a condition that
-    this module cannot read. The number then applies only to some of these objects.
+    this module cannot read, as in "2 squares on the left". `amount` is then the number of only some of the squares.
     """
 
     noun: Noun
@@ -44,25 +44,30 @@ class Claim:
 
     @property
     def of_none(self) -> bool:
-        """Whether the claim states that no such object exists."""
+        """Return whether the claim states that no object matches its noun, as "no circles" does."""
         return self.amount is not None and self.amount.n == 0 and self.amount.op in ("bare", "exactly", "at most")
 
     @property
     def is_number(self) -> bool:
-        """Whether the claim states an exact number, instead of a lower or upper bound."""
+        """Return whether the claim states a number ("3 circles"), and not only a bound ("at least 3")."""
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Return whether an object that matches the claim's noun exists. If the claim states that no such object
-        exists, return whether the claim is true.
+        """Return whether the claim is right about the existence of its objects.
+
+        A claim such as "3 circles" is right if the image has a circle. A claim such as "no circles" is right if it is
+        true (:meth:`holds`).
         """
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Return whether the claimed number agrees with the number of matching shapes. If the claim is only about some
-        of the objects, or a shape is outside all walls, the claimed number must not exceed the number of shapes.
+        """Return whether the claimed number agrees with the number of matching shapes.
+
+        If the claim is only about some of the objects (`is_part`), or if a shape is outside all boxes of `walls`, the
+        claimed number must not exceed the number of matching shapes. A claim without a number needs one matching shape.
+        A claim that some part of the image has no such object ("no squares on the left") always agrees.
         """
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
@@ -88,7 +93,7 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 
 def read_nouns(text: str) -> tuple[Noun, ...]:
-    """Return the distinct nouns of a text in order, also from sentences without claims. The function never raises."""
+    """Return the distinct nouns of a text in order, also of questions and assumptions. The function never raises."""
     found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
     return tuple(dict.fromkeys(found))
 

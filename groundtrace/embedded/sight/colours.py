@@ -48,7 +48,7 @@ class Palette:
     """Holds the flat colours of one image, most frequent first.
 
     `centres` is float (n, 3) RGB. `index` is int16 (H, W), the nearest colour of each pixel, or -1 if no colour is
-    near. `shares` is float (n,), the share of the image's pixels with each colour's index.
+    near. `shares` is float (n,): for each colour, the share of the image's pixels that have its index.
     """
 
     centres: NDArray[np.float32]

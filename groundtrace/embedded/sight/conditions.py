@@ -16,8 +16,9 @@ class Outcome:
 
 
 def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check one condition on the shapes of one group (a tower or a box); return None if the image or the sentence does
-    not determine the result.
+    """Return whether the shapes of one group (a tower or a box) meet a condition.
+
+    The result is None if the image does not determine it, or if readers would understand the condition differently.
     """
     match condition:
         case Has():
@@ -51,8 +52,8 @@ def _has(condition: Has, group: list[FoundShape], walls: tuple[Box, ...]) -> Out
 
 
 def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
-    """Whether a group has "only black and yellow" objects. None if one of the two colours is missing: readers disagree
-    about such a sentence."""
+    """Return whether a group has "only black and yellow" objects. None if one of the two colours is missing, since
+    readers disagree about such a sentence."""
     if not group or not all(condition.noun.matches(shape) for shape in group):
         return _NO
     complete = {shape.colour for shape in group} == set(condition.noun.colours)
@@ -60,7 +61,7 @@ def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
 
 
 def _at_end(condition: AtEnd, group: list[FoundShape]) -> Outcome | None:
-    """Whether the top or bottom object of a tower matches; None for objects that are not a stack of blocks."""
+    """Return whether the top or bottom object of a tower matches; None for objects that are not a stack of blocks."""
     if not group:
         return _NO
     tower = as_tower(group)

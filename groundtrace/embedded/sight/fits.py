@@ -1,4 +1,4 @@
-"""Classifies a filled pixel mask as a kind of shape, by comparing its area with that of enclosing shapes."""
+"""Classifies a filled pixel mask as a kind of shape, by comparing its area with the area of shapes that enclose it."""
 
 import math
 
@@ -30,8 +30,9 @@ def enlargement(width_px: int, height_px: int) -> int:
 def kind_of(mask: NDArray[np.uint8]) -> str | None:
     """Classify a filled mask uint8 (h, w) of 0 and 1, cropped to its box.
 
-    Returns a word of `labels.KINDS`; None if no kind fits. The area is compared with that of the smallest enclosing
-    rectangle (ratio 1 for an ideal rectangle, pi/4 for a circle, 1/2 for a triangle), circle and triangle.
+    Returns a word of `labels.KINDS`; None if no kind fits. The area of the mask is divided by the area of the smallest
+    rectangle, circle and triangle that enclose the mask. For the rectangle, the ratio is 1 for an ideal rectangle, pi/4
+    for a circle, and 1/2 for a triangle.
     """
     height, width = mask.shape
     filled = float(np.count_nonzero(mask))

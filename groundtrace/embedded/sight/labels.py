@@ -64,24 +64,27 @@ class Noun:
     word: str
 
     def matches(self, shape: FoundShape) -> bool:
-        """Whether the noun describes the shape."""
+        """Return whether the noun describes the shape."""
         return self.allows(shape.colour, shape.kind)
 
     def allows(self, colour: str, kind: str) -> bool:
-        """Whether the noun describes a shape of that colour and kind."""
+        """Return whether the noun describes a shape of this colour and kind."""
         return (not self.colours or colour in self.colours) and (not self.kinds or kind in self.kinds)
 
     def overlaps(self, other: "Noun") -> bool:
-        """Whether a shape could match both nouns, as with "square" and "black or blue block"."""
+        """Return whether one shape could match both nouns, as with "square" and "black or blue block"."""
         return _share(self.colours, other.colours) and _share(self.kinds, other.kinds)
 
     def covers(self, other: "Noun") -> bool:
-        """Whether every shape that matches the other noun also matches this noun, as "square" covers "black square"."""
+        """Return whether this noun describes every shape that the other noun describes.
+
+        For example, "square" covers "black square".
+        """
         return _holds(self.colours, other.colours) and _holds(self.kinds, other.kinds)
 
     @property
     def is_general(self) -> bool:
-        """Whether the noun means any object, as "items" and "blocks" do."""
+        """Return whether the noun means any object, as "items" and "blocks" do."""
         return not self.colours and (not self.kinds or self.word == "block")
 
     @property

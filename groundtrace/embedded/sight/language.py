@@ -1,7 +1,7 @@
 """Parses a question about an image of shapes into a `Query`, or returns None.
 
-Only sentences of known words are parsed. Typos, sizes ("small"), comparisons and ambiguous words make the whole
-question unreadable.
+A question is parsed only if all of its words are known. A question with a typo, a size ("small"), a comparison or an
+ambiguous word is unreadable.
 """
 
 from collections.abc import Sequence

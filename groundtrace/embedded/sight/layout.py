@@ -16,11 +16,10 @@ _MAX_STACK_GAP = 0.3
 
 
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """Return the panels of an RGB image uint8 (H, W, 3) as boxes, from left to right. Flat vertical bars separate the
-    panels.
+    """Return the panels of an RGB image uint8 (H, W, 3) as boxes, from left to right.
 
-    A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour. Returns () if
-    there are fewer than two panels.
+    Vertical bars separate the panels. A bar extends from the top to the bottom of the image. It has one flat colour,
+    which is not the image's main colour. Returns () if the image has fewer than two panels.
     """
     small, scale = shrink_to_limit(image, 500_000)
     height, width = small.shape[:2]
@@ -70,7 +69,7 @@ def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
 def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
     """Return all towers of the image; None if a shape is not part of a tower.
 
-    Each panel has at most one tower; without panels the shapes are grouped by overlapping columns.
+    Each panel has at most one tower. Without panels, shapes that overlap horizontally are in the same tower.
     """
     if panels:
         columns = shapes_by_panel(shapes, panels)
@@ -88,7 +87,7 @@ def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[
 
 
 def touches(shape: FoundShape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
-    """Whether a shape touches a wall of its panel as `touch` requires; None if the shape is outside all panels."""
+    """Return whether a shape touches a wall of its panel as `touch` requires; None if it is outside all panels."""
     home = panel_of(shape, panels)
     if home is None:
         return None

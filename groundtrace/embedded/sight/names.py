@@ -1,14 +1,15 @@
 """Parses names of single objects: a class label with further words for the object's place or size.
 
-Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)". The
-parts that the objects' boxes can verify are checked: an extreme position ("leftmost"), the rank from a side, the panel,
-and the size relative to the other objects. Other parts that identify the object are accepted without a check, such as
-"on the left", "upper", "in the corner" or "next to a circle". If an unchecked part restricts a part that could be
-checked ("topmost block of the left tower"), neither part is checked.
+Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)".
+
+Some words for the place or size can be checked with the objects' boxes, and are checked: an extreme position
+("leftmost"), the rank from a side ("second from the left"), the panel, and the size relative to the other objects. All
+other words for the place are accepted without a check, such as "on the left", "upper", "in the corner" or "next to a
+circle". In "topmost block of the left tower", the tower cannot be checked; therefore "topmost" is not checked either.
 
 A name with unknown words is parsed if a colour and a shape are adjacent ("yet another blue square"). The other words
-must not negate them, must not refer to another thing ("edge of the blue square"), and must not contain another colour
-or shape. In a name without a colour, all words must be known: in "teal square", "teal" may be a colour.
+must not be a negation, must not refer to another thing ("edge of the blue square"), and must not contain another colour
+or shape. In a name without a colour, all words must be known, since an unknown word may be a colour ("teal square").
 """
 
 import math
@@ -83,10 +84,11 @@ _PX = 2.0
 class Name:
     """Describes the objects that a name means: objects of a noun, with optional restrictions.
 
-    ``end`` is the side of the image from which ``rank`` is counted (from 1): the axis (0 is x, 1 is y) and the sign of
-    the inward direction. ``panel`` is the index of the panel from the left; -1 is the last panel. ``size`` is -1 for
-    small and 1 for large objects. ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The
-    default values mean no restriction.
+    ``rank`` (from 1) is the position of an object, counted from the side ``end`` of the image. ``end`` is a pair: the
+    axis (0 is x, 1 is y), and 1 if coordinates increase away from this side (left, top), else -1 (right, bottom).
+    ``panel`` is the index of the panel from the left; -1 is the last panel. ``size`` is -1 for small and 1 for large
+    objects. ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The default values mean no
+    restriction.
     """
 
     noun: Noun
@@ -97,7 +99,10 @@ class Name:
     extreme: int = 0
 
     def among(self, labels: Sequence[str], boxes_px: Sequence[Box], panels: Sequence[Box]) -> list[int]:
-        """Return the indices of the named objects, from the class labels ("blue square") and boxes of all objects."""
+        """Return the indices of the objects that the name means.
+
+        ``labels`` are the classes ("blue square") of all objects in the image, and ``boxes_px`` are their boxes.
+        """
         found = [i for i, label in enumerate(labels) if self.noun.allows(*label.split(" ", 1))]
         if self.panel is not None and panels:
             left, _, right, _ = panels[self.panel if self.panel < len(panels) else -1]
@@ -176,7 +181,7 @@ def _kinds(word: str) -> tuple[str, ...] | None:
 
 
 def _places(words: Sequence[str], index: int) -> bool:
-    """Whether a word begins a phrase about the place relative to other things: "near", "supporting", "that touches"."""
+    """Return whether a word begins a phrase about the place relative to other things ("near", "that touches")."""
     word, previous = words[index], words[index - 1] if index else ""
     is_verb = previous in ("that", "which") and word.endswith("s") and word not in ("is", "was", "has")
     return (word in RELATIONS and word not in ("in", "to")) or word.endswith("ing") or is_verb

@@ -38,7 +38,7 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """Parse one condition. If no pattern fits, return None and consume no words."""
+    """Parse one condition. If the next words are not a condition, return None and consume no words."""
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
         condition = pattern(words, group)
@@ -124,8 +124,9 @@ def _only_condition(words: Words, _: Group) -> Condition | None:
 
 
 def read_over(words: Words, first: Noun) -> Over | None:
-    """Parse "... on a yellow block", "... below a blue block"; "above" does not imply that the two objects touch.
+    """Parse the rest of a condition that one object is above another, after the noun ``first``.
 
+    Examples are "… on a yellow block" and "… below a blue block". "Above" does not imply that the two objects touch.
     If no such phrase follows, return None and consume no words.
     """
     start = words.at

@@ -1,4 +1,4 @@
-"""Defines the parsed form of a question, which `language` produces and `answer` evaluates."""
+"""Defines the parsed form of a question. The module `language` produces it, and the module `answer` evaluates it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,14 +12,16 @@ Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Holds an amount: "exactly 2", "at least 1", "at most 3", or "bare" for a number without such words ("two")."""
+    """Holds an amount such as "exactly 2". `op` is "bare" for a number without further words ("two")."""
 
     op: Literal["exactly", "at least", "at most", "bare"]
     n: int
 
     def holds(self, low: int, high: int) -> bool | None:
-        """Return whether the amount is right for all counts from `low` to `high`. Return None if it is right for only
-        some of these counts, or if readers would disagree.
+        """Return whether the amount is right, if the true count is between `low` and `high` (inclusive).
+
+        Return None if the amount is right for only some of these counts, or if readers would disagree. For example,
+        they disagree whether "two circles" is right if there are three.
         """
         answers = {self._holds_for(count) for count in range(low, high + 1)}
         return answers.pop() if len(answers) == 1 else None
@@ -37,7 +39,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Requires that an object touches (or, if negated, does not touch) a wall, a corner or a side of its box."""
+    """Requires that an object touches a wall, a corner or a side of its box.
+
+    If `negated` is set, the object must not touch it.
+    """
 
     place: Place
     negated: bool = False
@@ -45,7 +50,10 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Requires that a group contains `amount` objects that match `noun` and, if given, `touch`."""
+    """Requires that a group (a tower or a box) contains `amount` objects that match `noun`.
+
+    If `touch` is given, only objects that meet `touch` are counted.
+    """
 
     amount: Amount
     noun: Noun
@@ -54,21 +62,24 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """Requires that all objects of a group match the noun, and that each colour of the noun occurs."""
+    """Requires that all objects of a group (a tower or a box) match the noun, and that each colour of the noun occurs.
+
+    For example, a tower with "only black and yellow blocks" must have blocks of both colours.
+    """
 
     noun: Noun
 
 
 @dataclass(frozen=True, slots=True)
 class ColourCount:
-    """Requires that the objects of a group have exactly `n` different colours."""
+    """Requires that the objects of a group (a tower or a box) have exactly `n` different colours."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """Requires that the top or bottom object of a group matches the noun."""
+    """Requires that the top or bottom object of a group (a tower or a box) matches the noun."""
 
     noun: Noun
     end: Literal["top", "bottom"]
@@ -76,8 +87,9 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Requires that, in a stack, an object of `upper` is above an object of `lower`. If `adjacent` is set, the upper
-    object must be directly on the lower one.
+    """Requires that, in a stack, an object that matches `upper` is above an object that matches `lower`.
+
+    If `adjacent` is set, the upper object must be directly on the lower one.
     """
 
     upper: Noun
@@ -112,8 +124,8 @@ class GroupStatement:
     """Holds a statement such as "There is a tower with a black block at the top": `amount` groups (towers or boxes)
     meet all conditions. The answer is yes or no.
 
-    If `amount` is None, each group must meet the conditions. If `of` is given, the statement is about the only group
-    that meets the conditions `of`.
+    If `amount` is None, each group must meet the conditions. If `of` is given, it identifies one group: the only group
+    that meets the conditions in `of`. The statement is then about this group ("the tower with four blocks has …").
     """
 
     amount: Amount | None
@@ -137,7 +149,7 @@ Query = CountQuery | ObjectStatement | GroupStatement | AttributeQuery
 
 
 def nouns_of(query: Query) -> tuple[Noun, ...]:
-    """Return the nouns of a question in order, without duplicates; "object" if it has no noun."""
+    """Return the nouns of a question in order, without duplicates. A question without nouns has the noun "object"."""
     if not isinstance(query, GroupStatement):
         return (query.noun,)
     nouns: list[Noun] = []

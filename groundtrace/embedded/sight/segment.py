@@ -15,9 +15,9 @@ def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
     """Return the pixels in a box that belong to the box's object, as bool (H, W), for an RGB image uint8 (H, W, 3).
 
     The background colour is the most frequent colour in a ring around the box. The object's colour is the most frequent
-    colour inside the box that differs from the background, weighted towards the centre. A pixel of the box belongs to
-    the object if its colour is close to the object's colour, and closer to it than to the background colour. The mask
-    is empty for a box outside the image and for a box that contains only background.
+    colour inside the box that differs from the background; pixels near the centre have more weight. A pixel of the box
+    belongs to the object if its colour is close to the object's colour, and not closer to the background colour. The
+    mask is empty for a box outside the image and for a box that contains only background.
     """
     height, width = image.shape[:2]
     mask = np.zeros((height, width), np.bool_)

@@ -1,4 +1,4 @@
-"""Defines the object that the classical engine finds: a flat-coloured shape in pixels of the upright image."""
+"""Defines the objects that the embedded engine finds: shapes of one flat colour, in pixels of the upright image."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Separates touching objects of one colour, by straight cuts at the dents of their joint outline."""
+"""Separates touching objects of one colour, by straight cuts at the concave corners of their joint outline."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -17,9 +17,10 @@ _Point = tuple[float, float]
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
     """Cut a mask uint8 (h, w) that is not a simple shape into simple shapes; return None if no cut succeeds.
 
-    Candidate cuts are the straight lines between two dents of the outline and, from a single dent, the two lines that
-    continue its sides. The shortest of the cuts that leave only simple shapes is chosen. The parts have the size (h, w)
-    of the mask. `depth` is the number of cuts made so far.
+    Cuts begin at concave corners of the outline. A cut is a straight line to another concave corner, or it continues
+    one of the two sides of the outline that meet in the corner. If some cuts leave only simple shapes, the shortest of
+    them is chosen. Otherwise, a part that is not simple is cut again. Each returned mask has the size (h, w). `depth`
+    is the number of cuts made so far.
     """
     if depth >= _MAX_PARTS:
         return None
@@ -50,8 +51,8 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
     """Cut a filled rectangle into a row or column of equal squares; return None if it is a single rectangle.
 
-    `sides_px` are the sides of the separate squares in the image. A long rectangle is cut only if one of these squares
-    has nearly the same side.
+    `sides_px` are the side lengths of the separate squares in the image. The rectangle is cut only if one of them is
+    nearly equal to the rectangle's short side, since otherwise it is more likely a single long rectangle.
     """
     height, width = mask.shape
     shorter, longer = min(height, width), max(height, width)

@@ -1,6 +1,7 @@
 """Makes the policy's view of an image. This view is jittered, downscaled, blurred and noisy, and differs per sample.
 
-With this view, samples fail because of the image (small, touching, crowded objects), and not by pure chance.
+With this view, some samples have wrong answers because their image is hard (small, touching or crowded objects). So the
+pass rate of a question depends on its image, and not on pure chance.
 """
 
 import cv2
@@ -16,9 +17,9 @@ def coarse_view(
 ) -> tuple[NDArray[np.uint8], float]:
     """Return a coarse view of an RGB image uint8 (H, W, 3), and its scale (view pixels / image pixels).
 
-    `strength` 0 returns the image itself and scale 1; larger values give coarser views. The scale, a shift below one
-    view pixel, a blur, a colour cast and noise are random for every view. A point (x, y) of the view is at (x / scale,
-    y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
+    `strength` 0 returns the image itself and scale 1; larger values give coarser views. Every view is scaled, blurred,
+    tinted, made noisy, and shifted by less than one view pixel, by random amounts. A point (x, y) of the view is at
+    (x / scale, y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
     """
     if strength < 0:
         raise ValueError(f"strength must not be negative, got {strength}")

@@ -1,4 +1,4 @@
-"""Reads sentences word by word: numbers, amounts, noun phrases, groups and touched places."""
+"""Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides that objects touch."""
 
 from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular
 from groundtrace.embedded.sight.query import Amount, Group, Place, Touch
@@ -48,7 +48,7 @@ class Words:
 
     @property
     def done(self) -> bool:
-        """Whether all words were read."""
+        """Return whether all words were read."""
         return self.at >= len(self.words)
 
     @property
@@ -57,8 +57,9 @@ class Words:
         return "" if self.done else self.words[self.at]
 
     def take(self, *options: str) -> str | None:
-        """Consume and return the first of the given phrases that the next words equal. If no phrase equals the next
-        words, return None and consume nothing.
+        """Consume one of these phrases, if the sentence continues with it, and return the phrase.
+
+        The phrases are tried in order. If the sentence continues with none of them, return None and consume nothing.
         """
         for option in options:
             wanted = option.split()
@@ -81,7 +82,7 @@ class Words:
 
 
 def read_amount(words: Words) -> Amount | None:
-    """Read "exactly two", "at least a", "more than 3", "no", "a", "any", "4"; return None if no amount follows."""
+    """Read an amount, such as "exactly two", "more than 3", "no", "a" or "4"; return None if no amount follows."""
     start = words.at
     prefix = words.take(*_PREFIXES)
     if prefix is None and words.take("no"):
@@ -108,8 +109,11 @@ def read_amount(words: Words) -> Amount | None:
 
 
 def read_noun(words: Words, joined: bool = False) -> Noun | None:
-    """Read "yellow square", "black or blue item"; with `joined` also "black and blue items". Return None if no such
-    phrase follows.
+    """Read a noun phrase, such as "yellow square" or "black or blue item".
+
+    If `joined` is set, "black and blue items" is read, too.
+
+    Return None if no such phrase follows.
     """
     start = words.at
     colours: list[str] = []
@@ -132,8 +136,10 @@ def read_noun(words: Words, joined: bool = False) -> Noun | None:
 
 
 def read_group(words: Words) -> tuple[Group, Noun | None] | None:
-    """Read "tower", "grey box", "black tower". Return the group and, for a coloured tower, the noun of its blocks; None
-    if no group follows.
+    """Read a group of objects: "tower", "grey box", "black tower".
+
+    Return the kind of group and, for a tower with a colour, the noun of its blocks ("black block"). Return None if no
+    group follows.
     """
     start = words.at
     colour = colour_word(words.next)
@@ -151,7 +157,7 @@ def read_group(words: Words) -> tuple[Group, Noun | None] | None:
 
 
 def read_touch(words: Words) -> Touch | None:
-    """Read "[that are] [not] [closely] touching the edge", "touching the bottom of a box".
+    """Read a phrase on touching, such as "that are not touching the edge" or "touching the bottom of a box".
 
     Return None and consume no words if no such phrase follows.
     """
