@@ -3,7 +3,8 @@
 ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
 The policy runs its test-time workflow on each question. So the rows hold the pass rates without and with crops, and
 ``crops.json`` holds both accuracies. This recipe makes no data for training the policy: it does not filter questions by
-difficulty, and has no SFT side. ``trainer eval --crops`` does the same with a model that it has loaded itself.
+difficulty, and has no SFT side. ``trainer eval --crops`` makes the same measurement, but loads the model itself instead
+of sending requests to an endpoint.
 
 The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a margin of
 a tenth around each box; crops of at least 56 px, and at most 8 for each image (:mod:`groundtrace.vision.crops`).

@@ -6,9 +6,9 @@ ingest → clean → deduplicate → decontaminate → open choices → draw →
 → split by media group
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
-Points are found before the split, because the rewards of the RL side also need them: they show whether a response
-points at nothing. Without a target number of SFT rows, draw and cut keep everything. Every rejection of every stage is
-written to the rejected shards.
+Points are found before the split, because the rewards of the RL side also need them: a reward compares them with the
+points of a response. Without a target number of SFT rows, draw and cut keep everything. Every rejection of every stage
+is written to the rejected shards.
 """
 
 from dataclasses import field

@@ -7,8 +7,8 @@ ingest → clean → deduplicate → decontaminate → sample
 → the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
 
 ``open_choices`` adds a stage before the sample. With ``attempt_all``, every question is attempted, not only the sample.
-If ``difficulty`` then has a band of pass rates, questions outside the band are dropped. Defaults are the paper's
-numbers. docs/recipes/rubric_curriculum.md explains the deviations.
+With ``attempt_all``, ``difficulty`` can also set a band of pass rates. Questions outside this band are dropped.
+Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace

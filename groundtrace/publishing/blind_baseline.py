@@ -1,7 +1,8 @@
-"""Computes the reward on a run's RL rows of a policy that does not see the images.
+"""Computes the reward that a policy earns on a run's RL rows if it answers without using the images.
 
-The rows are read from the shards. :mod:`groundtrace.rewards.blindness` defines the figures, and run.json holds them.
-The card, the report, the output of `beam run` and the forecast of a preview show them in the same words.
+The rows are read from the shards. :mod:`groundtrace.rewards.blindness` defines the figures of this policy, and run.json
+holds them. The card, the report, the output of `beam run` and the forecast of a preview show these figures in the same
+words.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,9 +17,9 @@ from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """Return the figures of a policy that does not see the images, on RL shards and for the named reward.
+    """Return the rewards that a policy earns on the RL ``shards`` if it answers without using the images.
 
-    Return None if the shards have no rows, or if ``reward`` is empty.
+    ``reward`` is the name of the reward's recipe. Return None if the shards have no rows, or if ``reward`` is empty.
     """
     if not reward:
         return None

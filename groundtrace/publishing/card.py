@@ -1,8 +1,8 @@
 """Writes the data card of a run: ``README.md`` with the Hub's front matter.
 
-Every number in the card comes from ``run.json`` or is counted in the shards. The card's licences are the Hub's ids for
-the licences of the rows, or ``other`` if the Hub lacks an id for one of them. A card of a run without rows has no
-licence.
+Every number in the card comes from ``run.json`` or is counted in the shards. The card lists the licences of the rows by
+the Hub's ids. If the Hub has no id for one of these licences, the card's licence is ``other``. A card of a run without
+rows has no licence.
 """
 
 import functools
@@ -78,11 +78,11 @@ def write_card(
     rows: RunSummary | None = None,
     spread: Sequence[Balance] | None = None,
 ) -> None:
-    """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
+    """Write ``README.md`` into the folder ``staging``, which holds the run's shards and ``config.toml``.
 
-    If ``publication`` is given, the card names the part of the run that is published, and ``rows`` is the summary with
-    the counts of the published rows. ``spread`` are the :func:`~groundtrace.publishing.diversity.balances` of the
-    shards; if it is None, this function counts them.
+    ``summary`` is the run's summary. If ``publication`` is given, the card names the published part of the run, and
+    ``rows`` is the summary with the counts of the published rows. ``spread`` is the result of
+    :func:`~groundtrace.publishing.diversity.balances` for the shards; if it is None, this function computes it.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
@@ -213,7 +213,10 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """Return the name in a form that can be published: a path or URL may be private, so only its last part is kept."""
+    """Return the name in a form that can be published.
+
+    Only the last part of a path or URL is kept, because the other parts may be private.
+    """
     is_path = name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1
     return last_part(name) if is_path or "://" in name else name
 

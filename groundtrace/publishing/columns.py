@@ -23,12 +23,18 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """Return the columns in use, in the order of the shards; ``used`` holds their names for each set."""
+    """Return the columns in which some row has a value, in the order of the shards.
+
+    ``used`` holds the names of these columns for each set.
+    """
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """Return the columns that the recipe's stages added or that come from the input, in the order of the shards."""
+    """Return the columns that are not core columns, in the order of the shards.
+
+    The recipe's stages added these columns, or they come from the input.
+    """
     return _rows(run, sets, lambda _, name: name not in CORE)
 
 

@@ -1,6 +1,6 @@
 """Computes how a run's rows are distributed over the classes of each property, such as source or length.
 
-Rows are counted in the shards. A property is shown if some row has a value of it, so that a card shows only the
+Rows are counted in the shards. A property is shown only if some row has a value for it. So a card shows only the
 properties that its recipe uses. The evenness of a set's distribution is the normalised entropy H / ln K, where K is the
 number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, 0 if all rows of
 the set are in one class, and None if K is 1.
@@ -87,7 +87,7 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """Return the SQL for a question's template.
+    """Return an SQL expression that computes the template of a question. ``text`` is the expression of the question.
 
     The template is the question in lower case. Each number is replaced by #, and consecutive capitalised words inside a
     sentence are replaced by one @.
@@ -115,9 +115,10 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """Return the properties that some row of the ``sets`` has, with their classes; empty if the sets have no rows.
+    """Return the properties for which some row of the ``sets`` has a value, each with its classes.
 
-    Columns of classes that the recipe's stages added come after the answer type.
+    The list is empty if the sets have no rows. Properties that the recipe's stages added as columns come after the
+    answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}

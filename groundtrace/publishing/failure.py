@@ -31,13 +31,13 @@ class RunFailure:
     """Holds the facts about a run that did not finish.
 
     Attributes:
-        what: the heading of the page, such as that the run failed.
+        what: the heading of the page, which is a short form of the error message.
         line: the error message, as the terminal showed it.
         remedy: what the user has to do.
         recipe, input: the names of the recipe and of its input.
         spent: the cost of this run; None if it failed before its first paid call.
         paid: the cost of all runs of the folder.
-        reached: the progress of the stages that this process has counted.
+        reached: the progress of each stage, as far as this process has counted the records of the stage.
         ended: the time of the failure, in UTC.
     """
 

@@ -48,9 +48,11 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PassRateBar:
-    """Holds the number of rows of each set with one pass rate, or with a pass rate in one tenth.
+    """Holds the number of rows of each set in one bar of the histogram of pass rates.
 
-    ``rejected`` is 0 except in the first and last bar, which count the records rejected as too hard and too easy.
+    A bar counts the rows with one pass rate, or the rows whose pass rates are in one tenth (such as 0.1 to 0.2).
+    ``rejected`` is the number of records rejected as too hard (first bar) or too easy (last bar). It is 0 in the other
+    bars.
     """
 
     label: str
@@ -142,7 +144,7 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 def truncations(summary: RunSummary) -> list[str]:
     """Return one line for each role and stage with truncated replies.
 
-    The line has the number of these replies, and the settings that raise their limit.
+    The line holds the number of these replies, and the settings to raise so that replies may be longer.
     """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "

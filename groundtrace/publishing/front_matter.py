@@ -30,8 +30,8 @@ def front_matter(
 ) -> str:
     """Return the front matter as YAML. A set without rows gets no config, since ``datasets`` refuses an empty set.
 
-    ``licences`` are the licences of the rows. ``further`` maps the names of configs other than the training sets to
-    their file patterns.
+    A config is a named part of a data set on the Hub. ``licences`` are the licences of the rows. ``further`` maps the
+    names of further configs to their file patterns; the training sets need no entry.
     """
     rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields(licences)}

@@ -58,8 +58,8 @@ def count_images(row: ShardRow) -> int:
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """Return the row as the gallery shows it; ``room`` limits the size of its images.
 
-    In a trajectory, the images that code showed come after the question's images. The entry shows them in the turns of
-    that code.
+    The images of a trajectory are the question's images, followed by the images that its code showed. The entry shows
+    each image of the second kind in the turn whose code showed it.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)

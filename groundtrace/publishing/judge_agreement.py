@@ -9,8 +9,8 @@ from pathlib import Path
 class JudgeRow:
     """Holds how often one judge is right, as the data card shows it.
 
-    ``clean`` and ``planted`` are the shares for texts without and with planted faults, as text. ``unjudged`` is the
-    number of texts without a verdict.
+    ``clean`` is the share of right verdicts about texts without planted faults, as text (``9 of 10 (0.60 to 0.98)``).
+    ``planted`` is this share for texts with planted faults. ``unjudged`` is the number of texts without a verdict.
     """
 
     judge: str

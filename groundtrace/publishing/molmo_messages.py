@@ -26,7 +26,7 @@ Part = dict[str, Any]
 
 
 def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of an SFT row, or the prompt of an RL row, with images and clips in place of their marks.
+    """Return the messages of an SFT row, or the prompt of an RL row. Images and clips replace their marks in the text.
 
     Coordinates in texts stay pixels of the original. Raises UserError for a row without images or messages, and for a
     row with more or fewer marks than media. Runs do not write such rows.

@@ -1,6 +1,7 @@
 """Renders the HTML pages about a run. Each page is one file that needs neither a network nor a script.
 
-The content security policy of every page forbids both. An unescaped reply of a model would therefore be harmless.
+The content security policy of every page forbids network access and scripts. So a model's reply would be harmless even
+if it were not escaped.
 """
 
 import functools
@@ -17,9 +18,9 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the text of a template, which is a file of this package, filled with the values.
+    """Return the page that a template gives with these values. ``template`` is the name of a file of this package.
 
-    If ``failure`` is among the values, the page shows it at the top.
+    If ``failure`` is among the values, the page shows this failure at the top.
     """
     return _environment().get_template(template).render({"failure": None} | values)
 

@@ -54,12 +54,15 @@ class Publication:
 
     @property
     def share_alike(self) -> list[str]:
-        """Return the share-alike licences of published rows; empty if the strictest licence is the only one of them."""
+        """Return the share-alike licences of published rows.
+
+        The list is empty if no published row has such a licence, or if the only such licence is the strictest licence.
+        """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}
         return sorted(found) if self.strictest and found - {hub_id(self.strictest.licence)} else []
 
     @property
     def included(self) -> list[SourceUse]:
-        """Return the sources that are published at the user's request although their licence does not allow it."""
+        """Return the sources that are published because the user named them, although their licence forbids it."""
         return [use for use in self.uses if use.is_published and not use.terms.may_be_published]

@@ -37,8 +37,8 @@ class InspectError(UserError):
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
 
-    If ``checked``, the shards are also compared with ``run.json``, and a difference raises the error. If ``digests``,
-    the SHA-256 of the shards is compared too, for which all their bytes are read.
+    If ``checked``, the shards are compared with ``run.json``, and InspectError is raised if they differ. If ``digests``
+    too, the SHA-256 of the shards is compared as well. This reads all bytes of the shards.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -134,9 +134,9 @@ def read_rubrics(run: Path) -> Any:
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """Return the schema of a set, read from its first shard; the default schema if the set has no shards.
+    """Return the schema of a set, read from its first shard. All shards of a set have the same columns.
 
-    All shards of a set have the same columns.
+    If the set has no shards, return the schema of the core columns.
     """
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)
@@ -166,7 +166,7 @@ def _leaves(footer: pq.FileMetaData) -> list[str]:
 
 
 def _holds(values: pa.Array) -> bool:
-    """Whether an array of one leaf column has any value that is not null."""
+    """Return whether an array of one leaf column has any value that is not null."""
     while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
         values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
     return values.null_count < len(values)
@@ -174,9 +174,10 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a DuckDB database with the views sft, rl, rejected and runs. It can read only the files of these views.
+    """Yield a DuckDB database with the views sft, rl, rejected and runs.
 
-    Raises :class:`InspectError` for a shard that is not a Parquet file.
+    ``runs`` has one row with the values of ``run.json`` about the whole run. The database can read no files other than
+    those of these views. Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
     shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
     with (

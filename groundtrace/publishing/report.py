@@ -49,7 +49,7 @@ class Example:
 def write_report(
     staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, spread: Sequence[Balance] | None = None
 ) -> None:
-    """Write ``report.html`` into ``staging`` from the shards and ``rubrics.json`` there.
+    """Write ``report.html`` into the folder ``staging``, which holds the shards and ``rubrics.json``.
 
     The title is the name of ``run_root``. The images of rejected records are read from ``store``, because their rows
     hold only references to them. ``spread`` are the :func:`~groundtrace.publishing.diversity.balances` of the shards;

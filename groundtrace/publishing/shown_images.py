@@ -52,13 +52,16 @@ class Image:
 
 @dataclass
 class ImageRoom:
-    """Holds the page's budget: how many images are not embedded yet, and how many bytes are left for them."""
+    """Holds the page's budget: the number of images still to be embedded, and the number of bytes left for them."""
 
     images: int
     bytes_left: int = field(default=IMAGE_BYTES)
 
     def embed(self, pixels: Pixels) -> str | None:
-        """Return the image as a data URI, in the largest size within its share of the budget; None if no size fits."""
+        """Return the image as a data URI, in the largest size that fits into its share; None if no size fits.
+
+        The share is the number of bytes left, divided by the number of images still to be embedded.
+        """
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1
         for kind, data in _encodings(pixels):

@@ -54,7 +54,7 @@ class StoreUnavailable(OSError):
 
 
 class ObjectExists(Exception):
-    """Raised if a write that may only create an object failed, because the object exists already."""
+    """Raised if an object could not be created, because it exists already."""
 
 
 class BeyondObjectEnd(Exception):

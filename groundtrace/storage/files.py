@@ -1,6 +1,6 @@
 """Writes local files so that they appear complete or not at all, and locks a folder for one writing process.
 
-Both work with any number of processes, even if one of them is killed.
+The functions work with any number of processes, even if one of the processes is killed.
 """
 
 import contextlib

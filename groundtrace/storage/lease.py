@@ -1,13 +1,13 @@
 """Locks a folder of a store for one writing process, as ``groundtrace.storage.files.locked`` locks a local folder.
 
 A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds. The lease with the
-highest number is the valid one. A lease is created only if its object is absent, so that one of several competing
-processes succeeds. A store that creates the same object twice cannot be used (StorageError). The lease of a process
-that died is not released: it expires :data:`LASTS_S` seconds after its last renewal.
+highest number is the valid one. A lease is created only if its object does not exist yet. So only one of several
+competing processes succeeds. A store that creates the same object twice cannot be used (StorageError). The lease of a
+process that died is not released: it expires :data:`LASTS_S` seconds after its last renewal.
 
-The clocks of two machines may differ. Therefore a lease may seem to be expired, or to last longer than
-:data:`LASTS_S` seconds. Another process then watches this lease for one and a half times :data:`RENEW_S` seconds, and
-takes it over if it was not renewed. If a lease was taken over, or was not renewed for :data:`LASTS_S` seconds, the next
+The clocks of two machines may differ. Therefore a lease may seem to be expired, or to last longer than :data:`LASTS_S`
+seconds. Another process then watches this lease for one and a half times :data:`RENEW_S` seconds, and takes it over if
+it was not renewed. If a lease was taken over, or was not renewed for :data:`LASTS_S` seconds, the next
 :meth:`Lease.check` of its holder raises :class:`Lost`.
 """
 

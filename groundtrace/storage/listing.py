@@ -1,4 +1,4 @@
-"""Reads the entries by which a store's client describes objects, such as in a listing."""
+"""Reads the dicts ("entries") in which a store's client describes objects, for example in the listing of a folder."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Stat:
 
 
 def entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """Return the entries of a listing, which are empty if there is nothing to list.
+    """Return the entries of a listing; empty if the folder does not exist or has no objects.
 
-    In that case the libraries of some stores raise FileNotFoundError, which is caught here.
+    Some stores' libraries raise FileNotFoundError for such a folder. This function catches the error.
     """
     try:
         return listing()
@@ -32,12 +32,15 @@ def entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapp
 
 
 def is_path(name: str) -> bool:
-    """Whether the name of an object is a path: no segment of it is empty, ``.`` or ``..``."""
+    """Return whether the name of an object is a path: none of its segments is empty, ``.`` or ``..``."""
     return not {"", ".", ".."} & set(name.split("/"))
 
 
 def stat_of(info: Mapping[str, Any]) -> Stat:
-    """Return the metadata in a client's entry of an object. S3 and GCS name the fields of an entry differently."""
+    """Return the metadata of the object that the entry ``info`` describes.
+
+    The clients of S3 and GCS use different names for the fields of an entry.
+    """
     when = info.get("LastModified") or info.get("mtime")
     version = info.get("generation") or info.get("ETag") or info.get("etag") or ""
     stamp = getattr(when, "timestamp", None)

@@ -185,8 +185,9 @@ def _secret(variable: str) -> str | None:
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
     """Return extra arguments for the client's call that writes these bytes.
 
-    gcsfs sends small data between two boundary lines, which are always the same. Data that contains the boundary would
-    be cut at this point. So such data is sent in the way that gcsfs uses for large data.
+    gcsfs, the client of gs://, sends small data between two boundary lines, which are always the same. If the data
+    contains the text of a boundary line, it would be cut there. So such data is sent in chunks, as gcsfs sends large
+    data.
     """
     return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
 
@@ -195,8 +196,9 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
     """Return the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
     The call is retried at least once, because one hanging connection may use up the ``retry_s`` seconds. ``url``
-    appears only in messages. Raises FileNotFoundError if the object does not exist, :class:`ObjectExists`,
-    :class:`groundtrace.storage.errors.BeyondObjectEnd`, :class:`StorageError` for an error that the user can correct,
+    appears only in messages. Raises FileNotFoundError if the object does not exist, :class:`ObjectExists` if an object
+    that should be created exists, and :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin
+    after the object's end. Raises :class:`StorageError` for an error that the user can correct,
     :class:`StoreUnavailable` if the last retry fails, and OSError for any other error of the store.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0

@@ -1,8 +1,8 @@
 """Handles files on a disk or in a store. Only this module distinguishes local paths from ``s3://`` and ``gs://``.
 
-A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`, which has the same
-methods as far as they make sense for an object store. The functions here are for operations that differ between local
-and remote places.
+A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`. A RemotePath has those
+methods of a Path that an object store can support. This module has functions for the operations that differ between
+local and remote places.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ Place: TypeAlias = Path | RemotePath
 
 
 def is_remote(name: object) -> bool:
-    """Whether a name or a place is a URL, and not a local path."""
+    """Return whether a name or a place is a URL, and not a local path."""
     return isinstance(name, RemotePath) or "://" in str(name)
 
 
 def is_in_store(name: str) -> bool:
-    """Whether a name is a URL of a supported store."""
+    """Return whether a name is a URL of a supported store."""
     return name.partition("://")[0] in SCHEMES and "://" in name
 
 
@@ -64,7 +64,7 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
 
 
 def joined(name: str, below: str) -> str:
-    """Return the name of the file ``below`` in the folder ``name``; the folder stays a URL or a local path."""
+    """Return the name of the file ``below`` in the folder ``name``. The result is a URL if ``name`` is a URL."""
     return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
 
 

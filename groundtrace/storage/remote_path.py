@@ -30,9 +30,9 @@ _PATTERN_SIGNS: Final = frozenset("*?[")
 
 @dataclass(frozen=True)
 class RemotePath:
-    """Represents an object in a store, or a folder: the objects whose URLs begin with ``url`` and a slash.
+    """Represents an object in a store, or a folder.
 
-    ``url`` does not end with a slash.
+    A folder consists of the objects whose URLs begin with ``url`` and a slash. ``url`` does not end with a slash.
 
     Methods raise FileNotFoundError if there is no object, :class:`StorageError` for an error that the user can correct,
     and :class:`StoreUnavailable` if a store stays unreachable. Use :func:`groundtrace.storage.places.place` to make a
@@ -112,15 +112,15 @@ class RemotePath:
         return stat_of(info)
 
     def exists(self) -> bool:
-        """Whether there is an object of this name, or an object below this path."""
+        """Return whether there is an object of this name, or an object below this path."""
         return self._kind() != ""
 
     def is_file(self) -> bool:
-        """Whether there is an object of this name."""
+        """Return whether there is an object of this name."""
         return self._kind() == "file"
 
     def is_dir(self) -> bool:
-        """Whether there are objects below this path."""
+        """Return whether there are objects below this path."""
         return self._kind() == "directory"
 
     def is_symlink(self) -> bool:
@@ -128,7 +128,7 @@ class RemotePath:
         return False
 
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
-        """Return the object's bytes from offset ``start`` up to and without ``end``; by default the whole object.
+        """Return the object's bytes from offset ``start`` (included) to ``end`` (not included); by default all bytes.
 
         If the object ends before ``end``, fewer bytes are returned.
         """
@@ -152,10 +152,10 @@ class RemotePath:
     def open(
         self, mode: str = "r", encoding: str | None = None, newline: str | None = None
     ) -> io.BufferedReader | io.TextIOWrapper:
-        """Return a stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
+        """Return a stream that reads the object. It can seek, and requests :data:`READ_AHEAD_BYTES` at a time.
 
-        Raises FileNotFoundError if there is no object, and ValueError for a mode other than "r" and "rb". Streams are
-        only for reading; to write, use :func:`groundtrace.storage.places.written_to`.
+        Raises FileNotFoundError if there is no object, and ValueError for a mode other than "r" and "rb". To write an
+        object, use :func:`groundtrace.storage.places.written_to`.
         """
         if mode not in ("r", "rb"):
             raise ValueError(f"a remote file can only be opened for reading, not as {mode!r}: write it with written_to")
@@ -175,10 +175,11 @@ class RemotePath:
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:
-        """Create the object with these bytes, and return whether the object holds these bytes afterwards.
+        """Create the object with these bytes, unless it exists. Return whether the object holds these bytes now.
 
-        The store itself ensures that an existing object is not changed. If several processes create the object, one
-        of them succeeds. If each process writes unique bytes, a request that is sent twice does no harm.
+        The store itself ensures that an existing object is not changed. If several processes create the object, one of
+        them succeeds. Each process should write unique bytes. Then a request that was sent twice returns True in the
+        process that succeeded, and False in the other processes.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
@@ -215,7 +216,7 @@ class RemotePath:
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """Return the objects directly in this folder with their metadata, and the folders in it with the value None.
+        """Return the objects directly in this folder with their metadata, and its subfolders with None.
 
         The mapping is empty if there is no such folder.
         """
@@ -230,17 +231,18 @@ class RemotePath:
     def walked(self) -> "Mapping[RemotePath, Stat]":
         """Return all objects below this path, at any depth, with their metadata.
 
-        Objects whose names are not paths are left out, such as ``a//b``, ``a/../b``, and the empty object ``a/`` that a
-        store's web console creates to represent a folder.
+        Objects whose names are not paths are left out. Examples are ``a//b``, ``a/../b``, and the empty object ``a/``,
+        by which a store's web console represents a folder.
         """
         listed = self._do(lambda store: entries(lambda: store.find(self.url, detail=True).values()))
         found = {self._sibling(entry): stat_of(entry) for entry in listed if is_path(entry["name"])}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yield the objects below this path whose paths relative to it match the pattern, segment by segment.
+        """Yield the objects below this path that match the pattern.
 
-        ``**`` matches any number of segments. A pattern without ``/``, other than ``**``, also matches folders.
+        The pattern is compared, segment by segment, with an object's path relative to this path. ``**`` matches any
+        number of segments. A pattern of one segment other than ``**`` also matches folders.
         """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))

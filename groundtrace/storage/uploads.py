@@ -1,4 +1,4 @@
-"""Runs the jobs that exchange data with stores while a process works, such as uploads, in one background thread."""
+"""Exchanges data with stores in the background while a process works. One thread runs all jobs, such as uploads."""
 
 import logging
 import threading

@@ -1,7 +1,7 @@
 """Adds Parquet files to a DuckDB connection as views.
 
 DuckDB's ``register`` of a pyarrow dataset is not used, because it imports pandas. Nearly every pyarrow function that
-makes a table from Python values does so too. Commands that need no Beam start 0.3 s faster without pandas.
+makes a table from Python values imports pandas, too. Commands that do not need Beam start 0.3 s faster without pandas.
 """
 
 import re

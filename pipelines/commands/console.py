@@ -38,7 +38,7 @@ def end_process(code: int) -> NoReturn:
 
 
 def _has_children() -> bool:
-    """Whether this process has child processes, or may have some: macOS has no ``waitid`` before Python 3.13."""
+    """Return whether this process has child processes, or may have some: macOS has no ``waitid`` before Python 3.13."""
     if not hasattr(os, "waitid"):
         return True
     try:

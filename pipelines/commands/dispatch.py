@@ -16,8 +16,9 @@ from groundtrace.schemas.text import say
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the parsed command, and return the exit code.
 
-    An error becomes a message on stderr and an exit code. Errors that Ctrl-C caused are raised, and with ``--verbose``
-    also errors that are defects of Groundtrace. Raises SystemExit if the output pipe is closed.
+    An error is printed as a message on stderr, and gives the exit code. Errors that Ctrl-C caused are raised instead.
+    With ``--verbose``, errors that may be defects of Groundtrace are raised, too. Raises SystemExit if the output pipe
+    is closed.
     """
     try:
         return _act(parsed, beam_options)

@@ -57,7 +57,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     except FileExistsError as error:
         raise UserError(f"{parsed.output} already exists: name another file, or remove it") from error
     except OSError as error:
-        raise UserError(f"cannot write {parsed.output}: {error.strerror or error}") from error
+        raise UserError(f"cannot write {parsed.output}: {error.strerror or error}: choose another --output") from error
     fill_in = f"fill in {', '.join(left)}" if (left := re.findall(_LEFT_OPEN, text)) else "look through it"
     print(f"{parsed.output}: {fill_in}, name your model, then: {_command('validate', parsed.input, parsed.output)}")
     return 0

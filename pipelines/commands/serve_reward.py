@@ -132,9 +132,10 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
-    """Return the run folders by name. A folder is given as ``NAME=RUN``, or as its path, which is then its name.
+    """Return the run folders by name. A folder is given as ``NAME=RUN``, or only as its path.
 
-    Raises ServeError if a path is not a folder, or a name is given twice.
+    A folder without a given name has its path as name. Raises ServeError if a path is not a folder, or a name is given
+    twice.
     """
     found: dict[str, Path] = {}
     for each in given:

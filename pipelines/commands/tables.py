@@ -32,7 +32,7 @@ class FigureTable:
 
 
 def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print a table, with numbers aligned to the right. If the output is not a terminal, the table has no lines."""
+    """Print a table, with numbers aligned to the right. Without a terminal, the table has no border lines."""
     plain = not console.is_terminal
     if title is not None:
         console.print(Text(f"\n{title}", style="bold"))

@@ -1,7 +1,7 @@
-"""Implements ``beam validate``, which describes a run and checks whether it is possible. No model generates anything.
+"""Implements ``beam validate``, which describes a run and checks whether the run is possible.
 
-All records are read, or only the first records of a large input. For one record, the prompt is printed that its row
-would have.
+No request is sent to generate a reply. All records are read, or only the first records of a large input. The command
+also prints an example: the prompt that the row of one record would have.
 """
 
 import argparse
@@ -29,7 +29,7 @@ MAX_PROBLEMS = 8
 
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Print a description of the run and whether it is possible, and return the exit code (2 if it is not)."""
+    """Print a description of the run and whether the run is possible, and return the exit code (2 if not possible)."""
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )

@@ -20,7 +20,10 @@ _AGAIN = "All replies so far are kept: they are neither requested nor paid for a
 
 
 class ConservationError(Exception):
-    """Raised if records were lost or invented. The old outputs were not replaced."""
+    """Raised if a record has no final outcome or several outcomes, or if the outputs hold a record that was not read.
+
+    The old outputs were not replaced.
+    """
 
 
 class RunPaused(Exception):
@@ -50,7 +53,7 @@ class Ending:
         line: The message that the user gets after ``beam: ``.
         what: A short form of the message, which is the title of the failed run's page.
         remedy: The action that the user has to take.
-        is_defect: Whether the cause may be a defect of the code or the machine. A traceback then helps.
+        is_defect: Whether the cause may be a defect of the code or the machine, so that a traceback helps.
     """
 
     code: int
@@ -96,7 +99,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether the error is a KeyboardInterrupt, or was raised because of a KeyboardInterrupt.
+    """Return whether the error is a KeyboardInterrupt, or was raised because of a KeyboardInterrupt.
 
     Beam replaces a KeyboardInterrupt in a stage with a RuntimeError. A KeyboardInterrupt while a module is loaded
     becomes an ImportError.

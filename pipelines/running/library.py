@@ -43,7 +43,7 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, and for an endpoint that does not serve
     the run. It is also raised if a run without rows would replace a run with rows, and ``replace`` is False. Raises
     :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run),
-    and :class:`groundtrace.pipelines.running.endings.ConservationError` if records were lost or invented.
+    and :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record once.
     """
     execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
     return open_run(output)
@@ -83,8 +83,9 @@ def verify(
         answer_type: The type of the answer, which decides how answers are written and graded
             (:mod:`groundtrace.grading.answers.registry`).
         choices: The choices of a multiple-choice question.
-        entities: The visible things that the question names; () if it names none. If None, things to be counted are
-            read from the question. For other questions, a response that points at nothing then cannot be verified.
+        entities: The visible things that the question names; () if it names none. If None, they are unknown. Only the
+            things to count are then read from a counting question. For questions of other kinds, a response that points
+            at nothing is unscored.
         endpoints: The endpoints by name; by default the embedded engine.
         roles: The name of the endpoint of each role; by default the embedded engine has all roles.
         gate: The weights and the threshold of Argos Eq. 9.

@@ -35,9 +35,10 @@ from groundtrace.stages.plumbing.recipe import Draw
 def execute(plan: Plan) -> RunSummary:
     """Run a plan and return its summary.
 
-    Raises the errors of ``check_plan``, and :class:`groundtrace.pipelines.running.endings.ConservationError` if records
-    were lost or invented. After an error, the old outputs stay. A run that began and does not finish writes
-    RUN/failed.html, and its error has a note (:class:`groundtrace.pipelines.running.endings.RunNote`) with its cost.
+    Raises the errors of ``check_plan``, and :class:`groundtrace.pipelines.running.endings.ConservationError` if the
+    outputs do not hold every record once. After an error, the old outputs stay. A run that began and does not finish
+    writes RUN/failed.html, and its error has a note (:class:`groundtrace.pipelines.running.endings.RunNote`) with its
+    cost.
     """
     if is_dry_run(plan.options):
         raise OptionError("--dry_run is an option of `beam run` only: remove it")

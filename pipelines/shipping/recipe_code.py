@@ -1,11 +1,11 @@
 """Makes the wheel of a user's own code: a recipe with the modules and prompts beside it, and the config's plug-ins.
 
-The wheel holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. On a worker,
-importing this package does the same as the command line did here
-(:func:`groundtrace.pipelines.running.plan.loading.adopt_file`, :func:`groundtrace.schemas.registry.use_plugins`), so
-that all names are the same as here. The folder of the user's files is the last on the import path, so that their
-``utils.py`` does not replace another module. Plug-ins of installed packages are not in the wheel: these packages must
-be installed on the workers.
+The wheel holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. A worker
+imports this package. The import loads the recipe and the plug-ins as the command line loaded them on this machine
+(:func:`groundtrace.pipelines.running.plan.loading.adopt_file`, :func:`groundtrace.schemas.registry.use_plugins`). So
+all modules have the same names on both machines. The folder of the user's files is the last on the import path, so that
+a user's ``utils.py`` does not replace another module. Plug-ins of installed packages are not in the wheel: these
+packages must be installed on the workers.
 """
 
 import os
@@ -41,9 +41,10 @@ for module in {modules!r}:
 def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     """Write the wheel of the plug-ins and of the recipe in the file ``recipe``, which has been loaded.
 
-    Returns the wheel's path, and the module that a worker has to import, or None for a bundled recipe without plug-ins.
-    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files have more than
-    :data:`MAX_BYTES` in all.
+    Returns the wheel's path and the name of the module that a worker has to import. Returns None for a bundled recipe
+    without plug-ins, because then no wheel is needed. Raises
+    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files have more than :data:`MAX_BYTES` in
+    all.
     """
     plugins, is_own = configured_plugins(), not is_bundled(recipe)
     if not is_own and not plugins:
@@ -67,7 +68,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
 
 
 def belongs_to(module: str, folder: Path) -> bool:
-    """Whether a module of this name has been imported from a file in the folder."""
+    """Return whether a module of this name has been imported from a file in the folder."""
     origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and Path(origin).resolve().is_relative_to(folder)
 

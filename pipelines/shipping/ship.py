@@ -52,12 +52,12 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
 
 
 def goes_elsewhere(options: PipelineOptions) -> bool:
-    """Whether the job's workers are neither this process nor processes that it starts."""
+    """Return whether the job's workers run outside this process, and this process does not start them."""
     return not is_local(options) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
 
 
 def names_own_image(options: PipelineOptions) -> bool:
-    """Whether the options name the user's own worker image, which contains everything except the recipe's code."""
+    """Return whether the options name the user's own worker image. It contains everything except the recipe's code."""
     portable = options.view_as(PortableOptions)
     image = options.view_as(WorkerOptions).sdk_container_image
     if image is None and portable.environment_type in (None, "DOCKER"):

@@ -38,7 +38,7 @@ class Target:
         family: the name of the family of the model to be trained.
         speech: the way in which that model writes coordinates.
         added: the columns for training that the recipe's stages added to the run's RL rows, with their types.
-        turns: the rendering of trajectories, :data:`TAGS` or :data:`TOOLS`.
+        turns: the form of code in trajectories: :data:`TAGS` (in tags) or :data:`TOOLS` (as tool calls).
         sandbox: the limits under which the run executed code, as JSON; "" unless ``turns`` is :data:`TOOLS`.
     """
 
@@ -62,10 +62,11 @@ class ExportRow:
 
     Attributes:
         side: sft or rl.
-        number: the index of the row in its side, in the order of the shards; all streams of a question have the same.
+        number: the index of the row in its side, in the order of the shards. The rows of a question's streams share one
+        number.
         fields: the row's columns, without the bytes of its images.
-        turns: ``messages`` or ``prompt``, with the coordinates of the assistant's tags as the target's family writes
-        them.
+        turns: the row's ``messages`` or ``prompt``. Coordinates in the assistant's turns are in the frame (pixels, 0–1
+        or 0–1000) of the target's family.
         images: one image for each image mark in the turns, in order.
         stream: the name of the stream, which is one of several prompts of a question (iVGR §3.2); "" without streams.
     """
@@ -101,7 +102,7 @@ class ExportRow:
         return found
 
     def reference(self, target: Target) -> str:
-        """Return as JSON the reference by which a reward finds the row.
+        """Return the reference by which a reward finds the row, as JSON.
 
         :mod:`groundtrace.publishing.rewards.reference` defines its fields. Raises LeftOut if the id or the gold answer
         is null.
@@ -110,12 +111,12 @@ class ExportRow:
 
 
 class Writer(Protocol):
-    """Writes the rows of a side to files; memory holds at most one block of rows."""
+    """Writes the rows of a side (sft or rl) to files. Memory holds at most one block of rows."""
 
     def write(self, rows: Sequence[ExportRow]) -> None:
         """Write the rows of one question: one row, or one row for each of its streams.
 
-        Raises LeftOut if the format cannot represent one of the rows. No row of the question is written then.
+        Raises LeftOut if the format cannot represent one of the rows. In this case, no row of the question is written.
         """
 
     def close(self) -> None:
@@ -134,12 +135,14 @@ class ExportFormat:
     Attributes:
         name: the name for ``--format``.
         does: a short description of the files that the format writes, and of the program that reads them.
-        open: for each supported side (sft, rl), the function that opens its writer in a folder.
-        beside: returns the texts of further files by name, given the number of rows written for each side.
+        open: for each supported side (sft, rl), the function that opens a writer in a folder.
+        beside: a function that returns further files as texts by file name. Its argument is the number of rows written
+        for each side.
         check: raises ExportError for a run folder that lacks something that the format needs.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
-        is_for_training: whether the format leaves out columns that stages added, but not for training.
+        is_for_training: whether the format is for trainers. If so, it leaves out columns that stages added for other
+        purposes than training.
         takes_tools: whether the format can render trajectories as tool calls (:data:`TOOLS`).
     """
 

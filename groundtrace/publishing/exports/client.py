@@ -1,5 +1,5 @@
-"""Provides the client of our reward server. Exports write this file beside the RL rows, as some trainers load rewards
-from a file.
+"""Provides the client of our reward server as a file. Some trainers load their reward from a file, so exports write the
+client beside the RL rows.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ FILE = "groundtrace_client.py"
 
 
 def reward_client(written: Mapping[str, int]) -> Mapping[str, str]:
-    """Return the client's file name with the file's text; empty if no RL rows were written.
+    """Return a mapping from the client's file name to the file's text; empty if no RL rows were written.
 
     ``written`` is the number of written rows of each side (sft or rl).
     """

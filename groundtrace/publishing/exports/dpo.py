@@ -1,9 +1,9 @@
-"""Exports preference pairs for TRL's DPOTrainer: the kept trace and a worse trace of the same question.
+"""Exports preference pairs for TRL's DPOTrainer: the best trace of a question, and a worse trace of the same question.
 
-The rejected trace is chosen from the other traces that the run kept (``write.other_traces``). Traces whose answer has a
-lower grade than the kept trace's answer come first, then traces with a lower score. In both groups the lowest score
-comes first, and traces with equal scores keep the order of the run. A trace that is not known to be worse is never
-chosen, since such a pair would train the model on noise.
+The best trace ("kept trace") is the trace in the SFT row. The rejected trace is chosen from the question's other traces
+(``write.other_traces``). Traces whose answer has a lower grade than the kept trace's answer are preferred. Next are
+traces with a lower score. In both groups the lowest score comes first, and traces with equal scores keep the order of
+the run. A trace that is not known to be worse is never chosen, since such a pair would train the model on noise.
 """
 
 from collections.abc import Mapping, Sequence

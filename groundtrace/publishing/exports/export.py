@@ -38,9 +38,10 @@ TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_pr
 class ExportArguments:
     """Holds the arguments of ``beam export``.
 
-    ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
-    ``min_pixels`` are the bounds for the area of an image in the training, in pixels, if they differ from the bounds of
-    the family. ``turns`` is the rendering of trajectories: tags or tools.
+    ``family`` names the family (models that write coordinates alike) of the model to be trained. ``run_at`` is the path
+    from which a reward will read the run folder, if that path differs from ``run``. ``max_pixels`` and ``min_pixels``
+    are the largest and smallest area of an image in the training, in pixels; None for the family's own limits.
+    ``turns`` is the form of code in trajectories: tags or tools (tool calls).
     """
 
     run: Path
@@ -101,8 +102,8 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
-            f"the family {family.name} writes coordinates from 0 to 1, for which tags with one decimal are too coarse: "
-            "name another --family"
+            f"the family {family.name} writes coordinates from 0 to 1, but the tags have only one decimal, which is "
+            "too coarse: name another --family"
         )
     rule = family.resize or QWEN25_IMAGE
     given = {"max_area_px": arguments.max_pixels, "min_area_px": arguments.min_pixels}

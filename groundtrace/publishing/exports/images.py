@@ -1,8 +1,8 @@
 """Makes the images of a row upright and opaque, so that every trainer decodes them to the same pixels.
 
-Points and boxes refer to the upright image. Most trainers open images with Pillow. They apply neither the EXIF
-orientation nor a white background behind transparency. So an image that needs a rotation or a background is encoded
-again, as a PNG. All other images keep their bytes.
+Points and boxes refer to the upright image. Most trainers open images with Pillow. Such trainers do not apply the EXIF
+orientation, and do not put a white background behind transparent pixels. So an image that needs a rotation or a
+background is encoded again, as a PNG. All other images keep their bytes.
 """
 
 import io
@@ -32,9 +32,10 @@ class UprightImage:
 
 
 def upright_image(data: bytes) -> UprightImage:
-    """Return the image upright and opaque. Raises LeftOut if the header or a checksum shows that it is damaged.
+    """Return the image upright and opaque. Raises LeftOut if the header or a checksum of the image is wrong.
 
-    The pixels are decoded only if the image has to be encoded again, since the run has already decoded all images.
+    The pixels are decoded only if the image has to be encoded again. Otherwise no decoding is needed, since the run has
+    already decoded all images once.
     """
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:

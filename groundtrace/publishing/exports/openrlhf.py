@@ -2,8 +2,9 @@
 
 OpenRLHF keeps the image column in memory and resolves relative paths from its working directory. So the images are
 files with absolute paths, and the run has to be exported again after the folder is moved. OpenRLHF's SFT does not use
-images, so only RL rows are written. OpenRLHF requests the reward of each response when that response ends
-(``openrlhf/utils/agent.py`` of 0.11.2), so a run whose questions have several streams is refused.
+images, so only RL rows are written. OpenRLHF requests the reward of each response as soon as this response is complete
+(``openrlhf/utils/agent.py`` of 0.11.2). But the rewards of a question's streams are computed together. So a run with
+several streams is refused.
 """
 
 from pathlib import Path

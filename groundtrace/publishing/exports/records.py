@@ -31,7 +31,7 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 
 
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
-    """Return all columns of the row that are not null, with its turns, and with ``images`` as the names of its images.
+    """Return all columns of the row that are not null, with the row's turns and the names of its ``images``.
 
     Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. RL rows also get their
     reference, by which the reward finds them, and ``problem``, the text of the prompt. Raises LeftOut if the row cannot

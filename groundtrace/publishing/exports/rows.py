@@ -31,7 +31,7 @@ def shards_of(run: Path, side: str) -> list[Path]:
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Return the number of rows in the shards of a side, which is read from the shards' footers.
+    """Return the number of rows in the shards of a side. The number is read from the shards' footers.
 
     Raises ExportError for a shard that cannot be read, and if ``run.json`` holds another number.
     """
@@ -66,7 +66,10 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
 
 
 def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
-    """Return whether any row of the side contains or requests points or boxes in these columns of turns or traces."""
+    """Return whether any row of the side contains points or boxes, or requests them.
+
+    ``columns`` are the columns to search. They hold turns or traces.
+    """
     for file in shards_of(run, side):
         present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
         for row in _rows(file, present, TEXT_BATCH_ROWS):
@@ -81,8 +84,9 @@ def ready_rows(
 ) -> tuple[ExportRow, ...]:
     """Return a row of the shards as export rows: one row, or one row for each of its streams.
 
-    Raises LeftOut if the row cannot be exported. A row with streams is also left out if its reference cannot be made:
-    such rows are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none may fail later.
+    Raises LeftOut if the row cannot be exported. For a row with streams, LeftOut is also raised if its reference cannot
+    be made. The reason is that rows of streams are written in pairs
+    (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

@@ -43,9 +43,10 @@ def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
 
 
 def whole_groups_only(trainer: str) -> Callable[[Path], None]:
-    """Return a check that raises ExportError for a run whose questions have several streams.
+    """Return a check for a ``trainer`` that requests the reward of each response separately.
 
-    A ``trainer`` that requests the reward of each response separately cannot train on such a run.
+    The check raises ExportError for a run whose questions have several streams, because the rewards of these streams
+    are computed together.
     """
 
     def check(run: Path) -> None:

@@ -1,7 +1,8 @@
 """Renders trajectories as tool calls (``--turns tools``), for all formats that support tool calls.
 
-The shards hold code in CodeDance's tags, and each format renders the turns in its trainer's form. In the prompt, the
-instruction to write code in tags is replaced by an instruction to call the tool. Each row has the tool's JSON schema.
+The shards hold code in tags, as in the paper CodeDance. Each format writes the turns as its trainer expects them. In
+the prompt, the instruction to write code in tags is replaced by an instruction to call the tool. Each row has the
+tool's JSON schema.
 """
 
 import json
@@ -36,7 +37,7 @@ _MARK = re.compile(r"</?(?:tool_call|tool_response|tools)\s*>", re.IGNORECASE)
 
 
 def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Convert turns with code in tags to turns with the code in a field of its own, and adapt the prompt to the tool.
+    """Move the code of each turn from its tags to a separate field, and adapt the prompt to the tool.
 
     Raises LeftOut if the prompt has no instruction to write code, or if a text contains a mark such as ``<tool_call>``.
     """
@@ -50,14 +51,16 @@ def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def tool_calls(turn: Turn) -> list[dict[str, Any]] | None:
-    """Return the turn's call in OpenAI's form; None if it has no code."""
+    """Return the turn's tool call in OpenAI's form; None if the turn has no code."""
     if "code" not in turn:
         return None
     return [{"type": "function", "function": {"name": TOOL, "arguments": {"code": turn["code"]}}}]
 
 
 def sandbox_limits(run: Path) -> str:
-    """Return as JSON the limits of the sandbox in the run's config, without the settings for the run's machine.
+    """Return the limits of the sandbox in the run's config, as JSON.
+
+    Settings that concern only the machine of the run are left out.
 
     Raises InspectError for a damaged config.
     """

@@ -1,9 +1,10 @@
 """Exports to TRL: conversations whose contents are lists of text parts and image parts.
 
-If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) puts all images before it and keeps its
-``<image>`` marks, so the prompt would contain each image twice. TRL does not change a list of parts, so that each frame
-of a clip stays after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss is computed only on
-the completion, as in our trainer. A trajectory becomes one row for each answer of the assistant (:class:`ByAnswer`).
+If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) puts all images before the string, and
+keeps the ``<image>`` marks in the string. So the prompt would contain each image twice. TRL does not change a list of
+parts, so each frame of a clip stays after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss
+is computed only on the completion, as in our trainer. A trajectory becomes one row for each answer of the assistant
+(:class:`ByAnswer`).
 
 With ``--turns tools`` code is in ``tool_calls``, and a result is a turn of the role ``tool``. The images of a result
 are in a user turn after this turn, because TRL 1.16 does not pass images to turns of the role ``tool``.
@@ -50,7 +51,7 @@ class ByAnswer(ParquetWriter):
     """Writes a row with several turns as one row for each turn of the assistant.
 
     The prompt of such a row is all turns before the assistant's turn. ``SFTTrainer`` computes its loss on the whole
-    completion, so a completion of several turns would make the results of code targets of the training.
+    completion. With several turns in a completion, the model would also learn to predict the results of code.
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:

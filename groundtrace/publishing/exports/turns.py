@@ -39,9 +39,9 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raise LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
 
     The first ``images`` marks show the positions of the images, since
-    :func:`groundtrace.grading.question_text.user_text` puts the images before the question. Further marks of media are
-    part of the text, and are forbidden if ``is_strict``. Other special tokens and control characters
-    (:mod:`groundtrace.schemas.control_text`) are always forbidden.
+    :func:`groundtrace.grading.question_text.user_text` puts the images before the question. Further marks of images or
+    videos belong to the question's text. They are forbidden if ``is_strict``. Other special tokens and control
+    characters (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")

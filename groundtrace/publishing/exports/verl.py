@@ -1,9 +1,8 @@
 """Exports to verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` marks for the images.
 
-``reward_model.ground_truth`` is the row's reference, by which our reward finds the row. ``extra_info`` holds the
-reference too, with the fields that a user's own verifier needs: the question, its gold answer, boxes, choices, the
-stream, the sizes of the images, and the columns that the recipe's stages added, such as rubrics. verl adds further keys
-to ``extra_info``.
+``reward_model.ground_truth`` is the row's reference, by which our reward finds the row. ``extra_info`` also holds the
+reference, and the data that a user's own verifier may need: the question, its gold answer, boxes, choices, the stream,
+the sizes of the images, and columns of the recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
 
 With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
 and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the

@@ -66,7 +66,7 @@ class ParquetWriter:
 
 
 class ImageFolder:
-    """Writes images to files that are named by the SHA-256 of their bytes. So an image of many rows is written once."""
+    """Writes images to files. The SHA-256 of an image's bytes is its file name, so equal images are written once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -108,9 +108,9 @@ class LinesWriter:
 class TarWriter:
     """Writes rows in order to tar files of bounded size. For each row, its images come first, then its JSON.
 
-    All files of a row have the same key, which is the part of the name before the first full stop. The key holds the
-    side, the row's number and its stream if it has one, but not its id. The first image is ``KEY.jpg``, the next
-    ``KEY.1.jpg``, etc.
+    All files of a row have the same key, which is the part of the name before the first full stop. The key consists of
+    the side, the row's number and, for a row of a stream, the stream's name. It does not contain the row's id. The
+    first image is ``KEY.jpg``, the next ``KEY.1.jpg``, etc.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:

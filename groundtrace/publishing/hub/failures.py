@@ -1,4 +1,7 @@
-"""Converts errors of the Hub's client to one line with the Hub's message and what to do, but without the token."""
+"""Converts errors of the Hub's client to errors with one line of text.
+
+The line holds the Hub's message and what to do. It never holds the token.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

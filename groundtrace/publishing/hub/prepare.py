@@ -58,7 +58,7 @@ NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
 class Prepared:
     """Describes the content to publish, which is in ``folder``.
 
-    ``files`` maps the path of each file, which is the same in the folder and in the repository, to its SHA-256.
+    ``files`` maps the path of each file to its SHA-256. A file has the same path in the folder and in the repository.
     ``rows`` are the numbers of published rows by set.
     """
 
@@ -84,9 +84,9 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     """Put all files to publish into the empty folder ``staging``.
 
     ``run`` is the folder of a finished run. ``extras`` are names of :data:`EXTRAS`. ``asked`` are sources whose rows
-    are published whatever their licence is.
-    Raises PublishError if the counts of the run do not add up, if no row may be published, or if the card is not valid.
-    Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
+    are published whatever their licence is. Raises PublishError if some records of the run are in no set, if no row may
+    be published, or if the card is not valid. Raises :class:`groundtrace.publishing.reading.InspectError` for a folder
+    without a finished run.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it
@@ -119,7 +119,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Raise PublishError if the counts of records do not add up, or the rows of the shards differ from the counts."""
+    """Raise PublishError if some records are in no set, or if the shards have other numbers of rows than counted."""
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:

@@ -25,9 +25,9 @@ Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 def check_shard(file: Path, needs_images: bool) -> bool:
     """Return whether the Hub's viewer accepts the shard unchanged.
 
-    The viewer accepts it if no row group of several rows is larger than :data:`MAX_GROUP_BYTES`. Raises PublishError if
-    the shard cannot be read. If ``needs_images``, it also raises PublishError if the shard's metadata does not declare
-    the image column, because the viewer would show bytes instead of images.
+    The viewer accepts a shard if each row group has only one row, or has at most :data:`MAX_GROUP_BYTES`. Raises
+    PublishError if the shard cannot be read. With ``needs_images``, the shard's metadata must declare the image column.
+    Otherwise PublishError is raised, because the viewer would show bytes instead of images.
     """
     try:
         read = pq.read_metadata(file)

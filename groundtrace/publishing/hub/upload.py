@@ -59,8 +59,8 @@ def send(
 ) -> PublishResult:
     """Publish the prepared files; ``report`` is called with a line for each uploaded file.
 
-    ``repo`` is ORG/NAME. Raises PublishError for a mistake that the user can correct, such as a repository that holds
-    another data set although ``replace`` is False. Raises HubDown if the Hub does not answer.
+    ``repo`` is ORG/NAME. Raises PublishError for a mistake that the user can correct. For example, the repository holds
+    another data set, but ``replace`` is False. Raises HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -107,14 +107,16 @@ def _check_card(card: str) -> None:
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
     """Return the files of an older publication in the repository that are not part of the new publication.
 
-    Raises PublishError if the repository holds other files, or another data set and ``replace`` is False.
+    ``there`` describes the repository. Raises PublishError if it holds files but no data set of Groundtrace. Also
+    raises PublishError if it holds another data set and ``replace`` is False.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
     shards = [path for path in ours if path.endswith(SHARD)]
     if found and not ("run.json" in found and shards):  # other programs write a run.json too
         raise PublishError(
-            f"{there.id} holds {printable(found[0])!r}, and is not a data set of Groundtrace: name another repository"
+            f"{there.id} holds the file {printable(found[0])!r}, but is not a data set of Groundtrace: name another "
+            "repository"
         )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
@@ -124,7 +126,7 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a publication writes a file of this name; a user's note beside the shards has another name."""
+    """Return whether a publication writes a file of this name; a user's note beside the shards has another name."""
     return path in OURS or OUR_SHARD.fullmatch(path) is not None
 
 
@@ -133,7 +135,7 @@ def _names(there: DatasetInfo) -> list[str]:
 
 
 def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
-    """Whether the repository holds exactly the shards to publish."""
+    """Return whether the repository holds exactly the shards to publish."""
     shards = [path for path in _names(there) if _is_ours(path) and path.endswith(SHARD)]
     if set(shards) != {path for path in prepared.files if path.endswith(SHARD)}:
         return False
@@ -170,7 +172,7 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 
 
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
-    """Whether a file of the repository has the digest of the local file, or its size if the Hub reports no digest."""
+    """Return whether a file of the repository has the local file's digest, or its size if the Hub reports no digest."""
     if file is None or file.lfs is None:
         return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)
     return file.lfs.sha256 == prepared.files[path]

@@ -15,12 +15,11 @@ from groundtrace.rewards.scorers import format, outcome
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Return for each input the reward ``overall``, and the figures of its outcome and its format.
+    """Return the reward ``overall`` of each input, with figures about its outcome and its format.
 
     EasyR1 logs the means of the figures, which :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines.
     For a single input, as with ``reward_type: sequential``, the result is a single dict. ``config`` comes from
-    ``reward_function_kwargs``. Raises the same errors as
-    :func:`groundtrace.publishing.rewards.verl.compute_score`.
+    ``reward_function_kwargs``. Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """
     is_one = isinstance(reward_inputs, Mapping)
     inputs = [reward_inputs] if isinstance(reward_inputs, Mapping) else list(reward_inputs)

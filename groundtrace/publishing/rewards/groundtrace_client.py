@@ -151,7 +151,7 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Return to verl the reward ``score`` and the outcome of one response, or of each response of a list.
+    """Return the reward ``score`` and the outcome of one response, or of each response in a list, for verl.
 
     Two numbers describe the outcome. ``outcome_or_0`` is its value, or 0 if it is unscored. ``outcome_scored`` is 1 if
     it is scored, else 0.
@@ -199,10 +199,10 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """Return to EasyR1 the reward ``overall`` of each input, with its outcome and its format.
+    """Return the reward ``overall`` of each input, with its outcome and its format, for EasyR1.
 
-    Two numbers describe each of them. ``NAME_or_0`` is the value, or 0 if it is unscored. ``NAME_scored`` is 1 if it is
-    scored, else 0. For a single input outside a list, the result is a single dict.
+    Two numbers describe the outcome, and two the format. ``NAME_or_0`` is the value, or 0 if it is unscored.
+    ``NAME_scored`` is 1 if it is scored, else 0. For a single input outside a list, the result is a single dict.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -231,7 +231,7 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 
 
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-    """Return to TRL the reward of each completion, with the settings of the environment; None if it is unscored."""
+    """Return the reward of each completion; None if it is unscored. The settings come from the environment."""
     return _for_trl(settings_of({}), completions, columns)
 
 
@@ -256,7 +256,7 @@ def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[st
 
 
 def _leaves_out() -> bool:
-    """Whether TRL leaves a response without a reward out of its group; older versions count it as 0."""
+    """Return whether TRL leaves a response without a reward out of its group; older versions count it as 0."""
     try:
         version = importlib.metadata.version("trl")
     except importlib.metadata.PackageNotFoundError:
@@ -311,7 +311,7 @@ class Verified:
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
-    """Return ``rewards``, ``scores`` and ``extra_logs`` to OpenRLHF.
+    """Return ``rewards``, ``scores`` and ``extra_logs``, as OpenRLHF expects them.
 
     ``queries`` are the prompts with their responses, and ``labels`` are the references of the rows. OpenRLHF ignores
     the reward if this function raises an error.
@@ -333,9 +333,9 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     """Return the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
 
     ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is True if these are the responses of a
-    training step. A list that is too long for one request is split. The parts are not sent as a step, so a recipe that
-    needs a step refuses them. Raises RewardUnavailable if the server does not return scores in time, and RewardRefused
-    if the input cannot be scored.
+    training step. A list that is too long for one request is split into several requests. They are sent with
+    ``is_step`` false, so the server refuses them if its recipe needs whole steps. Raises RewardUnavailable if the
+    server does not return scores in time, and RewardRefused if the input cannot be scored.
     """
     if len(references) != len(responses):
         raise RewardRefused(f"{len(responses)} responses have {len(references)} references: pass one for each response")
@@ -364,7 +364,8 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     for id, score in zip(ids, found, strict=True):
         if score.get("id") != id:
             raise RewardRefused(
-                f"{settings.url} sent the score of {score.get('id')!r:.80}, but the score of {id!r:.80} was expected"
+                f"{settings.url} sent the score of {score.get('id')!r:.80}, but the score of {id!r:.80} was expected: "
+                "check the server's version"
             )
     return found
 
@@ -405,7 +406,9 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     """Return the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(f"{settings.url} sent both scores and an error: {found['error']!r:.200}")
+        raise RewardRefused(
+            f"{settings.url} sent both scores and an error ({found['error']!r:.200}): check the server's version"
+        )
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(f"{settings.url} did not send {count} scores: check that beam serve-reward runs there")
     for score in answered:

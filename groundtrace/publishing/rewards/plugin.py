@@ -1,7 +1,7 @@
-"""Holds the code that the plug-ins share.
+"""Holds the code that the rewards for verl, EasyR1, TRL and ms-swift share.
 
-The module keeps one reward for each config in a process. It gives a number for an unscored response to trainers that
-need one.
+The module keeps one reward for each config in a process. Some trainers need a number for every response. For these, the
+module returns the number that the config gives for unscored responses.
 """
 
 import os
@@ -61,7 +61,7 @@ def close_rewards() -> None:
 
 
 def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
-    """Return the scores of responses. The response ``texts[i]`` answers the row of ``references[i]``.
+    """Return the scores of responses. ``texts[i]`` is a response to the row that ``references[i]`` names.
 
     ``is_step`` is True if the responses are all responses of a training step, or at least all responses to their
     questions. Raises the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an
@@ -85,7 +85,8 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
 def lost_in(info: object) -> str:
     """Return the reason why the sandbox of a response failed; "" if it did not fail.
 
-    ``info`` is the information about the response to which our tools for verl and ms-swift add this reason.
+    ``info`` is verl's ``extra_info`` or ms-swift's ``rollout_infos`` of the response. Our tools for these trainers
+    write the reason there.
     """
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 

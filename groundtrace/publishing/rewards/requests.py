@@ -104,7 +104,9 @@ def read_get_reward(body: bytes) -> ScoreRequest:
 
 
 def response_in(query: str, prompt: str) -> str | None:
-    """Return the part of a query after the prompt, without its end token; None if the query has another beginning.
+    """Return the response in a query; None if the query does not begin with the prompt.
+
+    The response is the part of the query after the prompt, without the end token.
 
     A query is decoded from the model's input tokens. So the mark of an image, which occurs once in the prompt, is
     repeated in the query for every token of the image.

@@ -1,13 +1,13 @@
-"""Scores responses for other trainers, which name rows by reference, as our own trainer scores them.
+"""Scores responses for other trainers in the same way as our own trainer scores them.
 
-A reference names the row that a response answers. The row is read from its run, and its images are written once to the
-reward's folder. The response's coordinates are converted to pixels, and
+With each response, a trainer passes a reference, which names the row that the response answers. The row is read from
+its run, and its images are written once to the reward's folder. The response's coordinates are converted to pixels, and
 :class:`groundtrace.rewards.rows.reward.Reward` scores the response.
 
 Some recipes compare responses (:attr:`groundtrace.rewards.recipes.base.Recipe.compares`). One call must then hold all
-responses to a question, since responses are compared within a call. Some recipes learn. A step of such a recipe is one
-call with a list of responses, or the number of responses that the settings give. The learnt state is kept in this
-object, and so in this process.
+responses to a question, since responses are compared within a call. Some recipes learn from each training step. By
+default, one call with a list of responses is one step. If the setting ``step_responses`` is given, a step ends after
+this number of responses. The learnt state is kept in this object, and so in this process.
 """
 
 import threading
@@ -57,8 +57,8 @@ class ScoreBatch:
     """Holds the answers of one call, grouped into ``parts`` that are scored together.
 
     ``places`` holds three indices for each answer: the index of its part, the index of its prompt in this part, and the
-    index of the answer among the answers to this prompt. It holds None for an answer that needs a judge if the reward
-    has no judge. ``texts`` are the answers as the model wrote them.
+    index of the answer among the answers to this prompt. An answer has None instead of indices if it needs a judge but
+    the reward has no judge. ``texts`` are the answers as the model wrote them.
     """
 
     parts: tuple[Part, ...]
@@ -66,9 +66,9 @@ class ScoreBatch:
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """Return the score of each answer, in order. An answer without a place is unscored.
+        """Return the score of each answer, in order. An answer whose entry in ``places`` is None is unscored.
 
-        ``found`` holds the scores by the three indices of ``places``.
+        ``found`` holds the scores: ``found[part][prompt][answer]``, with the three indices of ``places``.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
@@ -80,8 +80,8 @@ class RowReward:
     """Scores responses to rows of runs. Threads may share an instance.
 
     ``runs`` are run folders by name, in addition to the run folders of the settings. If any run folders are given, no
-    other folder is read. ``fails_fast`` is as in :class:`groundtrace.rewards.rows.reward.Reward`. Raises ConfigError
-    and :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
+    other folder is read. With ``fails_fast``, calls to a server that is known to be unreachable fail immediately.
+    Raises ConfigError and :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class RowReward:
         return tuple(self._folders)
 
     def open_run(self, name: str) -> tuple[int, str | None]:
-        """Open a run; returns its number of rows, and a warning if some of its rows will be unscored, else None.
+        """Open a run, and return its number of rows, and a warning if some of its rows will be unscored (else None).
 
-        Raises BadReference for a run that may not be read, ShardError for a run that cannot be read, and ConfigError if
-        its rows lack data that the recipe needs.
+        Raises BadReference for a run that the settings do not allow, ShardError for a run that cannot be read, and
+        ConfigError if its rows lack data for the recipe.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)

@@ -12,9 +12,9 @@
 
 The server has its own event loop, so that it responds while it reads a long request. It scores on the event loop of
 :mod:`groundtrace.inference.runtime`, which makes the judges' calls. Requests are scored concurrently. They share the
-reply cache and each endpoint's limit of concurrent calls, and the same call of two clients is made once. No request
-waits for another request's slowest response. The server finishes each request whose scoring has begun, and caches its
-replies, even if the client has disconnected or timed out.
+reply cache and each endpoint's limit of concurrent calls. If two requests need the same call, it is made once. No
+request waits for another request's slowest response. The server finishes each request whose scoring has begun, and
+caches its replies, even if the client has disconnected or timed out.
 
 If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
 replies come from the cache. The server checks the endpoints every few seconds. While an endpoint is down, requests that
@@ -53,8 +53,8 @@ RETRY_AFTER_S = 5
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a log record is about an error of the server. Errors of clients, such as invalid HTTP, could fill the log
-    with any text.
+    """Return whether a log record is about an error of the server. Errors of clients, such as invalid HTTP, could fill
+    the log with any text.
     """
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 

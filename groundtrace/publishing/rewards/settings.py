@@ -30,11 +30,12 @@ OTHER_SECTIONS = frozenset((
 
 @settings
 class SpeechSettings:
-    """Holds how the trained model writes coordinates, if it differs from the family that each row names.
+    """Holds settings about the way in which the trained model writes coordinates.
 
-    The bundled trainer reads this from the checkpoint's processor, but other trainers do not pass it to a reward. Set
-    the bounds here if the training resizes images to other bounds than the family's. This matters for Qwen2.5-VL, which
-    writes pixels of the resized image.
+    Each row names the model's family (models that write coordinates alike). A setting is needed only if the model
+    differs from this family. The bundled trainer reads these facts from the checkpoint's processor, but other trainers
+    do not pass them to a reward. Set ``min_pixels`` and ``max_pixels`` if the training resizes images to other sizes
+    than the family's default. This matters for Qwen2.5-VL, which writes pixels of the resized image.
     """
 
     family: Annotated[
@@ -53,8 +54,8 @@ class SpeechSettings:
     def speech_of(self, named: str) -> Speech:
         """Return how the model writes coordinates; ``named`` is the family that a row names.
 
-        A name ``module:NAME`` in a row is never imported. Raises ConfigError for bounds that the family does not have
-        or that exclude each other, and ValueError for an unknown family.
+        A name ``module:NAME`` in a row is never imported. Raises ConfigError if the family does not use ``min_pixels``
+        or ``max_pixels`` but it is set, or if the minimum exceeds the maximum. Raises ValueError for an unknown family.
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(f"the row names the unknown family {named!r:.40}: set speech.family if it is your own")

@@ -19,7 +19,8 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 
 
 class Verified:
-    """Computes the reward of ms-swift by the config that the environment names. swift passes its arguments as ``args``.
+    """Computes the reward for ms-swift. The environment names the config. ``args`` are the arguments of swift's
+    training.
 
     The constructor checks the endpoints of all roles, and raises the same errors as
     :func:`groundtrace.publishing.rewards.plugin.reward_of`.

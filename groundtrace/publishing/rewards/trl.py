@@ -33,7 +33,7 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """Return the reward of each completion by the config that the environment names; None if it is unscored.
+    """Return the reward of each completion; None for an unscored completion. The environment names the config.
 
     This function is for trainers that need an import path.
     """

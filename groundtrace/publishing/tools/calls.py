@@ -1,8 +1,9 @@
-"""Executes the calls of a response in another trainer's rollout in our sandbox, for all tools of this package.
+"""Executes the tool calls of responses in our sandbox. Another trainer samples the responses.
 
-A call runs after the earlier successful calls of its response (:mod:`groundtrace.sandbox.replay`), with the limits of
-the run that the row comes from, as in our own trainer's environment. If a sandbox fails, the response is *lost*. The
-policy did not cause the failure, so the reward leaves the response unscored.
+All tools of this package use this module. A call runs after the earlier successful calls of its response
+(:mod:`groundtrace.sandbox.replay`). It has the limits of the run from which the row comes. The environment of our own
+trainer executes calls in the same way. If a sandbox fails, the response is *lost*. The policy did not cause the
+failure, so the reward leaves the response unscored.
 """
 
 import asyncio

@@ -24,9 +24,10 @@ class CacheCommandError(UserError):
 
 @dataclass(frozen=True)
 class Place:
-    """Holds the place of a cache: the ``path`` of a SQLite file on this machine, or the ``location`` of segments.
+    """Holds the place of a cache.
 
-    Segments are the files in which a shared cache uploads its replies. The other field is "".
+    A cache on this machine is a SQLite file with the given ``path``. A shared cache uploads its replies in files that
+    are called segments; ``location`` is their folder or URL. The unused field is "".
     """
 
     path: str = ""
@@ -37,7 +38,7 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """Return the place of the cache that a command line names. Raises :class:`CacheCommandError` if none is found."""
+    """Return the place of the cache that a command line names. Raises :class:`CacheCommandError` if it is missing."""
     if is_remote(named):
         try:
             place(named)

@@ -13,11 +13,12 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """Return how the finished run in the folder ``root`` differs from the new run, or None if ``root`` has no such run.
+    """Return how the finished run in the folder ``root`` differs from the new run; None without a finished run.
 
-    ``config`` is the new run's resolved config as TOML text. ``other_input`` is whether the content of the input has
-    changed, even under the same name. ``kept`` of the result is True if the old run has rows and anything differs: the
-    old outputs are then kept. Raises :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
+    ``summary`` is the new run's summary, and ``config`` its resolved config as TOML text. ``other_input`` is True if
+    the content of the input has changed, even under the same name. The old outputs are kept if the old run has rows and
+    the runs differ; ``kept`` of the result is then True. Raises :class:`groundtrace.publishing.reading.InspectError` if
+    the old config is damaged.
     """
     try:
         old = read_summary(root, checked=False)

@@ -1,7 +1,8 @@
-"""Sums the figures of a run over the final outcomes of its records and the notes on its requests.
+"""Computes the figures of a run from the final outcomes of its records, and from the notes on its requests.
 
-A record's final outcome is a row in the SFT, RL or rejected set; the tables of ends list these outcomes. A runner's
-metrics are not used, since they count repeated work twice.
+A record's final outcome is a row in the SFT, RL or rejected set. The job writes tables of these outcomes ("tables of
+ends"). Each process of a run writes notes on the requests that it sends. A runner's metrics are not used, since they
+count repeated work twice.
 """
 
 import tempfile
@@ -41,19 +42,21 @@ class RunCounts:
     Attributes:
         counts: The records that were read, and the rows of each set.
         kept: For each stage, the number of records that passed it, according to their final outcomes.
-        side: For each stage that reads a sample, the number of elements read, and the number of those with a result.
-        asked: For each role and stage, the calls, the repairs, and the cost of both if nothing came from the cache.
-            Here ``cached`` is the number of all samples of the calls.
+        side: For each stage that reads a sample, the number of elements read, and how many of them have a result.
+        asked: For each role and stage, the numbers of calls and repairs (further requests after a bad reply), and what
+            they would have cost without the cache. The field ``cached`` holds the number of all samples of the calls,
+            from the cache or not.
         answered: For each role, the models that servers named instead of the requested one, with the number of their
             replies.
         taken_over: For each other run folder whose cached replies this run uses, the number of these replies.
-        labels: For each scorer, how often two judges gave each pair of labels.
+        labels: For each scorer, the number of items for each pair (label of the first judge, label of the second).
         refused: Whether a record, or an element of a sample, was rejected because the budget was exhausted.
         forecast: The sums over the final outcomes that a forecast needs
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
         truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and
             the largest ``max_tokens`` of a truncated reply.
-        unbalanced: A text on the records that are lost or unknown; "" if every record is accounted for.
+        unbalanced: A message that names lost records, records that were never read, and records with several outcomes;
+            "" if every record has exactly one final outcome.
     """
 
     counts: Counts
@@ -239,9 +242,9 @@ def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
     lost, unknown, twice = (_ids(db, query) for query in (_LOST, _UNKNOWN, _TWICE))
     if read == ends and not (lost or unknown or twice):
         return ""
-    problems = (("lost", lost), ("not among those read", unknown), ("there twice", twice))
+    problems = (("lost", lost), ("never read", unknown), ("written twice", twice))
     message = "; ".join(f"{what}: {', '.join(ids)}" for what, ids in problems if ids)
-    return f"{read} records were read, but {ends} came out{f' ({message})' if message else ''}"
+    return f"{read} records were read, but {ends} were written{f' ({message})' if message else ''}"
 
 
 def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
@@ -254,8 +257,8 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
     """Return the usage of the calls by role and stage.
 
     ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
-    of the run's processes on their requests and payments; each request is counted once. Samples that no request of this
-    run returned came from the cache.
+    of the run's processes on their requests and payments; each request is counted once. A sample is counted as cached
+    if no request of this run returned it.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()

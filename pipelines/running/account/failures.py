@@ -1,7 +1,7 @@
 """Decides whether a run has failed.
 
-A run has failed if a stage could not do its work, for example because its model calls failed. The outputs are then
-useless.
+A run has failed if a stage could not do its work, for example because its model calls failed. The outputs of such a run
+are useless.
 """
 
 from collections import Counter

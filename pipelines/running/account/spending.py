@@ -1,6 +1,6 @@
 """Sums the cost of a run folder over all its runs, also over runs that failed, were stopped or were killed.
 
-RUN/ledger/<run>/ holds the notes of a run's processes while it lasts (:mod:`groundtrace.inference.flow.notes`).
+RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts (:mod:`groundtrace.inference.flow.notes`).
 RUN/ledger/<run>.json holds the sum after the run has ended.
 
 The notes of a run that did not finish stay until the next run. Until then, workers of the old run may still write
@@ -37,7 +37,10 @@ class _Sum:
 
 
 class Spending:
-    """Records the costs of all runs of the run folder ``root``. ``gather`` downloads notes of remote workers."""
+    """Records the costs of all runs of the run folder ``root``.
+
+    ``gather`` is a function that downloads the notes of remote workers.
+    """
 
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
         self._folder, self._gather = root / "ledger", gather
@@ -81,7 +84,7 @@ class Spending:
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _has_all(self, notes: Path) -> bool:
-        """Whether the folder holds all notes of its run. Their sum then replaces the written sum."""
+        """Return whether the folder holds all notes of its run. Their sum then replaces the written sum."""
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:

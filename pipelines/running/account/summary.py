@@ -1,4 +1,7 @@
-"""Makes the summary of a run (``run.json``) from the figures of its waves and the notes on its requests."""
+"""Makes the summary of a run (``run.json``) from the figures of its waves and the notes on its requests.
+
+A run with a target of SFT rows consists of one or more waves, which draw more and more questions.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -158,12 +161,12 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """Return the truncated replies by role and stage, each with the settings that avoid them if they are raised.
+    """Return the numbers of truncated replies by role and stage, and the settings to raise to avoid truncation.
 
     ``found`` is ``truncated`` of :class:`groundtrace.pipelines.running.account.counts.RunCounts`. A larger
-    ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps only if no truncated
-    reply was requested with more tokens than the present value. Replies that must be parsed are requested again with
-    more tokens.
+    ``max_tokens_limit`` of the endpoint always helps. A truncated reply that must be parsed is requested again with
+    more tokens than the stage's ``max_tokens``. A larger ``max_tokens`` helps only if no such repeated reply was
+    truncated, so it is named only in this case.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

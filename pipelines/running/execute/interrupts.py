@@ -21,8 +21,8 @@ def stopped_like_an_interrupt() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
     This works only in the main thread. A signal whose handler is not the default is left unchanged: ``nohup``, for
-    example, makes a process ignore SIGHUP. Python ignores an error in a destructor; a KeyboardInterrupt there is raised
-    again.
+    example, makes a process ignore SIGHUP. Python ignores any error that is raised in a destructor. So a
+    KeyboardInterrupt that was raised in a destructor is raised again.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = Interrupting()

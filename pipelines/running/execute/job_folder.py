@@ -133,7 +133,9 @@ class JobFolder:
 
 @contextlib.contextmanager
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
-    """Yield a folder for the files of one job, and remove it afterwards. Its subfolder :data:`SPOOL` is for shuffles.
+    """Yield a folder for the files of one job, and remove it afterwards.
+
+    In its subfolder :data:`SPOOL`, a local job keeps the data of its shuffles on the disk instead of in memory.
 
     Each job has its own folder, in an empty staging folder, so that files of earlier or abandoned jobs are ignored. If
     the workers are on other machines (``elsewhere``) and the run folder is in a store, the job also has a folder in the

@@ -54,7 +54,7 @@ def _report_wait() -> None:
 
 
 def _is_alive(path: Path) -> bool:
-    """Whether the process whose id is the file's name is running and has not removed the file."""
+    """Return whether the process whose id is the file's name is running and has not removed the file."""
     try:
         os.kill(int(path.name), 0)
     except ProcessLookupError:

@@ -69,7 +69,8 @@ class WorkersRunner(FnApiRunner):
     def maybe_profile(self) -> Iterator[None]:
         """End the workers if a run stops.
 
-        Beam runs all work of the workers in the body of this context manager, but later waits for their end outside it.
+        Beam calls this method and runs all work of the workers in its body. After the body, Beam waits until the
+        workers end. So the workers must be ended before the body is left.
         """
         with super().maybe_profile():
             self._is_at_work = True

@@ -120,7 +120,10 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(stages: StageList) -> StagesBefore:
-    """Map each stage to the stage before it, if its input is exactly the kept output of that stage."""
+    """Map each stage to the stage before it.
+
+    A stage is left out if its input is not exactly the kept records of one stage.
+    """
     passed = [stage for stage in stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
 

@@ -1,7 +1,8 @@
-"""Decides how many questions each wave of a run with a target draws.
+"""Decides how many questions each wave draws, in a run with a target number of SFT rows.
 
-A wave runs the whole DAG on the questions whose ids hash below a threshold. These include the questions of earlier
-waves, whose replies come from the cache. The size of a wave depends only on counts, not on the order of records.
+A wave runs the whole DAG on the questions whose ids have a hash below a threshold. The threshold grows from wave to
+wave, so a wave includes the questions of earlier waves. The replies for those questions come from the cache. The size
+of a wave depends only on counts, not on the order of records.
 """
 
 MIN_FIRST_WAVE = 32
@@ -36,7 +37,7 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the hash (as hex text) below which this share of all ids lies, or "" for a share of 1.
+    """Return the hash such that this share of all ids has a smaller hash, as hex text; "" for a share of 1.
 
     :class:`groundtrace.stages.plumbing.recipe.Draw` uses it.
     """

@@ -22,7 +22,7 @@ class RunBudget:
 
     @property
     def bounded(self) -> bool:
-        """Whether a limit is set."""
+        """Return whether a limit is set."""
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
@@ -47,9 +47,10 @@ class RunBudget:
             )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
-        """Return the settings of the models with this budget, or unchanged if no limit is set.
+        """Return the settings of the models with this budget added.
 
-        All workers of a run share the budget. :class:`groundtrace.inference.coordination.budget.Budget` enforces it.
+        The settings are returned unchanged if no limit is set, or if they name no folder for notes. All workers of a
+        run share the budget. :class:`groundtrace.inference.coordination.budget.Budget` enforces it.
         """
         if not self.bounded or not models.notes:
             return models

@@ -88,7 +88,7 @@ def check_cache(plan: Plan) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"{which}: cannot create this folder ({error.strerror}): name another folder") from error
-    log, remedy = path.parent / "log", "move it away, or name another with --cache"
+    log, remedy = path.parent / "log", "move it away, or name another folder with --cache"
     if path.is_dir():
         raise OptionError(f"{which}: {path} is a folder, not the cache's file: {remedy}")
     if log.exists() and not log.is_dir():

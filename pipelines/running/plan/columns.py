@@ -29,7 +29,10 @@ _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """Return the column whose name fits, for each field. A field without such a column is left out."""
+    """Return for each field (such as ``question``) the input column that probably holds it, judged by its name.
+
+    A field without such a column is left out.
+    """
     by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
     return {
         field: next(by_name[name] for name in names if name in by_name)
@@ -41,8 +44,8 @@ def guess_columns(columns: Collection[str]) -> dict[str, str]:
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
     """Return the required fields that neither a column nor a constant provides.
 
-    ``are_rows`` is true for inputs that are not JSON Lines. Their rows need no id, and their media may be in the column
-    ``images`` or ``image``.
+    ``are_rows`` is True for inputs that are not JSON Lines. The rows of such inputs need no id, and their media may be
+    in the column ``images`` or ``image``.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}

@@ -48,8 +48,8 @@ class Sums:
     def predict(self, records: int) -> tuple[float, float, float]:
         """Predict the total over ``records`` records, which include the ``n`` known records.
 
-        Returns the expected total and the lower and upper bound of Student's prediction interval (95 %). A single value
-        does not show the spread. The interval is then from the observed sum to infinity.
+        Returns the expected total, and the lower and upper bound of Student's prediction interval (95 %). If ``n`` is
+        1, the spread is unknown, and the interval is from the observed sum to infinity.
         """
         rest = max(0, records - self.n)
         mean = self.total / self.n
@@ -100,12 +100,14 @@ def _within(t: float, degrees: int) -> float:
 def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
     """Return the forecast for an input of ``total`` records (None if unknown), from the previewed records.
 
-    The calls of a stage that reads a sample grow up to the maximum of that stage. The calls after a stage that draws a
-    sample grow up to the calls for a full sample. All other calls grow with the number of records.
+    The forecast number of calls is proportional to the number of records, with two exceptions. The calls of a stage
+    that reads a sample do not exceed the maximum of that stage. The calls of stages after a drawn sample do not exceed
+    the calls for a full sample.
 
     All calls are priced as if they were sent, so a preview from the cache gives the same forecast. The interval of
-    calls and cost is Student's, for the sum over the records that are not in the preview. The interval of the yield is
-    Wilson's, for a share. Few records give wide intervals. Raises ValueError if ``summary`` is not of a preview.
+    calls and cost is Student's prediction interval for the records that are not in the preview. The interval of the
+    yield (a share) is Wilson's. Few previewed records give wide intervals. Raises ValueError if ``summary`` is not of a
+    preview.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:

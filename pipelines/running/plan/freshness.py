@@ -39,14 +39,17 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """Write the present time as the time since which replies are used, unless a run with ``--fresh`` is unfinished."""
+    """Write the present time into RUN/.fresh.json, so that only replies since this time are used.
+
+    The file is not changed if a run with ``--fresh`` is unfinished.
+    """
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
         write_atomically(root / FRESH, json.dumps({"since": now.isoformat()}))
 
 
 def is_unfinished_fresh(root: Path) -> bool:
-    """Whether the last run with ``--fresh`` has not finished, or was ended by its budget."""
+    """Return whether the last run with ``--fresh`` has not finished, or was ended by its budget."""
     since = fresh_since(root)
     try:
         summary = json.loads((root / "run.json").read_text("utf-8"))

@@ -36,8 +36,8 @@ def find_input(
 ) -> Input:
     """Return the input that the command line names.
 
-    ``rows`` are the settings with which it is read, ``storage`` those of an object store. If ``may_lack_questions`` is
-    true, the input may be a folder of images without questions.
+    ``rows`` are the settings for reading the input. ``storage`` are the settings of an object store. If
+    ``may_lack_questions`` is True, the input may be a folder of images without questions.
 
     Raises :class:`InputError` if the input cannot be read, or evidently lacks a configured column or split. Raises
     :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and

@@ -46,7 +46,7 @@ def check_job(options: PipelineOptions) -> None:
 
 
 def is_dry_run(options: PipelineOptions) -> bool:
-    """Whether the job is only built, and not submitted."""
+    """Return whether the job is only built, and not submitted."""
     return str(options.view_as(TestOptions).dry_run).lower() not in ("false", "none", "0", "")
 
 

@@ -59,7 +59,7 @@ def bundled_names() -> list[str]:
 
 
 def is_bundled(file: Path) -> bool:
-    """Whether the file is one of the bundled pipelines. Symbolic links in its path must be resolved."""
+    """Return whether the file is one of the bundled pipelines. Symbolic links in its path must be resolved."""
     return file.parent == _BUNDLED
 
 
@@ -72,7 +72,7 @@ def _line_of(file: Path, error: BaseException) -> str:
 
 
 def _is_ours(module: str) -> bool:
-    """Whether a module is one of Groundtrace's packages, named without ``groundtrace.`` before it."""
+    """Return whether a module is one of Groundtrace's packages, named without ``groundtrace.`` before it."""
     return importlib.util.find_spec(f"groundtrace.{module.partition('.')[0]}") is not None
 
 
@@ -89,8 +89,8 @@ def _no_bytecode() -> Iterator[None]:
 def adopt_file(path: str) -> ModuleType:
     """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
 
-    Worker processes also call this function, so that a pipeline's stages have the same module names there. The import
-    writes no bytecode into the folder of a user's file, like Python when it runs a script. Raises
+    Worker processes also call this function, so that a pipeline's stages have the same module names in all processes.
+    The import writes no bytecode into the folder of a user's file, like Python when it runs a script. Raises
     :class:`PipelineError` if the file cannot be imported, or another module has its name.
     """
     file = Path(path)

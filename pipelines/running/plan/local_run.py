@@ -4,7 +4,7 @@ Besides the outputs, a run folder RUN holds these files:
 RUN/input.json names the input to which the folder belongs.
 RUN/.lock is locked by the process that writes into the folder.
 RUN/.staging/ holds the new outputs while they are written.
-RUN/previous/ holds the outputs that the last run with a different result replaced.
+RUN/previous/ holds older outputs: those that were replaced by the last run whose result was different.
 RUN/ledger/ holds the payments of all runs of the folder.
 RUN/.fresh.json holds the time of ``--fresh``: only replies since then are used.
 RUN/failed.html says why the last run did not finish. The next run removes it.
@@ -60,7 +60,7 @@ class LocalRun:
 
     @property
     def previous(self) -> Path:
-        """Return the folder of the old outputs that the last run with a different result replaced."""
+        """Return the folder of the older outputs: those that were replaced by the last run with a different result."""
         return self.root / "previous"
 
     @property
@@ -89,8 +89,9 @@ class LocalRun:
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Mark the folder as belonging to this input, and remove the files that an interrupted run left.
 
-        With ``fresh``, earlier replies are not used. If ``resume`` is False and the folder belongs to another input, it
-        stays so until :meth:`commit` replaces the outputs. Cached replies stay, because they are found by content.
+        With ``fresh``, earlier replies are not used. If ``resume`` is False and the folder belongs to another input,
+        the folder is marked only when :meth:`commit` replaces the outputs. Cached replies stay, because the cache finds
+        them by the content of their requests.
 
         Raises :class:`RunFolderError` if the folder cannot be used or written, and
         :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
@@ -151,7 +152,7 @@ class LocalRun:
             )
 
     def _is_others(self, fingerprint: str) -> bool:
-        """Whether the folder belongs to another input."""
+        """Return whether the folder belongs to another input."""
         marker = self.root / RUN_MARKER
         return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
@@ -194,7 +195,7 @@ class LocalRun:
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that are in the store already, by their final names. On a disk nothing happens."""
+        """Register outputs that are in the store already, by their final names. Do nothing for a folder on a disk."""
 
     def commit(self, keep_previous: bool = False) -> None:
         """Replace the old outputs with the staged outputs; ``run.json`` is last, because it marks a complete run.
@@ -228,5 +229,5 @@ class LocalRun:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file in a folder without ``input.json`` was written by a run that had begun to claim the folder."""
+    """Return whether a run wrote this file before it wrote ``input.json`` into the folder."""
     return name == ".lock" or is_unfinished(name)

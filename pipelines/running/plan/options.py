@@ -28,7 +28,7 @@ _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "da
 
 
 class OptionError(UserError, ValueError):
-    """Raised for an option that the run cannot use, such as one that no Beam option class defines."""
+    """Raised for an option that the run cannot use, for example because no class of Beam options defines it."""
 
 
 def pipeline_options(flags: Sequence[str]) -> Options:
@@ -78,8 +78,8 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 def runner_name(options: PipelineOptions) -> str:
     """Return the runner that the options name, in lower case and without its module; "" if they name no runner.
 
-    The run then uses this machine. Beam accepts ``Dataflow`` as a name of ``DataflowRunner``. ``TestDataflowRunner``
-    sends the same job to the same service, so it has the same name here.
+    A run without a named runner uses this machine. Beam accepts ``Dataflow`` as a name of ``DataflowRunner``.
+    ``TestDataflowRunner`` sends the same job to the same service, so it has the same name here.
     """
     name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     whole = name if not name or name.endswith("runner") else f"{name}runner"
@@ -87,7 +87,7 @@ def runner_name(options: PipelineOptions) -> str:
 
 
 def is_local(options: PipelineOptions) -> bool:
-    """Whether all workers run on this machine."""
+    """Return whether all workers run on this machine."""
     return runner_name(options) in ("", *LOCAL_RUNNERS)
 
 
@@ -106,7 +106,7 @@ def runner_line(options: PipelineOptions) -> str:
 
 
 def see_no_disk(options: PipelineOptions) -> bool:
-    """Whether the workers certainly cannot access this machine's disk."""
+    """Return whether the workers certainly cannot access this machine's disk."""
     return runner_name(options) in CLOUD_RUNNERS
 
 

@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def is_local(self) -> bool:
-        """Whether all workers run on this machine."""
+        """Return whether all workers run on this machine."""
         return is_local(self.options)
 
     @property
@@ -121,7 +121,7 @@ class Plan:
 
         The default pipeline is never run. The default context is the plan's. Raises the errors of
         :func:`groundtrace.pipelines.running.plan.wiring.wire`, and
-        :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the stages are not those of the plan.
+        :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG has other stages than the plan.
         """
         wired = wire(
             self.recipe, pipeline or beam.Pipeline(options=Options([])), context or self.context, self.settings

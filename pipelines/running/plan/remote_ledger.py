@@ -66,7 +66,7 @@ class RemoteLedger:
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop copying. The caller then calls :meth:`send` for the last notes."""
+        """Stop copying. Afterwards the caller must call :meth:`send` to upload the last notes."""
         self._uploads.close()
 
     def _copy(self) -> None:

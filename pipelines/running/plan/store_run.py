@@ -128,16 +128,16 @@ class StoreRun(LocalRun):
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Prepare the working copy as on a disk, and mark the folder in the store.
 
-        If the folder in the store belongs to another input, it stays so until the run succeeds.
+        If the folder in the store belongs to another input, it is marked only when the run has succeeded.
         """
         super().prepare(input_name, fingerprint, resume, fresh)
         self.begin()
 
     @_resumable()
     def begin(self) -> None:
-        """Write into the store to which input the folder belongs, and the time since which replies are used.
+        """Write two facts into the store: the input of the folder, and the time since which replies are used.
 
-        Also removes what an earlier run left: the files of its jobs, and failed.html.
+        Also remove the files that an earlier run left: the files of its jobs, and failed.html.
         """
         _remove(self.target / JOBS)  # left by a driver that was killed
         if not (self.target / RUN_MARKER).exists():
@@ -147,7 +147,7 @@ class StoreRun(LocalRun):
         (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the outputs in the working copy, as on a disk, and then in the store."""
+        """Replace the old outputs with the staged outputs: first in the working copy, then in the store."""
         super().commit(keep_previous)
         self.deliver(keep_previous)
 
@@ -226,7 +226,7 @@ def _remove(folder: RemotePath) -> None:
 
 
 def _is_output(name: str) -> bool:
-    """Whether a file, by its path in the run folder, is an output that each run replaces."""
+    """Return whether a file, by its path in the run folder, is an output that each run replaces."""
     top, _, below = name.partition("/")
     if top in SETS:
         return below.endswith(".parquet")

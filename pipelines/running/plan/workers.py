@@ -32,7 +32,7 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
 
 
 def overshoot_line(models: ModelsSettings) -> str:
-    """Return a sentence for the user on the maximum by which the workers of a run may exceed its budget."""
+    """Return a sentence for the user that states by how much the workers of a run may exceed its budget at most."""
     asked = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
     at_once = sum(each.max_concurrency for each in asked.values() if not kind_of(each.kind).in_process)
     return (
@@ -42,10 +42,10 @@ def overshoot_line(models: ModelsSettings) -> str:
 
 
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
-    """Raise OptionError for limits or a budget that several machines may share, since their number is unknown.
+    """Raise OptionError for limits or a budget that an unknown number of machines may share.
 
-    Call this if the setting ``workers`` is not set. Machines share limits if the ``cache`` is in a store or on a
-    network file system. ``shares_budget`` is whether workers on other machines have a budget.
+    Call this if the setting ``workers`` (the number of machines) is not set. Machines share limits if the ``cache`` is
+    in a store or on a network file system. ``shares_budget`` is True if workers on other machines share a budget.
     """
     if shared_location(cache) is None:
         return

@@ -333,7 +333,7 @@ BODIES = {
     "lossy": (
         "pass",
         1,
-        "conservation violated: 4 records were read, but 0 came out (lost: 'q0', 'q1', 'q2', 'q3')",
+        "conservation violated: 4 records were read, but 0 were written (lost: 'q0', 'q1', 'q2', 'q3')",
     ),
     "broken": ("raise RuntimeError('above\\nbelow')", 1, "RuntimeError: below (--verbose shows where)"),
     "silent": ("raise RuntimeError", 1, "RuntimeError: no message (--verbose shows where)"),

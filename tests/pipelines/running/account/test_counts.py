@@ -66,15 +66,15 @@ A, B = (1, "a"), (2, "b")
         ([(1, "a"), (2, "a")], ["a", "a#2"], ""),
         ([(1, "a"), (2, "a")], ["a#1", "a#2"], ""),  # neither could be used
         ([(1, "line#1")], ["line#1"], ""),
-        ([A, B], ["a"], "2 records were read, but 1 came out (lost: 'b')"),
-        ([A], ["a", "c"], "1 records were read, but 2 came out (not among those read: 'c')"),
-        ([A, B], ["a", "c"], "2 records were read, but 2 came out (lost: 'b'; not among those read: 'c')"),
-        ([(1, "a"), (2, "a")], ["a"], "2 records were read, but 1 came out (lost: 'a')"),
-        ([(1, "a")], ["a#1"], "1 records were read, but 1 came out (lost: 'a'; not among those read: 'a#1')"),
+        ([A, B], ["a"], "2 records were read, but 1 were written (lost: 'b')"),
+        ([A], ["a", "c"], "1 records were read, but 2 were written (never read: 'c')"),
+        ([A, B], ["a", "c"], "2 records were read, but 2 were written (lost: 'b'; never read: 'c')"),
+        ([(1, "a"), (2, "a")], ["a"], "2 records were read, but 1 were written (lost: 'a')"),
+        ([(1, "a")], ["a#1"], "1 records were read, but 1 were written (lost: 'a'; never read: 'a#1')"),
         (
             [(number, f"r{number}") for number in range(9)],
             [],
-            "9 records were read, but 0 came out (lost: 'r0', 'r1', 'r2', 'r3', 'r4', …)",
+            "9 records were read, but 0 were written (lost: 'r0', 'r1', 'r2', 'r3', 'r4', …)",
         ),
     ],
 )
@@ -84,7 +84,7 @@ def test_conservation(tmp_path: Path, read: list[tuple[int, str]], ends: list[st
 
 def test_a_record_in_two_sets(tmp_path: Path) -> None:
     found = figures(tmp_path, [A, B], sft=[end("a")], rl=[end("a")])
-    assert found.unbalanced == "2 records were read, but 2 came out (lost: 'b'; there twice: 'a')"
+    assert found.unbalanced == "2 records were read, but 2 were written (lost: 'b'; written twice: 'a')"
 
 
 def test_calls_and_what_they_are_worth(tmp_path: Path) -> None:
