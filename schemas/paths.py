@@ -1,4 +1,4 @@
-"""Resolves paths on a local disk, as a command line names them."""
+"""Resolves the paths that users write on a command line: it expands ``~`` and follows symbolic links."""
 
 import os
 from pathlib import Path

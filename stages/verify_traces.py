@@ -44,12 +44,12 @@ def _default_floors() -> dict[str, float]:
 class VerifySettings:
     """Holds the scorers that verify a trace, and the minimum values at which the trace is kept.
 
-    ``floors`` are minimum values of single verdicts, by the scorer's name. ``spatial`` is the score for pointing
+    ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
+    uses its own minimum. The scorer ``spatial`` gives the score for pointing
     (:mod:`groundtrace.rewards.pointing_score`). It is 1 if each point is on its object and, for a question that counts
     objects, each of these objects has a point. ``counting`` is the match of points and counted objects. ``temporal`` is
-    the share of the statements about a clip that its frames show. A scorer that is not listed uses its own floor. A
-    verdict that is not applicable does not reject a trace, but a failed verdict does. ``gate`` holds the weights and
-    the threshold of Eq. 9.
+    the share of the statements about a clip that its frames show. A verdict that is not applicable does not reject a
+    trace, but a failed verdict does. ``gate`` holds the weights and the threshold of Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

@@ -148,9 +148,10 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of judgements by which statements and results agree, and a reason.
+    """Return the share of the judgements that find each statement supported by its result, and a reason.
 
-    The reason is that of the first judgement by which they do not agree, or a count of judgements if they always agree.
+    The reason is taken from the first judgement that finds an unsupported statement. If no judgement finds one, the
+    reason is the number of judgements.
     Raises BadReply if a judgement has the wrong form.
     """
     reasons = list[str]()

@@ -58,10 +58,10 @@ class InvalidRecord(ValueError):
 class InputRecord:
     """Holds a record whose fields are valid; its media have not been opened. ``media`` are URIs.
 
-    ``choices`` are the choices with which the question is asked, or None. ``opened_choices`` are the choices of a
-    record whose type is asked without choices, or None. ``question``, ``answer`` and ``answer_type`` are "" if the
-    record has only images. ``number`` is its line or row in the input. Two records that differ only in ``origin`` are
-    equal.
+    ``choices`` are the choices that are shown with the question, or None. ``opened_choices`` are choices that the
+    record has, but that are not shown because of its answer type, or None. ``question``, ``answer`` and ``answer_type``
+    are "" if the record has only images. ``number`` is the record's line or row in the input. Two records that differ
+    only in ``origin`` are equal.
     """
 
     number: int

@@ -26,10 +26,10 @@ SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by SFT, and return the folder of the trained model.
 
-    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
-    ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit. During training, it raises NotFinite if the
-    loss or a gradient is not finite, NothingLearnt, and Stopped on a signal. In these cases, the last complete step is
-    saved.
+    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function may raise
+    ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises NotFinite if the loss
+    or a gradient is not finite, NothingLearnt if too many steps in a row have no gradient, and Stopped if the process
+    gets a signal. Before each of these three errors, the last complete step is saved.
     """
     vlm = load_model(settings.model)
     shards, room = Shards(data, "sft", output / "rows"), LengthLimit(settings.batch.max_tokens)

@@ -15,7 +15,9 @@ _Point = tuple[float, float]
 
 
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
-    """Cut a mask uint8 (h, w) that is not a simple shape into simple shapes; return None if no cut succeeds.
+    """Cut a mask uint8 (h, w) into simple shapes; return None if no cut succeeds.
+
+    A simple shape is a circle, triangle or rectangle by its outline. The given mask is not one.
 
     Cuts begin at concave corners of the outline. A cut is a straight line to another concave corner, or it continues
     one of the two sides of the outline that meet in the corner. If some cuts leave only simple shapes, the shortest of

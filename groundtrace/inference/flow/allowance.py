@@ -56,8 +56,10 @@ class Allowance:
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
-        """Release the reservation of the second copy. If the copy got a reply, its usage is a part of the usage given
-        to :meth:`took`. If it was abandoned, :meth:`gave_up` counts its expected cost.
+        """Release the reservation of the request's second copy (the hedge).
+
+        If the second copy got a reply, its usage is part of the usage that :meth:`took` receives. If the second copy
+        was abandoned, :meth:`gave_up` adds its expected cost.
         """
         self._budget.settle(self._expected, Cost())
 

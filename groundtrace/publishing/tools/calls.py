@@ -74,7 +74,9 @@ class Calls:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, code: str) -> Result:
-        """Execute the code after the earlier successful calls. A call that arrives during another call waits."""
+        """Execute the code in the state that the earlier successful calls left.
+
+        A call that arrives while another call runs waits for its end."""
         async with self._turn:
             result = await self._result(code)
             self.statuses.append(result.status)

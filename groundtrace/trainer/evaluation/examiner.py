@@ -90,7 +90,10 @@ class ExaminerWithCrops(Examiner):
     """Samples answers in two passes. The prompts of the second pass have crops of the boxes from the first pass."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of both passes, the grounded prompt first. Raises UnusableRow."""
+        """Return the row's prompts: the prompt of its grounded stream first, then that of its textual stream, if any.
+
+        Raises UnusableRow if the row cannot be asked.
+        """
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
