@@ -19,13 +19,16 @@ class TooFewFiles(UserError):
 
 
 def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
-    """Raise this process's limit of open files so that each endpoint can have its maximum of requests in flight. Does
-    nothing if the limit is high enough.
+    """Raise this process's limit of open files so that each endpoint can have its maximum of requests in flight.
+
+    Nothing is changed if the limit is high enough, or if no endpoint has connections.
 
     Processes that this process starts inherit the limit. Raises :class:`TooFewFiles` if the system does not allow the
     higher limit.
     """
     most = {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
+    if not most:
+        return
     needed = sum(most.values()) + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:

@@ -36,6 +36,7 @@ def limited(*numbers: int) -> list[object]:
         pytest.param((1024, 4096, 1000), 1256, id="the limit is raised"),
         pytest.param((1024, 4096, 1000, 2000), 3256, id="the endpoints' requests are added"),
         pytest.param((1024, 1024, 768), 1024, id="just enough"),
+        pytest.param((100, 100), 100, id="no endpoint has connections"),
     ],
 )
 def test_limits_that_suffice_or_can_be_raised(numbers: tuple[int, ...], expected: int):

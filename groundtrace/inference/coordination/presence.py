@@ -28,8 +28,8 @@ class Presence:
 
     The thread also calls ``woken`` if no byte has arrived for the number of seconds that ``interval_s`` returns. If
     ``interval_s`` returns None, the thread waits without a limit. If the pipe was deleted, the thread makes it again
-    and calls ``woken``, because other processes then treat this process as dead. Users who may write the files in the
-    folder may also wake each other's processes. The constructor raises OSError if the folder cannot hold a pipe.
+    and calls ``woken``, because other processes then treat this process as dead. The constructor raises
+    OSError if the folder cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
@@ -82,7 +82,7 @@ class Presence:
 
 def _made(path: Path) -> int:
     """Make a pipe, and open it."""
-    os.mkfifo(path)
+    os.mkfifo(path, 0o600)
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
