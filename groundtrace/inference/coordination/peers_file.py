@@ -8,7 +8,10 @@ from typing import Final
 from groundtrace.inference.errors import RunStopped
 
 REMEDY: Final = "{} does not respond: continue it (kill -CONT) or end it"
-SCHEMA = """
+VERSION: Final = 1
+"""The version of the tables, for a file that another version of this code has left."""
+SCHEMA = f"""
+PRAGMA user_version = {VERSION};
 CREATE TABLE IF NOT EXISTS processes (
     id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL, looks INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS claims (
@@ -33,12 +36,16 @@ END;
 
 
 def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
-    """Open the file. If it is damaged and no other process lives, begin a new one: it holds nothing that lasts."""
+    """Open the file. If it is damaged, or of another version, and no other process lives, begin a new one: it holds
+    nothing that lasts.
+    """
     try:
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
         try:
             for setting in ("synchronous = OFF", "journal_mode = WAL", "foreign_keys = ON"):
                 db.execute(f"PRAGMA {setting}")
+            if is_alone:
+                _check_version(db)
             db.executescript(SCHEMA)
             if is_alone:
                 db.execute("DELETE FROM processes")
@@ -54,6 +61,12 @@ def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
     return db
 
 
+def _check_version(db: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if another version of this code has left the file."""
+    if db.execute("SELECT 1 FROM sqlite_master, pragma_user_version WHERE user_version != ?", (VERSION,)).fetchone():
+        raise sqlite3.DatabaseError("another version has left the file")
+
+
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
     """Return the error that ends a run whose processes cannot coordinate in the folder."""
     text = f"processes cannot coordinate in {folder} ({error})"
@@ -63,4 +76,6 @@ def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStoppe
         return RunStopped(f"{text}: {remedy}, then repeat the command", resumable=True)
     if code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return RunStopped(f"{text}: make room, then repeat the command", resumable=True)
+    if isinstance(error, sqlite3.Error):  # the file holds nothing that was paid for
+        return RunStopped(f"{text}: end all runs that use this cache, delete that folder, and repeat the command")
     return RunStopped(f"{text}: name another --cache")

@@ -230,6 +230,21 @@ def test_a_damaged_file_is_begun_anew_by_one_that_is_alone(opened: Opened, folde
     until(opened().join)
 
 
+def test_a_file_of_another_version_is_begun_anew_by_one_that_is_alone(opened: Opened, folder: Path) -> None:
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "peers.sqlite")) as db, db:
+        db.execute("CREATE TABLE processes (id TEXT)")
+    one = opened()
+    assert one.join()
+    until(opened().join)
+    one.close()
+    with closing(sqlite3.connect(folder / "peers.sqlite")) as db, db:
+        db.execute("INSERT INTO rates VALUES ('e', 0, 0, 0, 0)")
+    until(opened().join)
+    with closing(sqlite3.connect(folder / "peers.sqlite")) as db:
+        assert db.execute("SELECT endpoint FROM rates").fetchall() == [("e",)]
+
+
 def test_a_process_that_holds_the_lock_is_waited_for_and_named(
     opened: Opened, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -284,7 +299,11 @@ def test_a_file_that_another_process_locks_ends_the_run_with_the_remedy(opened: 
     [
         (OSError(errno.ENOSPC, "No space left on device"), "make room, then repeat the command", True),
         (OSError(errno.EACCES, "Permission denied"), "name another --cache", False),
-        (sqlite3.OperationalError("no code"), "name another --cache", False),
+        (
+            sqlite3.OperationalError("x"),
+            "end all runs that use this cache, delete that folder, and repeat the command",
+            False,
+        ),
     ],
 )
 def test_the_remedy_fits_the_error(error: OSError | sqlite3.Error, message: str, resumable: bool) -> None:
