@@ -9,6 +9,7 @@ of one size, are computed as one batch.
 """
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from transformers import AttentionInterface
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 NAME = "groundtrace_flash_packed"
+_FLASH_ATTENTION = "flash_attn"
+"""The package with FlashAttention 2. No extra of ours installs it, because it has to be built for the GPU."""
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, float | None, bool], torch.Tensor]
 """A function of query, key and value, (T, heads, head_dim), the boundaries of the sequences, the longest length, the
 scale, and whether attention is causal. It returns the output, (T, heads, head_dim)."""
@@ -98,9 +101,8 @@ def _flash_attention_2(
     scale: float | None,
     causal: bool,
 ) -> torch.Tensor:
-    from flash_attn import flash_attn_varlen_func  # pyright: ignore[reportMissingImports]
-
-    return flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, softmax_scale=scale, causal=causal)
+    flash_attn: Any = importlib.import_module(_FLASH_ATTENTION)
+    return flash_attn.flash_attn_varlen_func(q, k, v, ends, ends, longest, longest, softmax_scale=scale, causal=causal)
 
 
 def _one_by_one(

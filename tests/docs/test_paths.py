@@ -98,7 +98,7 @@ def renamed(settings: type, where: str = "") -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("settings", [Settings, TrainerSettings])
 def test_the_changelog_names_every_key_that_was_renamed(settings: type) -> None:
-    rows = re.findall(r"\| `([\w.]+)`[^|]*\| `([\w.]+)` \|", (ROOT / "CHANGELOG.md").read_text("utf-8"))
+    rows = re.findall(r"\| `([\w.]+)`[^|]*\| `([\w. ]+)` \|", (ROOT / "CHANGELOG.md").read_text("utf-8"))
     found = list(renamed(settings))
     assert found
     assert set(found) <= set(rows)

@@ -69,7 +69,7 @@ def _check_version(db: sqlite3.Connection) -> None:
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
     """Return the error that ends a run whose processes cannot coordinate in the folder."""
-    text = f"processes cannot coordinate in {folder} ({error})"
+    text = f"processes cannot coordinate through {folder} ({error})"
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF == sqlite3.SQLITE_BUSY:
         remedy = REMEDY.format("a process that uses this reply cache")
@@ -78,4 +78,4 @@ def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStoppe
         return RunStopped(f"{text}: make room, then repeat the command", resumable=True)
     if isinstance(error, sqlite3.Error):  # the file holds nothing that was paid for
         return RunStopped(f"{text}: end all runs that use this cache, delete that folder, and repeat the command")
-    return RunStopped(f"{text}: name another --cache")
+    return RunStopped(f"{text}: choose another --cache")

@@ -121,9 +121,9 @@ def test_normalise_rewrites_tags_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e9, -1e12])
 def test_what_is_no_coordinate_is_not_written(value: float) -> None:
-    with pytest.raises(ValueError, match="not a coordinate"):
+    with pytest.raises(ValueError, match="a coordinate must be finite and below 1e9"):
         format_point(Point("a", value, 1))
-    with pytest.raises(ValueError, match="not a coordinate"):
+    with pytest.raises(ValueError, match="a coordinate must be finite and below 1e9"):
         format_box(Box("a", 0, 0, 1, value))
 
 

@@ -298,7 +298,7 @@ def test_a_file_that_another_process_locks_ends_the_run_with_the_remedy(opened: 
     ("error", "message", "resumable"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "make room, then repeat the command", True),
-        (OSError(errno.EACCES, "Permission denied"), "name another --cache", False),
+        (OSError(errno.EACCES, "Permission denied"), "choose another --cache", False),
         (
             sqlite3.OperationalError("x"),
             "end all runs that use this cache, delete that folder, and repeat the command",
@@ -308,7 +308,7 @@ def test_a_file_that_another_process_locks_ends_the_run_with_the_remedy(opened: 
 )
 def test_the_remedy_fits_the_error(error: OSError | sqlite3.Error, message: str, resumable: bool) -> None:
     found = stopped_by(error, Path("there"))
-    assert found.message == f"processes cannot coordinate in there ({error}): {message}"
+    assert found.message == f"processes cannot coordinate through there ({error}): {message}"
     assert found.resumable is resumable
 
 

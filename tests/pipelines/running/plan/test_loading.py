@@ -42,5 +42,5 @@ def test_a_pipeline_file_in_the_home_folder(folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["", "__init__", "~no-such-user/x.py", "x" * 300 + ".py", "x/" * 3000])
 def test_a_name_that_is_no_pipeline(name: str) -> None:
-    with pytest.raises(PipelineError, match=r"^there is no pipeline .*: name one that is bundled"):
+    with pytest.raises(PipelineError, match=r"^there is no pipeline .*: name a bundled pipeline"):
         recipe_file(name)
