@@ -1,250 +1,121 @@
 """Measures the command that users run, from its start to its exit, beside a bare client that makes the same calls.
 
-    python benchmarks/bench_main_job.py [--records 1000] [--turns 5] [--large 10000] [--beam COMMAND …]
+    python benchmarks/bench_main_job.py [--parts image text roles operator embedded mistake] [--records 1000]
+                                        [--turns 3] [--large 10000] [--input DATA] [--beam COMMAND …] [--keep]
 
-The command is ``beam run grounded_cot`` over JPEG images of 60 KB, with two attempts at each question, as separate
-requests. A local server has 64 slots and takes 200 ms a call. All answers are right, so that no other role is asked.
-The bare client (aiohttp) reads the same images and sends the same requests, 64 at once, in a process of its own.
-``bare loop`` decodes and hashes the images once. ``--large`` adds that number of records, for the time before the first
-request and the peak memory. ``--beam`` names commands of other checkouts, which take turns with this one.
+The command is ``beam run grounded_cot``. A local server has 64 slots and takes 200 ms a call. The parts are:
+
+* ``image``: JPEG images of 60 KB, with two attempts at each question, as separate requests. All answers are right, so
+  that no other role is asked. The bare client (aiohttp) reads the same images and sends the same requests, 64 at once,
+  in a process of its own. Then the same run with all replies in the cache, with one and with two workers, beside the
+  imports of its libraries and a loop that decodes and hashes each image once.
+* ``text``: the same with images of 2 KB.
+* ``roles``: the server plays all roles. The share of its slot-seconds that is used from the first to the last request.
+* ``operator``: a server with 1,000 slots takes 2 to 30 s a call (log-uniform). Requests with an image of 2 KB, with one
+  of 60 KB, and with 20 of them: the used share of its slot-seconds, and of the bare client's.
+* ``embedded``: the embedded engine in all roles over DATA (or rendered scenes): CPU seconds for each verified trace.
+* ``mistake``: the CPU time of a command that a user's mistake ends, beside that of ``--help``.
+
+``--large`` adds that number of records to ``image``, for the time before the first request and the peak memory.
+``--beam`` names commands of other checkouts, which take turns with this one.
 
 Times are of whole processes: *start* until the server receives the first request, *working* until its last reply, and
-*tail* until the exit. CPU time is that of the process and of its children.
+*tail* until the exit. CPU time is that of the process and of its children. The ratios are compared with those in
+``main_job/kept_figures.json``; ``--keep`` replaces them. Exit code 1 if CPU time is more than 20 % worse than kept, or
+time more than 35 %.
 """
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from bench_pipeline_overhead import ratios, spread
-from model_access import Server, imports_done, own_figures, serving
+from main_job.inputs import IMAGE, KINDS, TEXT, InputKind, write_input
+from main_job.kept import keep, worse_than_kept
+from main_job.processes import Turn, process, with_calls
+from model_access import Server, answer_of, question_of, serving, write_pictures
+from scenes import SceneKind, render_input
 
 SLOTS, LATENCY_S, ATTEMPTS = 64, 0.2, 2
-SCRIPT = Path(__file__).resolve()
+OPERATOR_SLOTS, OPERATOR_CALLS, OPERATOR_S = 1000, 3000, (2, 30)
+SEED = 5
+SIDES = Path(__file__).resolve().with_name("main_job") / "sides.py"
 BEAM = str(Path(sys.executable).with_name("beam"))
-MEMORY_EVERY_S = 0.1
-QUESTION = "How many squares are there in picture {item}?"
-ANSWER = "4"
-CONFIG = f"""
+CONFIG = """
 allow_embedded = true
 [endpoints.far]
 kind = "openai"
 model = "m"
 base_url = "URL"
 family = "qwen3-vl"
-max_concurrency = {SLOTS}
+max_concurrency = SLOTS
+max_bytes_in_flight = 4_000_000_000
 samples_per_request = 1
-[roles]
-policy = "far"
 [attempt]
-k = {ATTEMPTS}
-k_min = {ATTEMPTS}
+k = 2
+k_min = 2
 [dedup]
 near = false
+[roles]
+policy = "far"
 """
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A process that ended: its times in seconds on the server's clock, its CPU seconds, and its peak memory."""
-
-    began_s: float
-    ended_s: float
-    cpu_s: float
-    peak_mib: float
-    code: int
-    output: str
-
-    @property
-    def wall_s(self) -> float:
-        """The seconds from its start to its exit."""
-        return self.ended_s - self.began_s
-
-
-def process(*command: str, cwd: Path | None = None) -> Ended:
-    """Run a command to its end. The peak memory is that of the process and its children together."""
-    with tempfile.TemporaryFile() as output:
-        began_s = time.monotonic()
-        child = psutil.Popen(command, stdin=-3, stdout=output, stderr=output, cwd=cwd)
-        peak, done = [0], threading.Event()
-        watcher = threading.Thread(target=_watch_memory, args=(child, peak, done))
-        watcher.start()
-        _, status, usage = os.wait4(child.pid, 0)
-        ended_s = time.monotonic()
-        done.set()
-        watcher.join()
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    cpu_s = usage.ru_utime + usage.ru_stime
-    return Ended(began_s, ended_s, cpu_s, peak[0] / 2**20, os.waitstatus_to_exitcode(status), text)
-
-
-def _watch_memory(child: psutil.Process, peak: list[int], done: threading.Event) -> None:
-    while not done.wait(MEMORY_EVERY_S):
-        try:
-            tree = [child, *child.children(recursive=True)]
-            peak[0] = max(peak[0], sum(each.memory_info().rss for each in tree))
-        except psutil.Error:
-            continue  # it ended in the meantime
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One process with the server's figures of its calls."""
-
-    ran: Ended
-    first_s: float
-    last_s: float
-    calls: int
-
-    @property
-    def start_s(self) -> float:
-        """The seconds from the process's start to the first request."""
-        return self.first_s - self.ran.began_s
-
-    @property
-    def working_s(self) -> float:
-        """The seconds from the first request to the last reply."""
-        return self.last_s - self.first_s
-
-    @property
-    def tail_s(self) -> float:
-        """The seconds from the last reply to the exit."""
-        return self.ran.ended_s - self.last_s
-
-
-def with_calls(server: Server, calls: int, *command: str) -> Turn:
-    """Run a command that makes ``calls`` calls. Raises RuntimeError if it fails or makes another number of calls."""
-    server.ask("reset", b"{}")
-    ran = process(*command)
-    log = server.ask("log")
-    if ran.code or len(log) != calls:
-        raise RuntimeError(f"{command}: exit code {ran.code}, {len(log)} of {calls} calls\n{ran.output[-3000:]}")
-    if not log:
-        return Turn(ran, ran.ended_s, ran.ended_s, 0)
-    return Turn(ran, log[0]["begin_s"], max(asked["end_s"] for asked in log), calls)
-
-
-def write_input(folder: Path, count: int) -> None:
-    """Write an input of ``count`` records with an image each."""
-    import cv2
-    import numpy as np
-
-    folder.mkdir()
-    rng = np.random.default_rng(7)
-    noise = rng.integers(0, 256, (230, 320, 3), np.uint8)
-    with (folder / "records.jsonl").open("w", encoding="utf-8") as lines:
-        for number in range(count):
-            item = f"item-{number:06d}"
-            pixels = noise.copy()
-            pixels[:16, :16] = rng.integers(0, 256, 3)
-            pixels = np.roll(pixels, int(rng.integers(0, 320)), axis=1)
-            (folder / f"{item}.jpg").write_bytes(cv2.imencode(".jpg", pixels)[1].tobytes())
-            record = {"id": item, "question": QUESTION.format(item=item), "answer": ANSWER, "media": [f"{item}.jpg"]}
-            lines.write(json.dumps(record | {"source": "bench", "license": "CC0-1.0"}) + "\n")
-
-
-def bare_side(url: str, data: Path) -> dict[str, Any]:
-    """Make the calls of the job with aiohttp alone; returns the figures of the imports."""
-    import asyncio
-    import base64
-
-    import aiohttp
-
-    imported = imports_done()
-    lines = (data / "records.jsonl").read_text("utf-8").splitlines()
-    work = iter([json.loads(line) for line in lines for _ in range(ATTEMPTS)])
-
-    async def send_all() -> None:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-
-            async def worker() -> None:
-                for record in work:
-                    image = base64.b64encode((data / record["media"][0]).read_bytes()).decode()
-                    url_part = {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{image}"}}
-                    content = [url_part, {"type": "text", "text": record["question"]}]
-                    body = {"model": "m", "n": 1, "messages": [{"role": "user", "content": content}]}
-                    async with session.post(f"{url}/chat/completions", json=body) as response:
-                        assert (await response.json())["choices"][0]["message"]["content"]
-
-            await asyncio.gather(*(worker() for _ in range(SLOTS)))
-
-    asyncio.run(send_all())
-    return imported
-
-
-def loop_side(_: str, data: Path) -> dict[str, Any]:
-    """Decode and hash each image once; returns the figures of the imports."""
-    import hashlib
-
-    import cv2
-    import numpy as np
-
-    imported = imports_done()
-    for line in (data / "records.jsonl").read_text("utf-8").splitlines():
-        content = (data / json.loads(line)["media"][0]).read_bytes()
-        hashlib.sha256(content).hexdigest()
-        assert cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) is not None
-    return imported
-
-
-SIDES: dict[str, Callable[[str, Path], dict[str, Any]]] = {"bare": bare_side, "loop": loop_side}
+ROLES = "".join(f'{role} = "far"\n' for role in ("pointer", "teacher", "detector", "segmenter", "judge"))
+SCENE = SceneKind(400, 100, 25, ("png",))
 
 
 @dataclass(frozen=True)
 class Job:
-    """The job over one input, run against the server."""
+    """The job over one input with ``records`` records, against a server with ``slots`` slots."""
 
     server: Server
     data: Path
     records: int
     config: Path
+    slots: int = SLOTS
 
-    def bare(self) -> Turn:
-        """Run the bare client."""
-        return with_calls(self.server, self.records * ATTEMPTS, *self._side("bare"))
+    def side(self, name: str) -> Turn:
+        """Run a bare side."""
+        calls = self.records * ATTEMPTS if name == "bare" else 0
+        words = (name, self.server.base_url, str(self.data), str(ATTEMPTS), str(self.slots))
+        return with_calls(self.server, calls, sys.executable, str(SIDES), *words)
 
-    def loop(self) -> Turn:
-        """Run the loop that decodes and hashes."""
-        return with_calls(self.server, 0, *self._side("loop"))
-
-    def _side(self, name: str) -> list[str]:
-        return [sys.executable, str(SCRIPT), "--side", name, "--url", self.server.base_url, "--data", str(self.data)]
-
-    def run(self, beam: str, output: Path, *options: str, sends: bool = True) -> Turn:
-        """Run the command of a checkout into a folder; ``sends`` is False if all replies are in its cache."""
+    def run(self, beam: str, output: Path, *options: str, calls: int | None) -> Turn:
+        """Run the command of a checkout into a folder; ``calls`` is the number of its calls if it is known."""
         command = [beam, "run", "grounded_cot", "--input", str(self.data), "--output", str(output)]
-        calls = self.records * ATTEMPTS if sends else 0
         return with_calls(self.server, calls, *command, "--config", str(self.config), *options)
+
+
+def config_file(folder: Path, server: Server, slots: int = SLOTS, roles: str = "") -> Path:
+    """Write the config of the runs against a server, and return its file."""
+    file = folder / "config.toml"
+    file.write_text(CONFIG.replace("URL", server.base_url).replace("SLOTS", str(slots)) + roles, "utf-8")
+    return file
 
 
 def measure(job: Job, beams: Sequence[str], turns: int, folder: Path) -> dict[str, list[Turn]]:
     """Run all sides turn by turn; returns the turns of each side."""
     found: dict[str, list[Turn]] = {}
+    calls = job.records * ATTEMPTS
 
     def add(name: str, turn: Turn) -> None:
         found.setdefault(name, []).append(turn)
 
     for number in range(turns):
-        add("bare", job.bare())
-        add("bare loop", job.loop())
+        for side in ("bare", "loop", "imports"):
+            add(side, job.side(side))
         for place, beam in enumerate(beams):
             output = folder / f"{job.records}-{place}-{number}" / "run"  # a run takes replies of runs beside it
-            add(f"run {place}", job.run(beam, output))
-            add(f"cached {place}", job.run(beam, output, "--replace", sends=False))
+            add(f"run {place}", job.run(beam, output, calls=calls))
+            add(f"cached {place}", job.run(beam, output, "--replace", calls=0))
             if place == 0:
                 workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
-                add("cached, two workers", job.run(beam, output, "--replace", *workers, sends=False))
+                add("cached, two workers", job.run(beam, output, "--replace", *workers, calls=0))
     return found
 
 
@@ -263,7 +134,10 @@ def print_table(found: dict[str, list[Turn]], beams: Sequence[str]) -> None:
 
 def figures(found: dict[str, list[Turn]], place: int) -> dict[str, float]:
     """Return the ratios of one checkout's command to the bare sides, as medians over the turns."""
-    bare, loop, run, cached = (found[name] for name in ("bare", "bare loop", f"run {place}", f"cached {place}"))
+    bare, run, cached = (found[name] for name in ("bare", f"run {place}", f"cached {place}"))
+    least = [
+        loop.ran.cpu_s + imported.ran.cpu_s for loop, imported in zip(found["loop"], found["imports"], strict=True)
+    ]
 
     def of(value: Callable[[Turn], float], turns: Sequence[Turn], limits: Sequence[Turn]) -> float:
         return round(statistics.median(ratios([value(t) for t in turns], [value(t) for t in limits])), 3)
@@ -272,61 +146,158 @@ def figures(found: dict[str, list[Turn]], place: int) -> dict[str, float]:
         "whole_rate": round(1 / of(lambda turn: turn.ran.wall_s, run, bare), 3),
         "working_rate": round(1 / of(lambda turn: turn.working_s, run, bare), 3),
         "cpu": of(lambda turn: turn.ran.cpu_s, run, bare),
-        "cached_cpu": of(lambda turn: turn.ran.cpu_s, cached, loop),
+        "cached_cpu": round(statistics.median(ratios([turn.ran.cpu_s for turn in cached], least)), 3),
         "tail_share": round(statistics.median(turn.tail_s / turn.ran.wall_s for turn in run), 3),
         "start_s": round(statistics.median(turn.start_s for turn in run), 2),
         "peak_mib": round(max(turn.ran.peak_mib for turn in run)),
     }
 
 
-def mistakes(beam: str, folder: Path, turns: int) -> dict[str, float]:
-    """Return the CPU time of a command that a user's mistake ends, and its ratio to that of ``--help``."""
-    command = (beam, "run", "grounded_cot", "--input", str(folder / "absent"), "--output", str(folder / "none"))
-    pairs = [(process(*command), process(beam, "--help")) for _ in range(turns)]
-    if any(mistake.code != 2 or shown.code for mistake, shown in pairs):
-        raise RuntimeError(f"exit codes {[(mistake.code, shown.code) for mistake, shown in pairs]}")
-    ratio = statistics.median(mistake.cpu_s / shown.cpu_s for mistake, shown in pairs)
-    return {"mistake_cpu_s": round(statistics.median(m.cpu_s for m, _ in pairs), 2), "mistake_cpu": round(ratio, 2)}
+def bare_part(kind: InputKind, arguments: argparse.Namespace, beams: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Measure the parts ``image`` and ``text``."""
+    with serving("--slots", str(SLOTS), "--latency-s", str(LATENCY_S)) as server:
+        config = config_file(folder, server)
+        write_input(folder / "input", arguments.records, kind)
+        job = Job(server, folder / "input", arguments.records, config)
+        found = measure(job, beams, arguments.turns, folder)
+        print_table(found, beams)
+        line: dict[str, Any] = {f"run_{place}": figures(found, place) for place in range(len(beams))}
+        two, one = ([t.ran.cpu_s for t in found[name]] for name in ("cached, two workers", "cached 0"))
+        line["run_0"]["two_workers_cpu"] = round(statistics.median(ratios(two, one)), 2)
+        if arguments.large and kind is IMAGE:
+            write_input(folder / "large", arguments.large)
+            large = Job(server, folder / "large", arguments.large, config)
+            turn = large.run(BEAM, folder / "large-run" / "run", calls=arguments.large * ATTEMPTS)
+            line["large"] = {
+                "records": arguments.large,
+                "start": round(turn.start_s / line["run_0"]["start_s"], 2),
+                "peak": round(turn.ran.peak_mib / line["run_0"]["peak_mib"], 2),
+            }
+            print(f"{arguments.large} records: start {turn.start_s:.1f} s, {turn.ran.peak_mib:.0f} MiB")
+    return line
+
+
+def roles_part(arguments: argparse.Namespace, beams: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Measure the part ``roles``."""
+    (folder / "input").mkdir()
+    items = write_pictures(folder / "input", arguments.records)
+    with (folder / "input" / "records.jsonl").open("w", encoding="utf-8") as lines:
+        for item in items:
+            record = {"id": item.id, "question": question_of(item.id), "answer": answer_of(item.id)}
+            record |= {"answer_type": "numeric", "media": [item.uri.removeprefix("input:")]}
+            lines.write(json.dumps(record | {"source": "bench", "license": "CC0-1.0"}) + "\n")
+    line = {}
+    with serving("--slots", str(SLOTS), "--latency-s", str(LATENCY_S), "--script") as server:
+        job = Job(server, folder / "input", len(items), config_file(folder, server, roles=ROLES))
+        for place, beam in enumerate(beams):
+            turns = [
+                job.run(beam, folder / f"{place}-{number}" / "run", calls=None) for number in range(arguments.turns)
+            ]
+            used = statistics.median(turn.used(SLOTS) for turn in turns)
+            cpu_ms = statistics.median(1000 * turn.ran.cpu_s / len(turn.log) for turn in turns)
+            line[f"run_{place}"] = {"used": round(used, 3), "calls": len(turns[0].log)}
+            print(
+                f"run {place}: {len(turns[0].log)} calls, {used:.3f} of the slot-seconds, {cpu_ms:.2f} ms of CPU a call"
+            )
+    return line
+
+
+def operator_part(arguments: argparse.Namespace, beams: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Measure the part ``operator``."""
+    line: dict[str, Any] = {f"run_{place}": {} for place in range(len(beams))}
+    heavy = ("--heavy", str(SEED), "--heavy-s", *map(str, OPERATOR_S))
+    with serving("--slots", str(OPERATOR_SLOTS), *heavy) as server:
+        config = config_file(folder, server, OPERATOR_SLOTS)
+        for kind in KINDS:
+            data = folder / kind.name
+            write_input(data, OPERATOR_CALLS // ATTEMPTS, kind)
+            job = Job(server, data, OPERATOR_CALLS // ATTEMPTS, config, OPERATOR_SLOTS)
+            bare = job.side("bare").used(OPERATOR_SLOTS)
+            for place, beam in enumerate(beams):
+                turn = job.run(beam, folder / f"{kind.name}-{place}" / "run", calls=OPERATOR_CALLS)
+                used = turn.used(OPERATOR_SLOTS)
+                line[f"run_{place}"][f"used, {kind.name}"] = round(used / bare, 3)
+                print(f"run {place}, {kind.name}: {used:.3f} of the slot-seconds, bare {bare:.3f}; ", end="")
+                print(f"peak {turn.ran.peak_mib:.0f} MiB, CPU {turn.ran.cpu_s:.1f} s")
+    return line
+
+
+def embedded_part(arguments: argparse.Namespace, beams: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Measure the part ``embedded``."""
+    data = arguments.input
+    if data is None:
+        data = folder / "input"
+        render_input(data, SCENE, arguments.records)
+    line: dict[str, Any] = {}
+    spent: dict[int, list[float]] = {place: [] for place in range(len(beams))}
+    for number in range(arguments.turns):
+        for place, beam in enumerate(beams):
+            output = folder / f"{place}-{number}" / "run"
+            ran = process(beam, "run", "grounded_cot", "--input", str(data), "--output", str(output))
+            if ran.code:
+                raise RuntimeError(f"{beam}: exit code {ran.code}\n{ran.output[-3000:]}")
+            verified = json.loads((output / "run.json").read_text("utf-8"))["counts"]["sft"]
+            spent[place].append(1000 * ran.cpu_s / verified)
+            print(f"run {place}: {verified} verified traces, {spent[place][-1]:.1f} ms of CPU for each")
+    for place, each in spent.items():
+        line[f"run_{place}"] = {
+            "cpu_ms_a_trace": round(statistics.median(each), 1),
+            "of_run_0": round(statistics.median(ratios(each, spent[0])), 3),
+        }
+    return line
+
+
+def mistake_part(arguments: argparse.Namespace, beams: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Measure the part ``mistake``."""
+    line: dict[str, Any] = {}
+    for place, beam in enumerate(beams):
+        command = (beam, "run", "grounded_cot", "--input", str(folder / "absent"), "--output", str(folder / "none"))
+        pairs = [(process(*command), process(beam, "--help")) for _ in range(arguments.turns)]
+        if any(mistake.code != 2 or shown.code for mistake, shown in pairs):
+            raise RuntimeError(f"exit codes {[(mistake.code, shown.code) for mistake, shown in pairs]}")
+        ratio = statistics.median(mistake.cpu_s / shown.cpu_s for mistake, shown in pairs)
+        line[f"run_{place}"] = {"cpu": round(ratio, 2)}
+    return line
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, Sequence[str], Path], dict[str, Any]]] = {
+    "image": lambda *each: bare_part(IMAGE, *each),
+    "text": lambda *each: bare_part(TEXT, *each),
+    "roles": roles_part,
+    "operator": operator_part,
+    "embedded": embedded_part,
+    "mistake": mistake_part,
+}
 
 
 def main() -> None:
-    """Measure, print the table and the JSON line; with ``--side``, run one of the bare sides instead."""
+    """Measure, print the tables and the JSON line, and compare with the kept figures."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["image", "mistake"])
     parser.add_argument("--records", type=int, default=1000)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--large", type=int, default=0, help="also one run with this number of records")
+    parser.add_argument("--input", type=Path, help="a folder with records.jsonl for the part embedded")
     parser.add_argument("--beam", nargs="*", default=[], help="commands of other checkouts")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
-    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--keep", action="store_true", help="keep the figures, instead of comparing with the kept ones")
     arguments = parser.parse_args()
-    if arguments.side:
-        print(json.dumps(SIDES[arguments.side](arguments.url, arguments.data) | own_figures()))
-        return
     beams = [BEAM, *arguments.beam]
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-") as name,
-        serving("--slots", str(SLOTS), "--latency-s", str(LATENCY_S)) as server,
-    ):
-        folder = Path(name)
-        config = folder / "config.toml"
-        config.write_text(CONFIG.replace("URL", server.base_url), "utf-8")
-        write_input(folder / "input", arguments.records)
-        found = measure(Job(server, folder / "input", arguments.records, config), beams, arguments.turns, folder)
-        print_table(found, beams)
-        line: dict[str, Any] = {"name": "main_job", "unit": "ratios to a bare client, or to a bare loop"}
-        line |= {f"run_{place}": figures(found, place) for place in range(len(beams))}
-        two = [turn.ran.cpu_s for turn in found["cached, two workers"]]
-        one = [turn.ran.cpu_s for turn in found["cached 0"]]
-        line["two_workers_cpu"] = round(statistics.median(ratios(two, one)), 2)
-        line |= mistakes(BEAM, folder, arguments.turns)
-        if arguments.large:
-            write_input(folder / "large", arguments.large)
-            turn = Job(server, folder / "large", arguments.large, config).run(BEAM, folder / "large-run" / "run")
-            print(f"{arguments.large} records: start {turn.start_s:.1f} s, {turn.ran.peak_mib:.0f} MiB")
-            line["large"] = {"records": arguments.large, "start_s": turn.start_s, "peak_mib": turn.ran.peak_mib}
-    line["ratio"] = line["run_0"]["whole_rate"]
-    print(json.dumps(line | {"records": arguments.records, "turns": arguments.turns}))
+    found: dict[str, dict[str, Any]] = {}
+    for part in arguments.parts:
+        print(f"\n{part}")
+        with tempfile.TemporaryDirectory(prefix="bench-") as name:
+            found[part] = PARTS[part](arguments, beams, Path(name))
+    line: dict[str, Any] = {"name": "main_job", "unit": "ratios to a bare client, or to bare work"}
+    if "image" in found:
+        line["ratio"] = found["image"]["run_0"]["whole_rate"]
+    print(json.dumps(line | {"parts": found, "records": arguments.records, "turns": arguments.turns}))
+    own = {part: each["run_0"] | each.get("large", {}) for part, each in found.items()}
+    if arguments.keep:
+        keep(own)
+        return
+    worse = worse_than_kept(own)
+    print(*worse, sep="\n", file=sys.stderr)
+    sys.exit(bool(worse))
 
 
 if __name__ == "__main__":

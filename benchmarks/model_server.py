@@ -1,7 +1,7 @@
 """A local server with OpenAI's chat API for the benchmarks of model access, run as a process of its own.
 
-    python benchmarks/model_server.py [--slots 64] [--latency-s 0.2 | --heavy SEED] [--overload N] [--faults SEED]
-                                      [--script] [--outage REQUESTS SECONDS]
+    python benchmarks/model_server.py [--slots 64] [--latency-s 0.2 | --heavy SEED [--heavy-s 2 30]] [--overload N]
+                                      [--faults SEED] [--script] [--outage REQUESTS SECONDS]
 
 Prints its port as one JSON line and serves until its standard input ends, so that it never outlives its parent. The
 ``item-<number>`` in a prompt's text identifies the item. ``GET /log`` returns the received requests, ``GET /figures``
@@ -21,6 +21,7 @@ import struct
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +50,7 @@ FAULTS = (
 STATUS = FAULTS[:4]
 RETRY_AFTER_S = 1
 STALL_S = 10.0
-HEAVY_FROM_S, HEAVY_TO_S = 0.05, 5.0
+HEAVY_S = (0.05, 5.0)
 MAX_BODY_BYTES = 2**26
 _ITEM = re.compile(rb"item[- ]\d+")  # prompts write a label's hyphens as spaces
 
@@ -60,10 +61,11 @@ def fault_of(seed: int, item: str, number: int) -> str:
     return FAULTS[int(drawn / FAULT_SHARE)] if drawn < FAULT_SHARE * len(FAULTS) else ""
 
 
-def heavy_latency_s(seed: int, item: str) -> float:
-    """Return a heavy-tailed (log-uniform) latency, always the same for an item."""
+def heavy_latency_s(seed: int, item: str, limits_s: Sequence[float] = HEAVY_S) -> float:
+    """Return a heavy-tailed (log-uniform) latency between two limits, always the same for an item."""
     drawn = random.Random(hashlib.sha256(f"{seed}/{item}".encode()).digest()).random()
-    return HEAVY_FROM_S * (HEAVY_TO_S / HEAVY_FROM_S) ** drawn
+    low, high = limits_s
+    return low * (high / low) ** drawn
 
 
 @dataclass
@@ -144,7 +146,9 @@ class Chat:
             return web.json_response({})
         async with self.slots:
             heavy = self.settings.heavy
-            latency_s = self.settings.latency_s if heavy is None else heavy_latency_s(heavy, asked.item)
+            latency_s = (
+                self.settings.latency_s if heavy is None else heavy_latency_s(heavy, asked.item, self.settings.heavy_s)
+            )
             await asyncio.sleep(latency_s)
         return await _faulty(request, asked, _choices(asked, body, self.settings.script))
 
@@ -305,7 +309,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--slots", type=int, default=64, help="requests served at once; the others queue")
     parser.add_argument("--latency-s", type=float, default=0.2, help="seconds a request holds its slot")
-    parser.add_argument("--heavy", type=int, metavar="SEED", help="seed of log-uniform latencies from 50 ms to 5 s")
+    parser.add_argument("--heavy", type=int, metavar="SEED", help="seed of log-uniform latencies")
+    limits = {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH"), "default": HEAVY_S}
+    parser.add_argument("--heavy-s", **limits, help="least and largest of these latencies in seconds")
     parser.add_argument("--overload", type=int, default=0, help="answer 503 if more requests are in flight (0: never)")
     parser.add_argument("--faults", type=int, metavar="SEED", help="seed of the faults, each in 2 %% of the requests")
     outage = {"nargs": 2, "type": float, "metavar": ("REQUESTS", "SECONDS")}
