@@ -20,6 +20,7 @@ from groundtrace.trainer.loss import policy_loss
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite
 from groundtrace.trainer.policy import score
+from groundtrace.trainer.reference import reference_of
 from groundtrace.trainer.sample import Rollout
 
 from .runs import changed, group_of, rollout_of, settings_of, trainee_of, weights_of
@@ -213,6 +214,24 @@ def test_divergence_from_the_reference(load: Load, folders: Any, tmp_path: Path)
     advantage = sum(float(s.advantages[0]) * n for s, n in zip(samples, targets, strict=True)) / sum(targets)
     assert second["loss"] == pytest.approx(-advantage + 0.5 * second["kl"], abs=1e-4)
     assert all(torch.equal(weight, before[name]) for name, weight in trainee.reference.named_parameters())
+
+
+def test_divergence_of_adapters_from_the_model_without_them(load: Load, folders: Any, tmp_path: Path) -> None:
+    """The reference of a LoRA training is the policy with its adapters off: no second model, and the same KL term."""
+    vlm = load("qwen3", lora_rank=2)
+    settings = settings_of(folders["qwen3"], grpo={"steps": 4, "kl_beta": 0.5}, optimiser={"lr": 1e-2})
+    other = replace(vlm, model=copy.deepcopy(vlm.model))
+    copied = copy.deepcopy(vlm.model).requires_grad_(False).eval()
+    found = []
+    for own, reference in ((vlm, reference_of(vlm)), (other, copied)):
+        trainee = trainee_of(own, settings, None, tmp_path, reference=reference)  # type: ignore[arg-type]
+        samples = to_samples([group_of(own, [(1.0, 1.0), (0.0, 0.0)])], settings, 0)
+        found.append([update(trainee, samples, step) for step in range(2)])
+    for switched, second_model in zip(*found, strict=True):
+        for name in ("kl", "loss", "grad_norm"):
+            assert switched[name] == pytest.approx(second_model[name], rel=1e-4, abs=1e-7)
+    assert found[0][0]["kl"] == pytest.approx(0, abs=1e-9)
+    assert found[0][1]["kl"] is not None and found[0][1]["kl"] > 1e-6
 
 
 def test_micro_batches_make_the_same_step(load: Load, folders: Any, tmp_path: Path) -> None:
