@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.route_by_boxes import asked_in
 from groundtrace.trainer import grpo
@@ -187,6 +188,25 @@ def test_boxes_of_a_detector_are_counted(
         train_grpo(settings, data, tmp_path / "out")
     assert "trainer: 1 row of 2 use a detector's boxes as gold boxes" in capsys.readouterr().err
     assert metrics_of(tmp_path / "out")[0]["boxes_grounded"] > 0.95
+
+
+@pytest.mark.parametrize("stream", ["grounded", "textual"])
+def test_grpo_in_one_stream(folders: Any, data: Path, sampler: list[Seeded], tmp_path: Path, stream: str) -> None:
+    """iVGR Table 5, variants (3) and (4): one stream, and no consistency, since nothing else is asked."""
+    with judging(LEVEL) as judge:
+        settings = ivgr_settings(folders["qwen3"], judge.base_url, 1, streams=[stream], prompts_per_step=3)
+        train_grpo(settings, data, tmp_path / "out")
+    [line] = metrics_of(tmp_path / "out")
+    assert {asked for _, asked in sampler[0].asked} == {stream}
+    assert line["groups_sampled"] == line[f"groups_sampled_{stream}"] == 3
+    assert line["consistency"] is None and line["has_reference"] is None
+    assert judge.bodies == []
+
+
+def test_epochs_count_the_streams_asked(data: Path, tmp_path: Path) -> None:
+    shards = Shards(data, "rl", tmp_path / "rows")
+    assert [shards.count_prompts(only) for only in ((), ("textual",), ("grounded",))] == [5, 3, 2]
+    assert [question.streams for question in shards.rewarded_questions(("grounded",))] == [("grounded",)] * 2
 
 
 def test_evaluation_asks_in_each_stream(folders: Any, data: Path, sampler: list[Seeded], tmp_path: Path) -> None:
