@@ -227,7 +227,7 @@ def test_code_is_of_the_kind_that_the_question_was_assigned(
 ) -> None:
     drafts = [draft_of(make_draft, name, [code], SHOWN, scene) for name, code in (("a", COUNT), ("b", DRAW))]
     asks = models("judge", says=judgement)
-    why = "asked for drawing, the code has computation"
+    why = "the prompt asked for drawing, but the code has computation"
     show = {"show_rejected": lambda found: (found.id, found.reason, found.detail)}
     run(check_stage, drafts, asks, scene, ["b"], [("a", "other_operation", why)], mixture={"drawing": 1.0}, **show)
 

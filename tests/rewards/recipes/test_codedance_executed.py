@@ -82,13 +82,14 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         Row(tuple(code_of("nlvr-dev-662-1-0-c1")), said("The code printed 3.", "3"), ("",), 1, 1.45, (GOOD,)),
         # right; all shapes are listed, then counted: 1 + 1.5 * 2/2 * .3
         Row(tuple(code_of("nlvr-dev-3052-3-0-c1")), said("The code printed 3.", "3"), ("", ""), 1, 1.45, (GOOD, GOOD)),
-        # right, and a crop of all three objects: 1 + 1.5 * 1/1 * .3
+        # right, and a crop around all three objects, which shows (1 - e) / (1 + e) = .3477134 for the share e = .484 of
+        # the other things between them: 1 + 1.5 * 1/1 * .3 * .3477134
         Row(
             ("part = input_image.crop((1, 40, 392, 101))\ndisplay(part.resize((part.width * 3, part.height * 3)))",),
             said("I see three blue objects.", "3"),
             ("",),
-            1,
-            1.45,
+            0.3477134,
+            1.156471,
             (GOOD,),
         ),
         # right by luck, and the whole image inverted, which shows the objects and the rest alike: the share is 0
@@ -122,8 +123,16 @@ GROUPS: dict[str, tuple[Row, ...]] = {
     "nlvr-dev-662-1-0-c2": (
         # right: 1 + 1.5 * .6807971
         Row(tuple(code_of("nlvr-dev-662-1-0-c2")), said("It printed 6.", "6"), ("",), 1, 2.0211956, (GOOD,)),
-        # right, with a crop of the first three groups: 1 + 1.5 * .6807971 * 3/4
-        Row(("display(input_image.crop((1, 31, 100, 98)))",), said("I see.", "6"), ("",), 0.75, 1.7658967, (GOOD,)),
+        # right, with a crop of the first three groups. Its selectivity is .8949547, because of the things between them:
+        # the share is 3/4 * .8949547 = .671216, and R is 1 + 1.5 * .6807971 * .671216
+        Row(
+            ("display(input_image.crop((1, 31, 100, 98)))",),
+            said("I see.", "6"),
+            ("",),
+            0.671216,
+            1.6854429,
+            (GOOD,),
+        ),
         # wrong; the first call fails: .5 * 1/2 * .6807971
         Row(
             (FAILS, *code_of("nlvr-dev-662-1-0-c2")),
@@ -133,13 +142,13 @@ GROUPS: dict[str, tuple[Row, ...]] = {
             0.1701993,
             (BAD, GOOD),
         ),
-        # wrong; a crop of the first three groups, twice: .5 * 1/2 * .6807971 * 3/4
+        # wrong; a crop of the first three groups, twice: .5 * 1/2 * .6807971 * .671216
         Row(
             ("display(input_image.crop((1, 31, 100, 98)))",) * 2,
             said("I see four.", "4"),
             ("", REPEATS),
-            0.75,
-            0.1276495,
+            0.671216,
+            0.1142405,
             (GOOD, GOOD),
         ),
         # wrong, and prints what it was told: .5 * 0/1 * .6807971
@@ -214,7 +223,7 @@ def test_what_the_calls_did(trajectories, id: str) -> None:
     for row, trajectory in zip(GROUPS[id], trajectories[id], strict=True):
         calls = [turn for turn in trajectory.turns if turn is not None]
         assert [each.pretence if each.ended_well else FAILED for each in calls] == [*row.calls], row.codes
-        assert trajectory.looked_share == pytest.approx(row.share, abs=1e-9), row.codes
+        assert trajectory.looked_share == pytest.approx(row.share, abs=1e-6), row.codes
 
 
 @pytest.mark.parametrize("id", GROUPS)
@@ -232,11 +241,11 @@ def test_advantages_by_hand(trajectories, rewards) -> None:
 
 
 def test_the_sequence_advantages_by_hand(rewards) -> None:
-    """The means of the groups: (3 * 1.45 + 1 + .075 - .2) / 8 = 5.225 / 8; (1 + 3 * .7269793) / 4;
-    (2.0211956 + 1.7658967 + .1701993 + .1276495) / 8 = 4.0849411 / 8; (1 + 2 * .8788044 - .0403985) / 4.
+    """The means of the groups: (2 * 1.45 + 1.156471 + 1 + .075 - .2) / 8 = 4.931471 / 8; (1 + 3 * .7269793) / 4;
+    (2.0211956 + 1.6854429 + .1701993 + .1142405) / 8 = 3.9910783 / 8; (1 + 2 * .8788044 - .0403985) / 4.
     """
     means = [sum(group) / len(group) for group in rewards.values()]
-    assert means == pytest.approx([0.653125, 0.7952345, 0.5106176, 0.6793026], abs=1e-6)
+    assert means == pytest.approx([0.6164339, 0.7952345, 0.4988848, 0.6793026], abs=1e-6)
 
 
 def test_no_hack_comes_close_to_an_honest_trajectory(rewards) -> None:

@@ -146,7 +146,7 @@ def test_code_that_does_not_look_earns_nothing() -> None:
 
 
 def test_a_clip_cannot_be_opened() -> None:
-    with pytest.raises(UnusableRow, match="still images only"):
+    with pytest.raises(UnusableRow, match="can open only still images"):
         make_environment("sandbox", OPTIONS, "options").check_row(row(frames=((0, 0, 0.0),)))
 
 
