@@ -139,7 +139,7 @@ class RecipeFigures:
             for row in self.rows
             if row.falls_short
         ]
-        is_compared = len(self.tried) >= MIN_BLIND_QUESTIONS and self.blind_share is not None
-        if is_compared and (self.blind_share or 0.0) > MAX_BLIND_SHARE:
-            found.append(f"the best blind policy earns {self.blind_share:.3f} of what the honest responses earn")
+        share = self.blind_share if len(self.tried) >= MIN_BLIND_QUESTIONS else None
+        if share is not None and share > MAX_BLIND_SHARE:
+            found.append(f"the best blind policy earns {share:.3f} of what the honest responses earn")
         return found

@@ -172,9 +172,12 @@ def selectivity(
 
 
 def _of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
+    precision = precision_of_marks(image, original, groups)
+    if not precision:
+        return 0.0
     marked = marked_groups(image, original, groups)
     share = bool(marked) if is_whole(image, original) else len(marked) / sum(map(bool, groups))
-    return share * precision_of_marks(image, original, groups)
+    return share * precision
 
 
 def _apart_or_resized(shown: Output, elsewhere: Output) -> float:

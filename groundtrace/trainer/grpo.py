@@ -240,7 +240,7 @@ def _backward(
         grpo.kl_beta,
     )
     if not found.loss.isfinite():
-        raise NotFinite(f"step {step}: the loss is {found.loss.item()}: lower optimiser.lr")
+        raise NotFinite(f"step {step}: the loss is {found.loss.item()}: lower grpo.optimiser.lr")
     found.loss.backward()
     shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
     if not batch.sampler_logprobs.isnan().any():

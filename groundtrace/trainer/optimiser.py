@@ -100,7 +100,7 @@ class Optimiser:
         norm = float(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm))
         if not math.isfinite(norm):
             self._clear()
-            raise NotFinite(f"the norm of the gradient is {norm}: lower optimiser.lr")
+            raise NotFinite(f"the norm of the gradient is {norm}: lower lr in sft.optimiser or grpo.optimiser")
         self.before_change()
         self.updates += 1
         for optimiser in self._optimisers:

@@ -68,7 +68,7 @@ def sft_step(
         if not loss.isfinite():
             raise NotFinite(
                 f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in part[:8])}: check these "
-                "rows, or lower optimiser.lr"
+                "rows, or lower sft.optimiser.lr"
             )
         loss.backward()
         total += loss.item()
