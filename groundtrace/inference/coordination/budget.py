@@ -98,12 +98,15 @@ class Budget:
         """Reserve the cost if it fits without waiting. Returns whether it was reserved."""
         return not self._bounded or self._fits_now(cost) is True
 
-    def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """Replace the reservation of a finished request by the request's real cost. ``samples`` and ``tokens_out``
-        improve the estimate for later requests of ``prompt``."""
+    def saw(self, prompt: str, samples: int, tokens_out: int) -> None:
+        """Record the output tokens of ``samples`` samples, which improves the estimate for later requests of
+        ``prompt``."""
         if samples:
             seen, total = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
             self._seen[prompt] = (seen + samples, total + tokens_out)
+
+    def settle(self, reserved: Cost, taken: Cost) -> None:
+        """Replace the reservation of a finished request by the request's real cost."""
         with self._peers.lock, self._shared() as db:
             self.spent += taken
             if self._bounded:

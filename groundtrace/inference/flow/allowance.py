@@ -19,12 +19,18 @@ class Allowance:
     """Holds a call's part of the budget, which is reserved one request at a time. Each request is expected to cost
     ``expected``.
 
-    All methods run on one event loop. ``cost_of`` returns the cost of a usage.
+    A call that sends several requests at once has an allowance for each of them (:meth:`another`). All methods run on
+    one event loop. ``cost_of`` returns the cost of a usage. ``call`` is the allowance of the call's first request.
     """
 
-    def __init__(self, budget: Budget, expected: Cost, cost_of: Callable[[Usage], Cost]) -> None:
+    def __init__(
+        self, budget: Budget, expected: Cost, cost_of: Callable[[Usage], Cost], call: "Allowance | None" = None
+    ) -> None:
         self._budget, self._expected, self._cost_of = budget, expected, cost_of
-        self._told = self._settled = NOTHING
+        self._call = self if call is None else call
+        self._settled = NOTHING
+        """Of the call's first allowance: the usage of the whole call that is counted as spent."""
+        self._told = NOTHING
         self._unknown = Cost()
         self._is_reserved = self._has_tried = False
 
@@ -33,6 +39,10 @@ class Allowance:
         fit."""
         await self._budget.reserve(self._expected)
         self._is_reserved = True
+
+    def another(self) -> "Allowance":
+        """Return an allowance for a request that the call sends at the same time as its other requests."""
+        return Allowance(self._budget, self._expected, self._cost_of, self._call)
 
     async def next_try(self) -> None:
         """Reserve the cost of the next attempt. Call this method before each attempt.
@@ -69,17 +79,23 @@ class Allowance:
         for _ in range(requests):
             self._unknown += self._expected
 
+    def end_request(self) -> None:
+        """End one of the call's requests that are sent at the same time. Its reservation must not last until the call
+        ends, since the call's other requests may wait for it."""
+        self._settle(self._told)
+
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
         """End the call after its last request. ``taken`` is the usage of all its requests, which returned ``samples``
         samples of the prompt."""
-        self._settle(taken, prompt, samples, taken.tokens_out)
+        self._settle(taken.beyond(self._settled))
+        self._budget.saw(prompt, samples, taken.tokens_out)
 
-    def _settle(self, taken: Usage, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """Replace the call's reservation, if there is one, by its usage so far (``taken``)."""
+    def _settle(self, taken: Usage) -> None:
+        """Replace the reservation, if there is one, by the usage since the last reservation (``taken``)."""
         if self._is_reserved:
-            cost = self._cost_of(taken) - self._cost_of(self._settled) + self._unknown
-            self._budget.settle(self._expected, cost, prompt, samples, tokens_out)
-            self._settled, self._unknown, self._is_reserved = taken, Cost(), False
+            self._budget.settle(self._expected, self._cost_of(taken) + self._unknown)
+            self._call._settled += taken
+            self._told, self._unknown, self._is_reserved = NOTHING, Cost(), False
 
 
 _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)

@@ -7,13 +7,14 @@ waits for a retry holds no slot, so no other request waits for it. The retry its
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from groundtrace.inference.coordination.quota import quota_of
 from groundtrace.inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, CallError, Failure
-from groundtrace.inference.flow.allowance import allowance_of_call
+from groundtrace.inference.flow.allowance import allowance_of_call, allowed_by
+from groundtrace.inference.flow.arrivals import Arrivals, NotNeeded, Place, Send
 from groundtrace.inference.flow.guard import MAX_PROBE_S
 from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.flow.limits import BytesInFlight, ConcurrencyLimit, Opening
@@ -27,10 +28,6 @@ from groundtrace.schemas.usage import Usage
 T = TypeVar("T")
 READ_AT_ONCE = 4
 _log = logging.getLogger(__name__)
-
-Send = Callable[[Request, int], Awaitable[Reply]]
-"""A function that makes one attempt: it returns 1 to ``n`` samples for the request. If the attempt fails, it raises
-CallError with the usage in ``partial``."""
 
 
 class Flow:
@@ -64,6 +61,10 @@ class Flow:
     async def collect(self, request: Request, send: Send) -> Reply:
         """Return all samples of the request. Unusable and missing samples are requested again.
 
+        A request for more than ``samples_per_request`` samples is sent in parts, all at once. The samples are numbered
+        in the order in which they arrive. If a part fails, the parts in flight are completed, and no other part is
+        sent.
+
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt. ``partial`` of the error holds the samples that did arrive. If the
         request needs a capability that the endpoint does not declare, it is not sent, and CallError is raised.
@@ -72,15 +73,50 @@ class Flow:
         if reason:
             message = f"{self._settings.model} is not declared to {reason}"
             raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
-        parts: list[Reply] = []
-        while (got := sum(len(part.completions) for part in parts)) < len(request.indices):
-            n = min(len(request.indices) - got, self._settings.samples_per_request)
+        arrivals = Arrivals(request, self._counting(send))
+        one, count = self._settings.samples_per_request, len(request.indices)
+        sizes = [min(one, count - before) for before in range(0, count, one)]
+        if len(sizes) == 1:
+            await self._part(arrivals, count)
+        else:
+            ended = [self._charged_part(arrivals, n, is_first=not number) for number, n in enumerate(sizes)]
+            for error in await asyncio.gather(*ended, return_exceptions=True):
+                if isinstance(error, BaseException):
+                    raise error
+        return arrivals.reply()
+
+    async def _charged_part(self, arrivals: Arrivals, n: int, is_first: bool) -> None:
+        """Request ``n`` of the samples. Each part has a separate reservation of the budget; the caller has reserved the
+        cost of the first part."""
+        allowance = allowance_of_call()
+        if allowance is None:
+            await self._part(arrivals, n)
+            return
+        part = allowance if is_first else allowance.another()
+        try:
+            if not is_first:
+                await part.begin()
+            with allowed_by(part):
+                await self._part(arrivals, n)
+        except BudgetUsedUp as error:
+            arrivals.failed(error)
+        finally:
+            part.end_request()
+
+    async def _part(self, arrivals: Arrivals, n: int) -> None:
+        """Request ``n`` of the samples, until all have arrived or another part has failed."""
+        left = n
+        while left > 0:
+            place = Place(arrivals)
             try:
-                parts.append(await self._with_retries(request, n, _telling(self._counting(send), got)))
+                reply = await self._with_retries(arrivals.request, left, place.send)
+            except NotNeeded:
+                return
             except (CallError, BudgetUsedUp) as error:
-                error.partial = joined([*parts, error.partial])
-                raise
-        return joined(parts)
+                arrivals.failed(error)
+                return
+            arrivals.add(place, reply)
+            left -= len(reply.completions)
 
     def _counting(self, send: Send) -> Send:
         """Return a function like ``send`` that estimates the tokens of a reply if the server does not report them."""
@@ -200,7 +236,7 @@ class Flow:
                 guard.tried(id(request), failed)
 
     async def _send(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        token, overloaded = await self.concurrency.enter(rank), False
+        token, overloaded, expected = await self.concurrency.enter(rank), False, 0
         try:
             await self._opening.take()
             # After the limit of concurrency: requests that took their part of the rate before they got a slot would be
@@ -217,6 +253,9 @@ class Flow:
             raise CallError(
                 Failure.TIMEOUT, f"the reply was not complete within {self._settings.timeout_s:g} s"
             ) from error
+        except NotNeeded:
+            self._quota.correct(-expected)
+            raise
         except CallError as error:
             overloaded = error.failure in OVERLOADED
             if error.failure is Failure.TIMEOUT:
@@ -240,21 +279,6 @@ def _gave_up() -> None:
 
 def _tokens_of(reply: Reply) -> int:
     return reply.usage.tokens_in + reply.usage.tokens_out
-
-
-def _telling(send: Send, first: int) -> Send:
-    """Return a function like ``send`` that also awaits the request's ``arrived`` with the reply, while the request
-    holds its slot. So a killed process loses at most one reply per slot. ``first`` is the number of samples before this
-    reply.
-    """
-
-    async def telling(request: Request, n: int) -> Reply:
-        reply = await send(request, n)
-        if request.arrived is not None:
-            await request.arrived(first, reply)
-        return reply
-
-    return telling
 
 
 def _wasted(reply: Reply) -> Reply:

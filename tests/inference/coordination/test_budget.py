@@ -150,10 +150,10 @@ def test_what_a_prompt_will_take_is_learnt_from_what_it_took() -> None:
     assert budget.expected_tokens_out("p", 3, 4096) == 3 * FIRST_GUESS_TOKENS_OUT
     assert budget.expected_tokens_out("p", 3, 16) == 48
     for _ in range(999):
-        budget.settle(Cost(), Cost(), "p", 1, 20)
+        budget.saw("p", 1, 20)
     assert budget.expected_tokens_out("p", 10, 4096) == 210
     assert budget.expected_tokens_out("other", 1, 4096) == FIRST_GUESS_TOKENS_OUT
-    budget.settle(Cost(), Cost(), "other", 0, 0)
+    budget.saw("other", 0, 0)
     assert budget.expected_tokens_out("other", 1, 4096) == FIRST_GUESS_TOKENS_OUT
 
 

@@ -59,12 +59,18 @@ def test_samples_that_are_asked_for_one_by_one_end_with_the_budget() -> None:
 
 
 def test_a_try_again_within_a_part_is_counted_once() -> None:
-    paid = reply(tokens=1000)
-    send = Script(error(Failure.EMPTY, partial=paid), *[reply("a", tokens=1000)] * 9)
+    paid = reply(tokens=750)
+    send = Script(error(Failure.EMPTY, partial=paid), *[reply("a", tokens=750)] * 9)
     end, budget = spent(send, limit=10_000, n=9, samples_per_request=1)
     assert isinstance(end, BudgetUsedUp)
-    assert len(send.began_s) == 5 and len(end.partial.completions) == 4
-    assert budget.spent == Cost(0.0, 10_000)
+    assert len(send.began_s) == 6 and len(end.partial.completions) == 5
+    assert budget.spent == Cost(0.0, 9_000)
+
+
+def test_parts_that_wait_for_the_budget_get_what_the_others_did_not_use() -> None:
+    send = Script(*[reply("a", tokens=50)] * 99)
+    end, budget = spent(send, limit=1_600, n=2, samples_per_request=1)
+    assert isinstance(end, Reply) and budget.spent == Cost(0.0, 200)
 
 
 @pytest.mark.parametrize(("limit", "copies"), [(None, 2), (10_000, 2), (2000, 1)])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -150,6 +151,61 @@ def test_no_more_samples_a_try_than_declared() -> None:
     assert send.asked == [2, 2, 1]
 
 
+def test_all_parts_of_a_call_are_sent_at_once() -> None:
+    send = Script(takes_s=1.0)
+    collect(send, n=5, samples_per_request=2)
+    assert send.most_inside == 3
+
+
+class Parts:
+    """Replies to the parts of a call: a part's text, and after how many seconds it arrives; "" fails for good."""
+
+    def __init__(self, *ends: tuple[str, float]) -> None:
+        self.ends, self.arrived = list(ends), list[tuple[int, str]]()
+
+    async def __call__(self, _: Request, n: int) -> Reply:
+        text, takes_s = self.ends.pop(0)
+        await asyncio.sleep(takes_s)
+        if not text:
+            raise error(Failure.REFUSED, partial=Reply((), Usage(requests=1, tokens_in=7)))
+        return reply(*[text] * n)
+
+    async def note(self, first: int, part: Reply) -> None:
+        self.arrived.append((first, texts(part)[0]))
+        await asyncio.sleep(1 / (1 + first))
+
+    def of(self, n: int, **settings: Any) -> Reply:
+        asked = replace(request(n), arrived=self.note)
+        return run(Flow(flow_settings(**settings)).collect(asked, self))
+
+
+def test_samples_are_numbered_in_the_order_in_which_they_arrive() -> None:
+    parts = Parts(("a", 3.0), ("b", 1.0), ("c", 2.0))
+    assert texts(parts.of(5, samples_per_request=2)) == ["b", "b", "c", "a", "a"]
+    assert parts.arrived == [(0, "b"), (2, "c"), (3, "a")]
+
+
+def test_if_a_part_fails_those_in_flight_are_kept_and_no_other_is_sent() -> None:
+    parts = Parts(("a", 3.0), ("", 1.0), ("c", 4.0), ("never sent", 1.0))
+    with pytest.raises(CallError) as caught:
+        parts.of(4, samples_per_request=1, max_concurrency=2)
+    assert caught.value.failure is Failure.REFUSED
+    assert texts(caught.value.partial) == ["a"] and parts.arrived == [(0, "a")]
+    assert (caught.value.partial.usage.requests, caught.value.partial.usage.tokens_in) == (2, 17)
+    assert [text for text, _ in parts.ends] == ["c", "never sent"]
+
+
+def test_a_part_that_fails_after_it_has_arrived_leaves_a_gap() -> None:
+    async def lost(first: int, _: Reply) -> None:
+        if first == 0:
+            raise error(Failure.REFUSED, partial=NOT_SENT)
+
+    parts = Parts(("a", 1.0), ("b", 2.0))
+    with pytest.raises(CallError) as caught:
+        run(Flow(flow_settings(samples_per_request=1)).collect(replace(request(2), arrived=lost), parts))
+    assert texts(caught.value.partial) == [] and caught.value.partial.usage.requests == 1
+
+
 def test_a_failure_keeps_the_samples_that_arrived_and_what_all_took() -> None:
     lost = error(Failure.REFUSED, partial=Reply((), Usage(requests=1, tokens_in=10, tokens_out=3, tokens_wasted=13)))
     caught = failing(Script(reply("a"), error(), reply("b"), lost), n=4)
@@ -161,7 +217,7 @@ def test_a_failure_keeps_the_samples_that_arrived_and_what_all_took() -> None:
 
 
 def test_retries_are_bounded_for_each_request_of_a_call() -> None:
-    send = Script(error(), reply("a"), error(), reply("b"), error(), reply("c"))
+    send = Script(error(), error(), error(), reply("a"), reply("b"), reply("c"))
     assert collect(send, n=3, max_retries=1, samples_per_request=1).usage.retries == 3
 
 
