@@ -7,6 +7,11 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Without the bytecode that this variable keeps from being written, each process that the tests start compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The files of a marked set are those that name its mark, or a fixture that has it: pytest would import all others, too,
+# in each process, which takes 15 s of processor time.
+marked = $(sort $(shell grep -rlE --include='test_*.py' 'mark\.$(1)\b' tests))
+STORES = $(sort $(call marked,stores) $(shell grep -rlw --include='test_*.py' bucket tests))
+
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer executable_cot
 
 .PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-sandbox test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
@@ -40,7 +45,7 @@ test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth 
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-faults: $(VENV)/.all  ## processes that are killed, servers that go away, memory that must not grow
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults $(call marked,faults)
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
@@ -66,7 +71,7 @@ $(VENV)/.trl: $(VENV)/.all
 	touch $@
 
 test-trl: $(VENV)/.trl  ## the trainer's loss and gradients against TRL's, exports and our tool in TRL's loops (needs bubblewrap)
-	$(BIN)/python -m pytest -m trl
+	$(BIN)/python -m pytest -m trl $(call marked,trl)
 
 $(VENV)/.browser: $(VENV)/.all
 	$(PIP) -e '.[browser]'
@@ -74,24 +79,24 @@ $(VENV)/.browser: $(VENV)/.all
 
 test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo 'there is no browser: apt-get install chromium' >&2; exit 1; }
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m browser $(call marked,browser)
 
 test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset, and our tools (needs bubblewrap)
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
-	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
+	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders $(call marked,loaders)
 
 test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights
 	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox tests/rewards tests/stages tests/trainer tests/publishing tests/pipelines/test_executable_cot*.py
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox $(call marked,sandbox)
 
 test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores $(STORES)
 
 test-dataflow: $(VENV)/.gcp  ## submissions to Dataflow, against a stand-in for it and for Cloud Storage
-	$(BIN)/python -m pytest -m dataflow tests/pipelines
+	$(BIN)/python -m pytest -m dataflow $(call marked,dataflow)
 
 test-installs: $(VENV)/.all  ## the wheel in fresh environments, alone and with each extra, `make demo` on the next Python, and a user's own code
-	$(BIN)/python -m pytest -m installs tests/installs tests/docs/test_extend.py tests/pipelines/shipping tests/pipelines/test_plugins.py
+	$(BIN)/python -m pytest -m installs $(call marked,installs)
 
 $(VENV)/.gcp: $(VENV)/.all
 	$(PIP) -e '.[gcp]'
@@ -101,7 +106,7 @@ setup-vllm: $(VENV)/.all  ## a vLLM CPU server in an environment of its own
 	bash tests/vllm/make_venv.sh $(PYTHON)
 
 test-vllm: setup-vllm  ## the pipeline against a real vLLM server with a tiny random Qwen3-VL
-	$(BIN)/python -m pytest -m vllm
+	$(BIN)/python -m pytest -m vllm $(call marked,vllm)
 
 setup-spark: $(VENV)/.all  ## a Spark cluster with Beam's job server, from Maven's and PyPI's parts
 	PYTHON=$(CURDIR)/$(BIN)/python scripts/spark/setup.sh
