@@ -3,7 +3,9 @@ stores are on this machine.
 """
 
 import atexit
+import bz2
 import contextlib
+import functools
 import gc
 import logging
 import os
@@ -13,6 +15,7 @@ import socket
 import subprocess
 import threading
 import time
+import types
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,12 +50,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_finish() -> None:
     """Spare each of the hundreds of small pipelines what Beam and the garbage collector would do over again."""
+    from apache_beam.internal import cloudpickle_pickler
     from apache_beam.runners.worker import statecache
 
     from groundtrace.pipelines.running.execute.beam_inspection import inspected_once
 
     _REMEMBERED.enter_context(inspected_once())
     statecache.get_deep_size = lambda *objects: len(objects)  # Beam looks at all modules for this
+    compress, decompress = map(functools.lru_cache(4096), (bz2.compress, bz2.decompress))
+    # Each pipeline compresses the same coders and functions again, a twelfth of a small one's time.
+    cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=compress, decompress=decompress)
+    gc.set_threshold(20_000, 50, 50)  # by default a twelfth of a small pipeline's time
     gc.enable()
     gc.collect()
     gc.freeze()  # what was loaded for the tests stays to the end

@@ -7,6 +7,7 @@ import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.typehints.decorators import IOTypeHints
 
 from groundtrace.pipelines.running.execute.beam_inspection import inspected_once
 
@@ -25,6 +26,7 @@ class Stateful(Plain):
 
 
 FUNCTIONS = ((core, "get_function_args_defaults"), (core, "_get_function_body_without_inners"))
+REPLACED = (*FUNCTIONS, (userstate, "get_dofn_specs"), (IOTypeHints, "from_callable"))
 DO_FNS = [Plain(), Stateful(), Stateful(), core.CallableWrapperDoFn(len)]
 
 
@@ -37,6 +39,35 @@ def test_the_results_are_those_of_beam(dofn: Any) -> None:
     expected = found()
     with inspected_once():
         assert [found(), found()] == [expected, expected]
+
+
+@pytest.mark.parametrize("first", [len, Plain().process])
+def test_objects_of_one_class_that_wrap_methods_have_their_own_states(first: Any) -> None:
+    wrapped = core.CallableWrapperDoFn(Stateful().process)
+    with inspected_once():
+        assert userstate.get_dofn_specs(core.CallableWrapperDoFn(first)) == (set(), set())
+        assert userstate.get_dofn_specs(wrapped) == ({STATE}, set())
+
+
+def listed(self: int, numbers: list[int], *more: str, **named: float) -> dict[str, bool]:
+    return {}
+
+
+def test_hints_are_those_of_beam() -> None:
+    class Holder:
+        method = listed
+
+        @staticmethod
+        def alone(count: int): ...
+
+    given = (listed, Holder.method, Holder().method, Holder.alone, len, str.strip, lambda x: x, dict[str, int])
+    expected = [IOTypeHints.from_callable(each) for each in given]
+    with inspected_once():
+        assert [[IOTypeHints.from_callable(each) for each in given] for _ in range(2)] == [expected, expected]
+        changed = IOTypeHints.from_callable(listed)
+        assert changed is not None and changed.input_types is not None
+        changed.input_types[1].clear()
+        assert IOTypeHints.from_callable(listed) == expected[0]
 
 
 def test_a_caller_may_change_a_result() -> None:
@@ -52,7 +83,7 @@ def test_a_caller_may_change_a_result() -> None:
 
 def test_beam_is_as_before_also_after_an_error() -> None:
     def functions() -> list[Any]:
-        return [getattr(module, name) for module, name in (*FUNCTIONS, (userstate, "get_dofn_specs"))]
+        return [getattr(module, name) for module, name in REPLACED]
 
     before = functions()
     with pytest.raises(ZeroDivisionError), inspected_once():
