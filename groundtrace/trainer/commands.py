@@ -25,7 +25,10 @@ from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped
 
 AGAIN = "the last complete step is in {}, run the same command again to continue from it"
-ANEW = "the last good step is in {}: `trainer export` turns it into a model, from which you can start a new run"
+ANEW = (
+    "the last good step is in {}: `trainer export` turns it into a model, from which you can start a new run; the same "
+    "command continues from this step"
+)
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
