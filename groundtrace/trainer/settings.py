@@ -210,7 +210,9 @@ class EvalSettings:
 
     samples: Annotated[PositiveInt, "the number of answers to each question"] = 4
     questions: Annotated[NonNegativeInt, "use only this number of first questions (0: all)"] = 0
-    k: Annotated[tuple[PositiveInt, ...], "the values of k for pass@k, each at most samples"] = (1, 4)
+    k: Annotated[
+        tuple[PositiveInt, ...] | None, "the values of k for pass@k, each at most samples; left out: 1 and samples"
+    ] = None
     form: Annotated[
         str,
         OneOf(tuple(INSTRUCTIONS)),
@@ -233,8 +235,13 @@ class EvalSettings:
     crop: CropSettings = field(default_factory=CropSettings)
 
     def __post_init__(self) -> None:
-        if max(self.k, default=0) > self.samples:
-            raise ValueError(f"k must be at most samples = {self.samples}, got {max(self.k)}")
+        if max(self.ks, default=0) > self.samples:
+            raise ValueError(f"k must be at most samples = {self.samples}, got {max(self.ks)}")
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """Return the values of k for pass@k."""
+        return tuple(sorted({1, self.samples})) if self.k is None else self.k
 
 
 @settings

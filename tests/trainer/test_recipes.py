@@ -121,8 +121,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("command", ["grpo", "eval"])
-@pytest.mark.parametrize(("lines", "role", "said"), REFUSED, ids=[said[:40] for *_, said in REFUSED])
+NOT_TO_EVALUATE = (*REFUSED[:4], REFUSED[-1])
+"""An evaluation does without the columns of a reward; it refuses wrong settings, and code that nothing executes."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "role", "said", "command"),
+    [(*case, "grpo") for case in REFUSED] + [(*case, "eval") for case in NOT_TO_EVALUATE],
+    ids=lambda value: value[:40],
+)
 def test_what_a_recipe_cannot_do_without_is_said_at_the_start(
     lines: str, role: str, said: str, command: str, folders: Any, tmp_path: Path, write_shards: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import build
 from groundtrace.trainer.settings import TrainerSettings
 
@@ -35,3 +36,22 @@ def test_the_default_optimisers() -> None:
     settings = build(TrainerSettings, {"model": {"path": "M"}, "grpo": {"optimiser": {"warmup_steps": 3}}})
     assert (settings.sft.optimiser.lr, settings.grpo.optimiser.lr) == (1e-5, 1e-6)
     assert (settings.sft.optimiser.warmup_steps, settings.grpo.optimiser.warmup_steps) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "ks"),
+    [
+        ({}, (1, 4)),
+        ({"samples": 2}, (1, 2)),
+        ({"samples": 1}, (1,)),
+        ({"samples": 8, "k": [2, 3]}, (2, 3)),
+        ({"k": []}, ()),
+    ],
+)
+def test_the_default_of_k_follows_the_samples(own, ks) -> None:
+    assert build(TrainerSettings, TRAINING | {"eval": own}).eval.ks == ks
+
+
+def test_k_above_the_samples() -> None:
+    with pytest.raises(ConfigError, match=r"^eval\.k must be at most samples = 2, got 3$"):
+        build(TrainerSettings, TRAINING | {"eval": {"samples": 2, "k": [1, 3]}})

@@ -30,12 +30,19 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
             f"set reward.roles.{absent[0]}"
         )
     recipe.check_served(settings.roles)
-    missing = [what for name, what in recipe.needs.items() if not gives(name)]
-    if missing:
+    if missing := missing_need(recipe, gives):
         raise ConfigError(
-            f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has: "
+            f"reward.recipe = {recipe.name!r} needs {missing}, which no row of the data has: "
             "use other data or another recipe"
         )
+
+
+def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
+    """Return a description of the first field that the recipe needs and no row has; None if there is no such field.
+
+    ``gives`` is the function of :func:`check_recipe`.
+    """
+    return next((what for name, what in recipe.needs.items() if not gives(name)), None)
 
 
 def reads_text(settings: RewardSettings) -> bool:

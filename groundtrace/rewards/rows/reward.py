@@ -27,7 +27,7 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, RewardedResponse
+from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, Recipe, RewardedResponse
 from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.trajectory import Trajectory
@@ -107,15 +107,18 @@ Part = Sequence[PromptResponses]
 class Reward:
     """Scores responses with the recipe of the settings. Media and the reply cache are in the folder ``output``.
 
-    ``memory`` is the recipe's state. With ``fails_fast``, calls to a server that is known to be unreachable fail
-    immediately. This is for callers that check :meth:`health` instead of waiting. The constructor raises
-    :class:`groundtrace.config.extras.MissingExtra` if an endpoint's packages are not installed.
+    ``recipe`` replaces the recipe of the settings. ``memory`` is the recipe's state. With ``fails_fast``, calls to a
+    server that is known to be unreachable fail immediately. This is for callers that check :meth:`health` instead of
+    waiting. The constructor raises :class:`groundtrace.config.extras.MissingExtra` if an endpoint's packages are not
+    installed.
     """
 
-    def __init__(self, settings: RewardSettings, output: Path, fails_fast: bool = False) -> None:
+    def __init__(
+        self, settings: RewardSettings, output: Path, fails_fast: bool = False, recipe: Recipe | None = None
+    ) -> None:
         check_extras(settings.endpoints[name] for name in settings.played.values())
         self._settings = settings
-        self.recipe = settings.make_recipe()
+        self.recipe = settings.make_recipe() if recipe is None else recipe
         self.memory = Memory()
         self._media = MediaStore(str(output), str(output))
         self._models = ModelsSettings(

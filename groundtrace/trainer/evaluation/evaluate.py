@@ -5,16 +5,19 @@ The configured reward computes the scores, as in training.
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from groundtrace.rewards.rows.checks import check_recipe
+from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.rows.checks import check_recipe, missing_need
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page
+from groundtrace.trainer.evaluation.without_columns import WithoutColumns, form_asked
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
@@ -31,19 +34,46 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Evaluate a model, and return the path of ``eval.json``, which holds the metrics.
 
     The function also writes ``responses.jsonl`` and the page ``eval.html`` to ``output``. ``data`` is a run (its RL
-    rows, else its SFT rows) or a folder with ``records.jsonl``. Raises NotServed, ShardError, ConfigError, ModelError,
-    SamplerError and JudgesDown.
+    rows, else its SFT rows) or a folder with ``records.jsonl``. If the data lack a column that the reward needs, the
+    outcome and the form are scored without it (:mod:`groundtrace.trainer.evaluation.without_columns`). Raises
+    NotServed, ShardError, ConfigError, ModelError, SamplerError and JudgesDown.
     """
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
-    with_crops = settings.eval.crops
-    check_recipe(
-        settings.reward, lambda name: name == TRAJECTORY or rows.gives(name) or (with_crops and name == "stream")
-    )
+    recipe = _recipe(settings, rows)
     settings.check_environment()
     settings = settings.at_evaluation()
-    with contextlib.closing(Reward(settings.reward, output)) as reward:
+    with contextlib.closing(Reward(settings.reward, output, recipe=recipe)) as reward:
         reward.check_endpoints()
         return _evaluate(settings, data, output, rows, reward)
+
+
+def _recipe(settings: TrainerSettings, rows: Rows) -> Recipe:
+    """Return the recipe that scores the responses: the configured one, or WithoutColumns if the data lack a column.
+
+    Raises ConfigError if the configured recipe needs a role without an endpoint.
+    """
+
+    def gives(name: str) -> bool:
+        return name == TRAJECTORY or rows.gives(name) or (settings.eval.crops and name == "stream")
+
+    recipe = settings.reward.make_recipe()
+    missing = missing_need(recipe, gives)
+    if missing is None:
+        check_recipe(settings.reward, gives)
+        return recipe
+    found = WithoutColumns(recipe, _form(settings, rows), missing)
+    note = f"{found.reason}, which reward.recipe = {recipe.name!r} needs"
+    print(f"trainer: {note}, so these are not applicable: {', '.join(found.not_applicable)}", file=sys.stderr)
+    return found
+
+
+def _form(settings: TrainerSettings, rows: Rows) -> str | None:
+    """Return the name of the form that the prompts request; None if it is unknown."""
+    if isinstance(rows, Records):
+        return settings.eval.form
+    with contextlib.suppress(UnusableRow):
+        return form_asked(rows[0])
+    return None
 
 
 def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward) -> Path:
@@ -61,7 +91,9 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
             answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
             done += len(chunk)
             monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
-    report = eval_figures(answered, settings.eval.k)
+    report = eval_figures(answered, settings.eval.ks)
+    if isinstance(reward.recipe, WithoutColumns):
+        report["not_applicable"] = reward.recipe.not_applicable
     (output / "responses.jsonl").write_text("".join(f"{line}\n" for line in _lines(answered)), "utf-8")
     (output / "eval.html").write_text(eval_page(report, answered), "utf-8")
     path = output / "eval.json"

@@ -14,6 +14,7 @@ from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.scorers.boxes import score_boxes
+from groundtrace.rewards.scorers.outcome import NAME as OUTCOME
 from groundtrace.rewards.streams import GROUNDED
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.passk import pass_at_k
@@ -45,9 +46,9 @@ class EvaluatedQuestion:
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
     """Return the metrics over all questions, by source, by answer type and, if rows have streams, by stream.
 
-    A metric without data is None. If questions are answered with crops and without crops, the metrics are computed over
-    the answers with crops; ``without_crops`` holds the metrics of the answers without crops. ``ks`` are the values of k
-    for pass@k.
+    A metric without data is None. ``verdicts`` holds the means of the reward's verdicts, by name. If questions are
+    answered with crops and without crops, the metrics are computed over the answers with crops; ``without_crops`` holds
+    the metrics of the answers without crops. ``ks`` are the values of k for pass@k.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -85,6 +86,11 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "best_constant": max(golds.values()) / len(answered) if answered else None,
         "pass_at_k": {str(k): mean([_pass(each, k) for each in graded if len(each.outcomes) >= k]) for k in ks},
         "reward": mean([scored.reward for _, scored in pairs]),
+        "verdicts": {
+            name: mean([scored.value(name) for _, scored in pairs])
+            for name in dict.fromkeys(verdict.name for _, scored in pairs for verdict in scored.verdicts)
+            if name != OUTCOME
+        },
         "spatial": mean([scored.value("spatial") for _, scored in pairs]),
         "points_in_gold_boxes": mean([share for a in answered for s in a.scored for share in points_in_gold(a.row, s)]),
         "iou": mean([found for a in answered for s in a.scored for found in iou(a.row, s)]),

@@ -1,0 +1,85 @@
+"""Scores responses to questions that lack the columns of the configured reward, such as a user's folder of questions.
+
+SAIL-RL's reward needs the complexity of each question, and RuCL's needs rubrics; only the shards of their recipes have
+these columns. Without them, an evaluation scores the outcome and the form of a response. The points and boxes of a
+response are compared with the gold boxes, if there are any (:mod:`groundtrace.trainer.evaluation.figures`). The reward
+and its other verdicts are not applicable: their value is None, and never 0.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from groundtrace.grading.question_text import BOXES, INSTRUCTIONS, PLAIN, TEXTUAL
+from groundtrace.rewards import streams
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.form import FORMS, Form
+from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdicts_of
+from groundtrace.rewards.registry import scorers_named
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import format, outcome
+from groundtrace.schemas.records import Verdict
+
+REWARD = "reward"
+CHECKED_FORMS: Mapping[str, Form] = {**FORMS, PLAIN: Form(points=True, boxes=True)}
+"""The forms of a response that are checked; reasoning of any kind may have points and boxes."""
+_OF_STREAMS = {streams.GROUNDED: FORMS[BOXES], streams.TEXTUAL: FORMS[TEXTUAL]}
+
+
+def form_asked(row: TrainingRow) -> str | None:
+    """Return the name of the form that the row's prompt requests; None if its instruction is of another wording."""
+    text = row.messages[0]["content"]
+    return next((form for form, instruction in INSTRUCTIONS.items() if instruction in text), None)
+
+
+@dataclass(frozen=True)
+class WithoutColumns(Recipe):
+    """Computes the outcome and the form of responses in place of the reward ``replaced``.
+
+    ``form`` is the name of the form that the prompts request; None if it is unknown, in which case the form is not
+    applicable. The form of a response in a stream is the stream's form. ``missing`` describes the data that the
+    questions lack.
+    """
+
+    name: ClassVar[str] = "without_columns"
+    Settings: ClassVar[type] = type(None)
+
+    replaced: Recipe
+    form: str | None
+    missing: str
+    settings: None = None
+
+    @property
+    def runs(self) -> Sequence[Scorer]:
+        """Return the scorers of the outcome and the form."""
+        return scorers_named(outcome.NAME, format.NAME)
+
+    @property
+    def reason(self) -> str:
+        """Return the reason why the reward and its other verdicts are not applicable."""
+        return f"no row of the data has {self.missing}"
+
+    @property
+    def not_applicable(self) -> dict[str, str]:
+        """Return the reason for each metric that is not applicable: the reward, and its verdicts that are not run."""
+        absent = dict.fromkeys([REWARD, *self._absent], self.reason)
+        if self.form in CHECKED_FORMS:
+            return absent
+        return absent | {format.NAME: "the prompts request a form that is not checked"}
+
+    @property
+    def _absent(self) -> list[str]:
+        return [name for name in self.replaced.shown if name not in (outcome.NAME, format.NAME)]
+
+    async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+        """Score the responses to one question; the rewards are None. Raises BudgetUsedUp."""
+        return list(await asyncio.gather(*map(self._one, cases)))
+
+    async def _one(self, case: Case) -> Earned:
+        form = _OF_STREAMS.get(case.context.stream or "") or CHECKED_FORMS.get(self.form or "")
+        runs = self.runs if form else scorers_named(outcome.NAME)
+        found = await verdicts_of(runs, replace(case, form=form) if form else case)
+        absent = tuple(Verdict(name, None, self.reason) for name in self._absent)
+        return Earned(None, (*found, *absent))
