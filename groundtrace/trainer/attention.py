@@ -46,7 +46,7 @@ def packed_attention(
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
-        raise ValueError("packed attention needs cu_seq_lens_q: before generate, switch the model's attention to sdpa")
+        raise ValueError("packed attention needs cu_seq_lens_q: switch the model's attention to sdpa before sampling")
     kernel = packed_kernel() if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16) else None
     if kernel is not None:
         longest = max_length_q or int(cu_seq_lens_q.diff().max())

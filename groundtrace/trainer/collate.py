@@ -14,6 +14,38 @@ from groundtrace.trainer.sample import Sample
 
 
 @dataclass(frozen=True)
+class DistinctImages:
+    """Holds the images of some samples, each once.
+
+    Attributes:
+        patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
+        grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
+        shown: for each image of the samples, its index among the U images, in the order of the image tokens.
+    """
+
+    patches: torch.Tensor | None
+    grids: torch.Tensor | None
+    shown: tuple[int, ...]
+
+    def to(self, device: torch.device) -> "DistinctImages":
+        """Return the images with their tensors on this device."""
+        if self.patches is None or self.grids is None:
+            return self
+        return replace(self, patches=self.patches.to(device), grids=self.grids.to(device))
+
+
+def distinct_images(samples: Sequence[Sample]) -> DistinctImages:
+    """Return the images of the samples, in order, each once."""
+    images = {image.key: image for sample in samples for image in sample.images}
+    place_of = {key: index for index, key in enumerate(images)}
+    return DistinctImages(
+        torch.cat([image.patches for image in images.values()]) if images else None,
+        torch.tensor([image.grid for image in images.values()]) if images else None,
+        tuple(place_of[image.key] for sample in samples for image in sample.images),
+    )
+
+
+@dataclass(frozen=True)
 class Batch:
     """Holds a batch: n samples as one row of T tokens, with M targets of the loss.
 
@@ -67,8 +99,7 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
     places = torch.cat([torch.arange(len(sample)) for sample in samples])
     rotary = torch.cat([vlm.positions(s.ids, s.is_image, s.images) for s in samples], dim=1)
     at = mask.nonzero()[:, 0]
-    images = {image.key: image for sample in samples for image in sample.images}
-    place_of = {key: index for index, key in enumerate(images)}
+    images = distinct_images(samples)
     return Batch(
         ids,
         torch.cat([places[None], rotary]),
@@ -79,9 +110,9 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
         torch.repeat_interleave(torch.arange(len(samples)), lengths)[at],
         _per_token([sample.advantages for sample in samples], lengths, 1.0)[at],
         _per_token([sample.sampler_logprobs for sample in samples], lengths, float("nan"))[at],
-        torch.cat([image.patches for image in images.values()]) if images else None,
-        torch.tensor([image.grid for image in images.values()]) if images else None,
-        tuple(place_of[image.key] for sample in samples for image in sample.images),
+        images.patches,
+        images.grids,
+        images.shown,
         int(lengths.max()),
     )
 

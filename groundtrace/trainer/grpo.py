@@ -194,31 +194,46 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
     """Make the optimiser steps of a training step; return the means of their metrics. Raises NotFinite.
 
     If a training step has several optimiser steps, the old log-probabilities of all samples are computed before the
-    first optimiser step.
+    first optimiser step. Samples without a gradient (:func:`with_gradient`) are not computed: their targets are only
+    part of the denominator of the loss.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
     parts = [list(samples[index :: grpo.updates_per_rollout]) for index in range(grpo.updates_per_rollout)]
-    batches = [[collate(vlm, batch) for batch in micro_batches(part, tokens)] for part in parts if part]
+    parts = [part for part in parts if part]
+    denominators = [sum(sample.targets for sample in part) for part in parts]
+    if trainee.reference is None:
+        parts = [with_gradient(part) for part in parts]
+    batches = [[collate(vlm, batch) for batch in micro_batches(part, tokens)] for part in parts]
     olds: list[list[torch.Tensor | None]] = [[None] * len(part) for part in batches]
     if len(batches) > 1:
         with torch.no_grad():
             olds = [[_scores(trainee, vlm.model, b.to(vlm.device)).logprobs for b in part] for part in batches]
     totals: dict[str, float] = {}
-    for number, (part, old) in enumerate(zip(batches, olds, strict=True)):
-        denominator = sum(len(batch.targets) for batch in part)
+    for number, (part, old, denominator) in enumerate(zip(batches, olds, denominators, strict=True)):
+        computed = sum(len(batch.targets) for batch in part)
         for batch, before in zip(part, old, strict=True):
             for name, value in _backward(trainee, batch.to(vlm.device), before, denominator, step).items():
-                totals[name] = totals.get(name, 0.0) + value / len(batches)
+                share = value if name == "loss" else value / computed
+                totals[name] = totals.get(name, 0.0) + share / len(batches)
         norm = trainee.optimiser.step(step * grpo.updates_per_rollout + number)
         totals["grad_norm"] = totals.get("grad_norm", 0.0) + norm / len(batches)
     return dict(totals)
 
 
+def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples in which a target has an advantage other than 0; the others have no gradient without KL term.
+
+    If no sample has a gradient, the first sample is returned, so that the optimiser makes its step.
+    """
+    found = [each for each in samples if each.advantages is None or bool(each.advantages[each.loss_mask].any())]
+    return found or list(samples[:1])
+
+
 def _backward(
     trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
 ) -> dict[str, float]:
-    """Add the gradient of a micro-batch, and return its part of the step's metrics.
+    """Add the gradient of a micro-batch; return its part of the loss, and the sums of other metrics over its targets.
 
     ``denominator`` is the number of targets of the optimiser step. Raises NotFinite if the loss is not finite.
     """
@@ -245,7 +260,7 @@ def _backward(
     shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
     if not batch.sampler_logprobs.isnan().any():
         shares["logprob_gap"] = (old - batch.sampler_logprobs).abs().sum()
-    return {"loss": found.loss.item()} | {name: float(value) / denominator for name, value in shares.items()}
+    return {"loss": found.loss.item()} | {name: float(value) for name, value in shares.items()}
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:

@@ -138,7 +138,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 
 def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
-    """Return the bytes of the keys and values of one ``generate`` call if all its answers have the maximum length."""
+    """Return the bytes of the keys and values of responses that are sampled together, all with the maximum length."""
     text, grpo = model.config.text_config, settings.grpo
     answers = min(settings.rollout.prompts_at_once, grpo.prompts_per_step) * grpo.group_size
     tokens = round(answers * (rows.tokens + settings.rollout.max_new_tokens))
@@ -147,7 +147,7 @@ def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
 
 
 def _seen(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
-    """Return the bytes of the images of one ``generate`` call: their pixels, and one layer of the vision tower.
+    """Return the bytes of the images of prompts that are sampled together: pixels, and one layer of the vision tower.
 
     The first turns of a group have one common prompt. Each later turn has its own prompt, with the images of
     observations.

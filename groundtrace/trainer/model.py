@@ -155,7 +155,7 @@ def _family(config: Any, settings: ModelSettings) -> Family:
 
 
 def set_attention(model: Any, implementation: str) -> None:
-    """Set the model's attention: :data:`groundtrace.trainer.attention.NAME` for packed training, ``sdpa`` to generate.
+    """Set the model's attention: :data:`groundtrace.trainer.attention.NAME` for packed training, ``sdpa`` to sample.
 
     Only the configs of the language model and the vision tower are changed. The config of the whole model keeps sdpa,
     since transformers raises an error if the name in this config contains "flash".

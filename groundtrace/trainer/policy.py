@@ -12,7 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from groundtrace.trainer import attention
-from groundtrace.trainer.collate import Batch
+from groundtrace.trainer.collate import Batch, DistinctImages
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
 
 CHUNK = 2048
@@ -41,7 +41,7 @@ def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, neve
     hidden = vlm.model.model(
         input_ids=batch.ids[None],
         position_ids=batch.positions[:, None],
-        mm_encoder_outputs=_image_features(vlm, batch),
+        mm_encoder_outputs=image_features(vlm, batch),
         use_cache=False,
         cu_seq_lens_q=batch.ends,
         cu_seq_lens_k=batch.ends,
@@ -70,12 +70,15 @@ def _of_chunk(
     return logits.gather(1, targets[:, None])[:, 0] - total, entropy
 
 
-def _image_features(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
-    """Return the vision tower's features, computed once for each distinct image, in the order of the image tokens."""
-    if batch.patches is None:
+def image_features(vlm: VisionLanguageModel, images: Batch | DistinctImages) -> dict[str, Any] | None:
+    """Return the vision tower's features, computed once for each distinct image, in the order of the image tokens.
+
+    The model's attention must be :data:`groundtrace.trainer.attention.NAME`. The result is None without images.
+    """
+    if images.patches is None:
         return None
-    seen = vlm.model.model.get_image_features(batch.patches, batch.grids, return_dict=True)
-    seen.pooler_output = tuple(seen.pooler_output[index] for index in batch.shown)
+    seen = vlm.model.model.get_image_features(images.patches, images.grids, return_dict=True)
+    seen.pooler_output = tuple(seen.pooler_output[index] for index in images.shown)
     if getattr(seen, "deepstack_features", None):
-        seen.deepstack_features = [tuple(layer[index] for index in batch.shown) for layer in seen.deepstack_features]
+        seen.deepstack_features = [tuple(layer[index] for index in images.shown) for layer in seen.deepstack_features]
     return {"image": seen}

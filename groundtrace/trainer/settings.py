@@ -169,7 +169,7 @@ class RolloutSettings:
         1024
     )
     prompts_at_once: Annotated[
-        PositiveInt, "the number of prompts in one generate call, or of requests in flight to a server"
+        PositiveInt, "the number of prompts whose responses are sampled together, or of requests in flight to a server"
     ] = 64
     base_url: Annotated[str, "vllm: the URL of the server, up to /v1"] = "http://127.0.0.1:8000/v1"
     served_name: Annotated[str, "vllm: the model's name, if the server has several models"] = ""

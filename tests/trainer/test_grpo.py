@@ -15,7 +15,7 @@ import torch
 from groundtrace.trainer import grpo
 from groundtrace.trainer.collate import collate
 from groundtrace.trainer.credit import to_samples
-from groundtrace.trainer.grpo import update
+from groundtrace.trainer.grpo import update, with_gradient
 from groundtrace.trainer.loss import policy_loss
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite
@@ -76,6 +76,16 @@ def test_a_flat_group_stays_in_the_denominator(load: Load, folders: Any, tmp_pat
     both = update(trainee, to_samples(groups, trainee.settings, 0), 0)
     assert one["grad_norm"] and both["grad_norm"]
     assert both["grad_norm"] == pytest.approx(one["grad_norm"] / 2, rel=1e-4)
+
+
+def test_a_flat_group_is_not_computed(load: Load, folders: Any, tmp_path: Path) -> None:
+    """The metrics are means over the samples that have a gradient, as without the flat group."""
+    trainee = made(load, folders, tmp_path)
+    mixed, flat = (group_of(trainee.vlm, [(1.0, 1.0), (share, 0.0)] * 2) for share in (0.0, 1.0))
+    samples = to_samples([flat, mixed], trainee.settings, 0)
+    assert with_gradient(samples) == samples[4:] and with_gradient(samples[:4]) == samples[:1]
+    both, one = (update(made(load, folders, tmp_path), each, 0) for each in (samples, samples[4:]))
+    assert both["entropy"] == pytest.approx(one["entropy"], rel=1e-5)
 
 
 def test_unscored_rollouts_leave_the_group(qwen3: VisionLanguageModel, folders: Any) -> None:

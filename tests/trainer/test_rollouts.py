@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GenerationConfig
 
 from groundtrace.trainer.collate import collate
 from groundtrace.trainer.encode import encode_prompt, with_response
@@ -69,35 +68,6 @@ def hostile(folders: Mapping[str, Path], tmp_path: Path) -> VisionLanguageModel:
 def asked(vlm: VisionLanguageModel) -> list[Sample]:
     texts = ("How many are red?", "Is it?")
     return [encode_prompt(vlm, text, ({"role": "user", "content": text},), ()) for text in texts]
-
-
-def test_no_processor_of_the_checkpoint_is_left(
-    hostile: VisionLanguageModel, settings: RolloutSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What generate really applies: the banned tokens, our own ear, and the temperature; and it stops by itself."""
-    seen: list[list[str]] = []
-    effective: list[GenerationConfig] = []
-    real, stopping = hostile.model._get_logits_processor, hostile.model._get_stopping_criteria
-
-    def noted(generation_config: GenerationConfig, **others: Any) -> Any:
-        made = real(generation_config, **others)
-        seen.append([type(processor).__name__ for processor in made])
-        effective.append(generation_config)
-        return made
-
-    def noted_stopping(*arguments: Any, **others: Any) -> Any:
-        made = stopping(*arguments, **others)
-        seen.append([type(criterion).__name__ for criterion in made])
-        return made
-
-    monkeypatch.setattr(hostile.model, "_get_logits_processor", noted)
-    monkeypatch.setattr(hostile.model, "_get_stopping_criteria", noted_stopping)
-    TransformersSampler(hostile, settings).sample(asked(hostile), 2, seed=0)
-    warmer = ["TemperatureLogitsWarper"] if settings.temperature != 1 else []
-    assert seen[0] == ["SuppressTokensLogitsProcessor", "_Drawn", *warmer]
-    assert seen[1] == ["MaxLengthCriteria", "EosTokenCriteria"]
-    assert effective[0].suppress_tokens == list(hostile.never_ids)
-    assert (effective[0].temperature, effective[0].num_beams, effective[0].use_cache) == (settings.temperature, 1, True)
 
 
 def test_a_hostile_checkpoint_draws_what_a_plain_one_does(
