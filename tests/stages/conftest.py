@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.runtime import runtime
@@ -21,6 +21,8 @@ from groundtrace.schemas.records import Draft, MediaRef, Question
 from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.vision.media import MediaStore
+
+from .matching import assert_that
 
 RECORD = {
     "id": "q",
@@ -118,12 +120,9 @@ def check_stage() -> Callable[..., None]:
         with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
             source = pipeline if elements is None else pipeline | "Elements" >> beam.Create(list(elements))
             outputs = source | "Stage" >> stage
-            left = [
-                outputs["kept"] | "ShowKept" >> beam.Map(lambda draft: ("kept", show(draft))),
-                outputs["rejected"] | "ShowRejected" >> beam.Map(lambda found: ("rejected", show_rejected(found))),
-            ]
-            expected = [("kept", each) for each in kept] + [("rejected", each) for each in rejected]
-            assert_that(left | beam.Flatten(), equal_to(expected))
+            assert_that(outputs["kept"] | "ShowKept" >> beam.Map(show), equal_to(list(kept)), "Kept")
+            shown = outputs["rejected"] | "ShowRejected" >> beam.Map(show_rejected)
+            assert_that(shown, equal_to(list(rejected)), "Rejected")
 
     return run
 

@@ -9,13 +9,15 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.complexity import COMPLEXITY, COMPLEXITY_REASON
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
 from groundtrace.stages.plumbing.options import Options
+
+from .matching import assert_that
 
 REPLIES = {
     "q-simple": '{"reason": "one look", "complexity": "simple"}',

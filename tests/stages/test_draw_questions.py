@@ -6,7 +6,7 @@ from dataclasses import replace
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +15,8 @@ from groundtrace.schemas.records import Call, Draft
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions, is_drawn, limit_of
 from groundtrace.stages.plumbing.options import Options
+
+from .matching import assert_that
 
 IDS = [f"q{number}" for number in range(40)]
 BY_HASH = sorted(IDS, key=order_key)

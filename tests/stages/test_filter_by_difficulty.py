@@ -5,7 +5,7 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +13,8 @@ from groundtrace.schemas.records import Attempt, Call, Draft
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
 from groundtrace.stages.plumbing.options import Options
+
+from .matching import assert_that
 
 EASY, HARD = "too_easy", "too_hard"
 SAIL_RL = DifficultySettings()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 from PIL import Image
 
 from groundtrace.grading.input_record import parse_record
@@ -27,6 +27,8 @@ from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.stage import Reject
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.vision.media import MediaRoots, MediaStore
+
+from .matching import assert_that
 
 GREY = Image.new("RGB", (60, 40), (211, 211, 211))
 

@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.grading.responses.response import parse_response
 from groundtrace.grading.responses.traces import read_trace
@@ -29,6 +29,8 @@ from groundtrace.stages.measure_judges import (
     report_of,
 )
 from groundtrace.stages.plumbing.options import Options
+
+from .matching import assert_that
 
 THOUGHT = "Seen anywhere in the picture: 1 red square, 1 blue square. 1 + 1 = 2. So there are 2 squares."
 

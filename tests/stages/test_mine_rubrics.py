@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.settings import ModelsSettings
@@ -20,6 +20,8 @@ from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Attempt, Call, Draft, Rejected, Rubric
 from groundtrace.stages.mine_rubrics import AttemptScores, MineRubrics, examples_of, summarise
 from groundtrace.stages.plumbing.options import Options
+
+from .matching import assert_that
 
 CALL = Call("teacher", "rubric_candidates.v3", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))

@@ -6,12 +6,14 @@ from collections.abc import Callable
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plan_batches import BatchPlanSettings, PlanBatches, batch_plan
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.route_by_boxes import asked_in
+
+from .matching import assert_that
 
 BOTH, ALONE = ("grounded", "textual"), ("textual",)
 

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.sample_questions import SampleQuestions
+
+from .matching import assert_that
 
 NAMES = tuple(f"q{number}" for number in range(9))
 SORTED = tuple(sorted(NAMES, key=order_key))

@@ -8,13 +8,15 @@ from random import Random
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundtrace.schemas.records import Draft, MediaRef
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, split_side
+
+from .matching import assert_that
 
 Uses = Sequence[tuple[str | None, tuple[str, ...]]]
 

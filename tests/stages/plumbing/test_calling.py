@@ -11,7 +11,7 @@ import pytest
 from apache_beam.coders import registry
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
@@ -30,6 +30,8 @@ from groundtrace.stages.plumbing.calling import CallModels
 from groundtrace.stages.plumbing.metrics import clear_board, progress
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.stage import REJECTED, Reject, Route, RunWork, Stage
+
+from ..matching import assert_that
 
 CALL = Call(
     "teacher",

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.metrics import MetricsFilter
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.inference.flow.notes import Paid, paid_in
 from groundtrace.inference.request import Sampling
@@ -24,6 +24,8 @@ from groundtrace.schemas.records import Draft, Rejected
 from groundtrace.stages.plumbing.calling import CallModels
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.stage import REJECTED, Stage
+
+from ..matching import assert_that
 
 STAGE = Stage("stage", "asks", asks=(Asks("judge", ("judge_answer.v1", "judge_answer.v3")),))
 SAID = '{"reason": "the same", "same": true}'

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.stages.plumbing import on_cores
 from groundtrace.stages.plumbing.on_cores import AHEAD, OnAllCores
+
+from ..matching import assert_that
 
 
 class Doubled(OnAllCores):

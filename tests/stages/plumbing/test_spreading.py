@@ -9,13 +9,15 @@ import pytest
 from apache_beam.coders.typecoders import registry
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 from apache_beam.transforms.window import FixedWindows
 
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.spill import spooling
 from groundtrace.stages.plumbing.spreading import SpreadDrafts
+
+from ..matching import assert_that
 
 
 def make_draft(number: int) -> Draft:

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import equal_to
 
 from groundtrace.inference.session import Session
 from groundtrace.schemas.columns import Column, ColumnError
@@ -16,6 +16,8 @@ from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing import calling
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
+
+from ..matching import assert_that
 
 LIGHT = Column[float]("light", pa.float64(), "how light the image is")
 SHADE = Column[str]("shade", pa.string(), "its darkest colour")
