@@ -297,14 +297,13 @@ def test_an_output_that_is_a_file(good: Path, tmp_path: Path, run_beam: RunBeam)
 
 def test_a_read_only_output(good: Path, read_only: Path, run_beam: RunBeam) -> None:
     run_beam(good, read_only).check_refused(2, f"cannot write {read_only}")
-    run_beam(good, read_only / "run", own_process=True).check_refused(2, f"cannot write {read_only / 'run'}")
+    run_beam(good, read_only / "run").check_refused(2, f"cannot write {read_only / 'run'}")
 
 
 def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: Path, run_short: RunBeam) -> None:
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file", tmp_path / "file/below", read_only, read_only / "below"):
-        ran = run_short(good, tmp_path / "run", "--cache", str(folder), own_process=folder == read_only)
-        ran.check_refused(2, f"--cache {folder}: ")
+        run_short(good, tmp_path / "run", "--cache", str(folder)).check_refused(2, f"--cache {folder}: ")
     assert (tmp_path / "file").read_text() == "mine"
     assert run_short(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
 
