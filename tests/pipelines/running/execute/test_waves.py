@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from groundtrace.pipelines.running.execute.waves import first_wave_share, next_w
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.run_summary import Counts
 
+from ... import drawn_recipe
+
 ROOT = Path(__file__).resolve().parents[4]
-PIPELINE = str(ROOT / "pipelines/grounded_cot.py")
+RECIPE = Path(drawn_recipe.__file__)
 SAMPLE = ROOT / "data/sample"
 LIMIT = 50
 """Of the sample's records only so many are read: enough, and quicker."""
@@ -74,8 +77,8 @@ def test_what_a_wave_accepted_counts_what_was_beyond_the_target() -> None:
     assert wave.summary() == {"questions": 20, "drawn": 14, "accepted": 8}
 
 
-def run(output: Path, cache: Path, *more: str) -> dict[str, Any]:
-    words = ["run", PIPELINE, "--input", str(SAMPLE), "--output", str(output), "--cache", str(cache)]
+def run(output: Path, cache: Path, *more: str, recipe: Path | str = RECIPE) -> dict[str, Any]:
+    words = ["run", str(recipe), "--input", str(SAMPLE), "--output", str(output), "--cache", str(cache)]
     words += ["--limit", str(LIMIT), "--set", "split.sft_ratio=0.5", *more]
     assert main(words) == 0
     return json.loads((output / "run.json").read_text("utf-8"))
@@ -129,6 +132,13 @@ def test_exactly_n_rows_whatever_the_waves(whole: Path, tmp_path: Path, monkeypa
     assert [row["id"] for row in rows(tmp_path / "a", "rl")] == wanted != []
 
 
+def test_the_main_recipe_meets_its_target(demo: Path, tmp_path: Path) -> None:
+    shutil.copytree(demo / "runs/demo/cache", tmp_path / "cache")
+    found = run(tmp_path / "run", tmp_path / "cache", "--target-sft", "5", recipe="grounded_cot")
+    assert (found["target"]["sft"], found["counts"]["sft"], found["target"]["reached"]) == (5, 5, True)
+    check_balance(tmp_path / "run", found)
+
+
 def test_a_target_beyond_the_input(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = run(tmp_path / "run", whole / "cache", "--target-sft", "1000")
     found = summary["counts"]["sft"]
@@ -148,7 +158,7 @@ def test_a_budget_that_ends_before_the_target(
         '[roles]\npolicy = "far"\n'
     )
     limits = ("--limit", "50", "--target-sft", "2", "--budget-tokens", "1", "--config", str(config))
-    ran = run_beam(SAMPLE, tmp_path / "run", *limits)
+    ran = run_beam(SAMPLE, tmp_path / "run", *limits, pipeline=str(RECIPE))
     assert ran.code == 0, ran.err
     summary = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
     left = summary["counts"]["rejected"]["attempt"]["budget"]
@@ -161,7 +171,7 @@ def test_a_budget_that_ends_before_the_target(
 
 
 def test_a_pipeline_that_does_not_cut(whole: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
-    text = (ROOT / "pipelines/grounded_cot.py").read_text("utf-8")
+    text = RECIPE.read_text("utf-8")
     own = tmp_path / "own_uncut.py"
     own.write_text(text.replace("CutToTarget(run.draw.target_sft, run.draw.last)", "CutToTarget()"), "utf-8")
     cached = ("--limit", str(LIMIT), "--cache", str(whole / "cache"))
