@@ -8,8 +8,7 @@ from typing import Any, cast
 import cv2
 import numpy as np
 import torch
-from learning import tiny_model
-from learning.scenes import ask, render_scene
+from learning.scenes import PHRASES, ask, render_scene
 from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen3VLForConditionalGeneration
 
 from groundtrace.grading.question_text import user_text
@@ -17,6 +16,7 @@ from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
+from groundtrace.trainer import tiny_model
 from groundtrace.trainer.encode import prompt_sample, sft_sample, with_response
 from groundtrace.trainer.loss import advantages
 from groundtrace.trainer.model import VisionLanguageModel, load_model
@@ -92,7 +92,7 @@ def write_inputs(
     made = tiny_rows(rng, steps * rows) if kind == "tiny" else large_rows(rng, steps * rows, shrink)
     texts = [turn["content"] for row in made for turn in row.messages]
     if kind == "tiny":
-        tiny_model.make_tiny_model(folder / "model", texts, SEED)
+        tiny_model.make_tiny_model(folder / "model", texts, SEED, phrases=PHRASES)
         speech: dict[str, Any] = {"frame": "molmo100", "decimals": 0, "dtype": "float32"}
     else:
         make_large_model(folder / "model", texts, shrink)
@@ -166,7 +166,7 @@ def _lengthened(vlm: VisionLanguageModel, row: TrainingRow, rng: np.random.Gener
 
 def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
     """Write a model with random bfloat16 weights, the tiny model's tokenizer, and a mostly unused vocabulary."""
-    tokenizer = tiny_model.build_tokenizer(texts)
+    tokenizer = tiny_model.build_tokenizer(texts, PHRASES)
     config: Any = tiny_model.build_config(tokenizer, tiny_model.CONTEXT_TOKENS, tiny_model.TEXT, tiny_model.VISION)
     for part, sizes in (
         (config.text_config, TEXT | (SHRUNK_TEXT if shrink else {})),

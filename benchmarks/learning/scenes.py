@@ -20,6 +20,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from groundtrace.grading.question_text import TRACE_INSTRUCTION
+
 IMAGE_PX = 256
 CELLS = 4
 CELL_PX = IMAGE_PX // CELLS
@@ -39,6 +41,19 @@ MAX_COUNT = 5
 COUNT_SHARE = 0.6
 # How often each count from 0 on is looked for first: the higher, the fewer scenes have it.
 COUNT_WEIGHTS = (0.06, 0.10, 0.16, 0.20, 0.24, 0.24)
+# The words that all questions of the scenes and all traces of the embedded teacher share: tokens of the tiny model.
+PHRASES = (
+    TRACE_INSTRUCTION,
+    "How many",
+    " are there in the image?",
+    "Is the following statement about the image true?",
+    " Answer with a number alone.",
+    " Answer yes or no.",
+    "Looking over the whole picture, there",
+    "The picture shows",
+    "That agrees with",
+    "That does not agree with",
+)
 STATEMENT = 'Is the following statement about the image true? "{}" Answer yes or no.'
 
 

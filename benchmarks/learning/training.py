@@ -13,9 +13,10 @@ from typing import Any
 from PIL import Image
 
 from benchmarks.learning.pool import PoolEntry, rows_of, select, write_rows
-from benchmarks.learning.tiny_model import make_tiny_model
+from benchmarks.learning.scenes import PHRASES
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.schemas.coordinates import CoordinateFrame
+from groundtrace.trainer.tiny_model import make_tiny_model
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -53,7 +54,7 @@ class Trainings:
         final = self._untrained(seed)
         if not final.is_dir():
             partial = final.with_suffix(".partial")
-            make_tiny_model(partial, _texts(self.output / "run", self.entries), seed)
+            make_tiny_model(partial, _texts(self.output / "run", self.entries), seed, phrases=PHRASES)
             partial.rename(final)
 
     def fine_tune(self, model: Model, arm: str, steps: int) -> Path:

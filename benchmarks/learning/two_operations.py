@@ -31,7 +31,7 @@ from transformers import Qwen3VLForConditionalGeneration
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.learning.tiny_model import build_config, build_processor, build_tokenizer, save_model
+from benchmarks.learning.scenes import PHRASES
 from groundtrace.config.settings import build
 from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.rows.row import TrainingRow
@@ -43,6 +43,7 @@ from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
+from groundtrace.trainer.tiny_model import build_config, build_processor, build_tokenizer, save_model
 
 OPERATIONS = ("red", "blue")
 LAYERS = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -149,7 +150,7 @@ def texts_of(rows: int) -> Iterator[str]:
 
 def write_model(folder: Path, seed: int) -> None:
     """Write a model of random weights."""
-    tokenizer = build_tokenizer(texts_of(TRAIN))
+    tokenizer = build_tokenizer(texts_of(TRAIN), PHRASES)
     torch.manual_seed(seed)
     config = build_config(tokenizer, CONTEXT_TOKENS, LAYERS | {"tie_word_embeddings": True}, VISION)
     save_model(folder, Qwen3VLForConditionalGeneration(config).float(), build_processor(tokenizer, 8, 64**2))

@@ -1,4 +1,4 @@
-"""Defines the ``trainer`` command with its subcommands sft, grpo, eval and export.
+"""Defines the ``trainer`` command with its subcommands sft, grpo, eval, export and tiny.
 
 The exit code is:
 
@@ -27,6 +27,7 @@ _EXAMPLES = """examples:
   trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
   trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
   trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
+  trainer tiny runs/tiny/model --data runs/q
 """
 
 
@@ -72,7 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
             "--config",
             required=True,
             metavar="FILE",
-            help="a TOML config, or argos, sail_rl, ivgr, ivgr-32b, rucl or codedance",
+            help="a TOML config, or argos, sail_rl, ivgr, ivgr-32b, rucl, codedance or tiny",
         )
         command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
         command.add_argument(
@@ -92,6 +93,19 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
     command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
+    command = commands.add_parser(
+        "tiny", help="make a model of random weights that is small enough to train on a laptop", allow_abbrev=False
+    )
+    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
+    command.add_argument("--data", required=True, metavar="RUN", help="the run whose rows the tokenizer is made for")
+    command.add_argument("--seed", type=int, default=0, help="the seed of the weights (default: 0)")
+    command.add_argument(
+        "--image-side",
+        type=int,
+        default=64,
+        metavar="PX",
+        help="larger images are shrunk to the area of a square of this side, at least 32 (default: 64)",
+    )
     return parser
 
 

@@ -22,6 +22,7 @@ from groundtrace.trainer.optimiser import NotFinite
 from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
+from groundtrace.trainer.tiny import make_tiny
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped
 
 AGAIN = "the last complete step is in {}, run the same command again to continue from it"
@@ -62,6 +63,8 @@ def dispatch(parsed: argparse.Namespace) -> int:
 def _run(parsed: argparse.Namespace) -> Path:
     if parsed.command == "export":
         return export(parsed.checkpoint, parsed.out)
+    if parsed.command == "tiny":
+        return make_tiny(local_copy(parsed.data), parsed.out, parsed.seed, parsed.image_side)
     settings = load_config(TrainerSettings, config_file(parsed.config), parsed.overrides)
     if settings.threads:
         torch.set_num_threads(settings.threads)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,6 @@ from transformers import (
     Qwen3VLProcessor,
     Qwen3VLVideoProcessor,
 )
-
-from groundtrace.grading.question_text import TRACE_INSTRUCTION
 
 VOCAB_SIZE = 600
 CONTEXT_TOKENS = 2048
@@ -59,20 +57,6 @@ PIECES = (
     r' ?<points x1="|" y1="|" alt="|">|</points>| ?</?(?:think|answer)>'
     r"|[0-9]{1,3}| ?[A-Za-z]+|\s+|[^A-Za-z0-9\s]"
 )
-# The words that all questions of the scenes and all traces of the embedded teacher share. Each is one token: a
-# step on a processor costs what its tokens cost, and these teach nothing about images.
-PHRASES = (
-    TRACE_INSTRUCTION,
-    "How many",
-    " are there in the image?",
-    "Is the following statement about the image true?",
-    " Answer with a number alone.",
-    " Answer yes or no.",
-    "Looking over the whole picture, there",
-    "The picture shows",
-    "That agrees with",
-    "That does not agree with",
-)
 # The numbers 10 to 99 from their digits, and 100; those below 10 are characters.
 NUMBER_MERGES = [*((str(tens), str(ones)) for tens in range(1, 10) for ones in range(10)), ("10", "0")]
 
@@ -98,14 +82,17 @@ CHAT_TEMPLATE = (
 )
 
 
-def make_tiny_model(folder: Path, texts: Iterable[str], seed: int, image_side_px: int = IMAGE_SIDE_PX) -> int:
+def make_tiny_model(
+    folder: Path, texts: Iterable[str], seed: int, image_side_px: int = IMAGE_SIDE_PX, phrases: Sequence[str] = ()
+) -> int:
     """Write the whole model folder (made if missing) and return the number of parameters.
 
     ``texts`` are what the model will read and write, coordinates in the form that it is to speak (integers 0 to 100);
-    the tokenizer's merges are learnt from them. An image is shrunk to the area of a square of ``image_side_px``: at 64
-    a 256x256 image becomes 64x64 (16 tokens) and a 400x100 one 128x32 (16 tokens); at 128, 256x64 (64 tokens).
+    the tokenizer's merges are learnt from them. Each of the ``phrases`` is one token. An image is shrunk to the area of
+    a square of ``image_side_px``: at 64 a 256x256 image becomes 64x64 (16 tokens) and a 400x100 one 128x32 (16 tokens);
+    at 128, 256x64 (64 tokens).
     """
-    tokenizer = build_tokenizer(texts)
+    tokenizer = build_tokenizer(texts, phrases)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(build_config(tokenizer, CONTEXT_TOKENS, TEXT, VISION)).float().eval()
@@ -125,10 +112,12 @@ def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: 
     return sum(weight.numel() for weight in model.parameters())
 
 
-def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE of some 600 tokens that can spell any text, with the special tokens of Qwen3-VL.
 
-    Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed parts of tags.
+    Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed parts of tags. Each of the
+    ``phrases`` is one further token: a step on a processor costs what its tokens cost, and words that all prompts share
+    teach nothing about images.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -154,7 +143,7 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         vocab[left + right] = len(vocab)
     bpe.model = models.BPE(vocab=vocab, merges=merges)
     bpe.add_special_tokens(SPECIAL_TOKENS)
-    bpe.add_tokens([AddedToken(phrase, normalized=False) for phrase in PHRASES])
+    bpe.add_tokens([AddedToken(phrase, normalized=False) for phrase in phrases])
     return as_qwen3(bpe, CONTEXT_TOKENS)
 
 

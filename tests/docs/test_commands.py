@@ -32,7 +32,7 @@ def words_of(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("page", "line"), found("trainer"))
 def test_trainer(page: Path, line: str) -> None:
-    assert make_trainer_parser().parse_args(words_of(line)).command in ("sft", "grpo", "eval", "export")
+    assert make_trainer_parser().parse_args(words_of(line)).command in ("sft", "grpo", "eval", "export", "tiny")
 
 
 @pytest.mark.parametrize(("page", "line"), found("beam"))

@@ -8,11 +8,12 @@ from groundtrace.config.settings import load_config
 from groundtrace.inference.endpoint import is_embedded
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.tiny import SPEECH
 
 from .runs import Command
 
-EMBEDDED = "embedded"
-NAMES = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != EMBEDDED)
+EMBEDDED, TINY = "embedded", "tiny"
+NAMES = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem not in (EMBEDDED, TINY))
 RECIPES = {name: name.partition("-")[0] for name in NAMES}
 
 
@@ -28,6 +29,13 @@ def test_the_embedded_one_needs_nobody() -> None:
     settings = load_config(TrainerSettings, config_file(EMBEDDED), ["model.path=M"]).reward
     assert set(settings.played) == {"detector", "segmenter", "judge"}
     assert all(is_embedded(settings.endpoints[name]) for name in settings.played.values())
+
+
+def test_the_tiny_one_needs_nobody() -> None:
+    settings = load_config(TrainerSettings, config_file(TINY), [])
+    assert settings.model.path == "runs/tiny/model"
+    assert (settings.model.frame, settings.model.decimals) == (SPEECH.frame, SPEECH.decimals)
+    assert all(is_embedded(settings.reward.endpoints[name]) for name in settings.reward.played.values())
 
 
 def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

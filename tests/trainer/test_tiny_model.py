@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 
-from benchmarks.learning.tiny_model import make_tiny_model
+from groundtrace.trainer.tiny_model import make_tiny_model
 
 POINT = '<points x1="37" y1="100" alt="blue square">blue square</points>'
 TEXTS = [

@@ -17,7 +17,7 @@ from transformers import (
     Qwen2VLVideoProcessor,
 )
 
-from benchmarks.learning.tiny_model import (
+from groundtrace.trainer.tiny_model import (
     CHAT_TEMPLATE,
     END_OF_TEXT,
     IMAGE_PAD,

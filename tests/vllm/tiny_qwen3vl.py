@@ -1,6 +1,6 @@
 """Write a servable Qwen3-VL checkpoint of about half a million random weights, without any download.
 
-It is built as the learning benchmark's (benchmarks/learning/tiny_model.py), with the real patch size. The text that
+It is built as that of `trainer tiny` (groundtrace/trainer/tiny_model.py), with the real patch size. The text that
 the model writes is garbage by design; what the server does around it is real. The weights are tilted towards ending a
 turn and closing a string, so that replies stop by themselves after some tens of tokens and replies held to a JSON
 schema close. The same seed and library versions give the same weights.
@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration
 
-from benchmarks.learning.tiny_model import (
+from groundtrace.trainer.tiny_model import (
     MERGE,
     SPECIAL_TOKENS,
     TURN_END,

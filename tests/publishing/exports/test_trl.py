@@ -15,10 +15,10 @@ import torch
 from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from benchmarks.learning.tiny_model import make_tiny_model
 from groundtrace.grading.responses.turns import TOOL_SCHEMA
 from groundtrace.publishing.rewards.reference import read_reference
 from groundtrace.rewards.trl import reward_funcs
+from groundtrace.trainer.tiny_model import make_tiny_model
 from tests.publishing.exports.chat_template import text_of, with_tools
 from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, coded_run, exported, make_run, picture, sft
 from tests.publishing.exports.reward_server import Server

@@ -14,12 +14,12 @@ import torch
 from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from benchmarks.learning.tiny_model import make_tiny_model
 from groundtrace.publishing.rewards import plugin
 from groundtrace.publishing.rewards.reference import BadReference, read_reference
 from groundtrace.publishing.rewards.settings import SpeechSettings
 from groundtrace.rewards.trl import reward_funcs
 from groundtrace.schemas.geometry import Box
+from groundtrace.trainer.tiny_model import make_tiny_model
 from tests.publishing.exports.made_runs import ROOT, exported
 from tests.trainer.runs import Judge, judging
 

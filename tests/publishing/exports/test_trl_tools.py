@@ -12,11 +12,11 @@ import torch
 from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from benchmarks.learning.tiny_model import make_tiny_model
 from groundtrace.grading.responses.turns import TOOL_SCHEMA, call_of
 from groundtrace.publishing.tools.trl import CodeEnvironment
 from groundtrace.sandbox import SandboxLost
 from groundtrace.sandbox.session import Session
+from groundtrace.trainer.tiny_model import make_tiny_model
 from tests.publishing.exports.chat_template import with_tools
 from tests.publishing.exports.made_runs import coded_run, exported
 

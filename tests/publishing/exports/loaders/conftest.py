@@ -42,7 +42,7 @@ def export(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Export
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Qwen3-VL."""
-    from benchmarks.learning.tiny_model import make_tiny_model
+    from groundtrace.trainer.tiny_model import make_tiny_model
 
     folder = tmp_path_factory.mktemp("model")
     make_tiny_model(folder, ["I find squares. There are 3 yellow squares."], seed=0)

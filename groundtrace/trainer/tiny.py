@@ -1,0 +1,92 @@
+"""Makes a tiny model for the rows of a run: ``trainer tiny``.
+
+The tokenizer is learnt from the prompts and responses of the rows, so that few tokens spell them. The sentences that
+many prompts share, such as the instruction, become one token each.
+"""
+
+import contextlib
+import io
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from groundtrace.grading.responses.speech import Speech
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, per_stream, sizes_of
+from groundtrace.rewards.rows.shards import Shards, shard_side
+from groundtrace.schemas.coordinates import CoordinateFrame, OutOfFrame
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.encode import MARK
+from groundtrace.trainer.tiny_model import MERGE, PATCH_PX, make_tiny_model
+
+SPEECH = Speech(CoordinateFrame.MOLMO100, 0)
+"""The form of coordinates that the tokenizer is made for: whole numbers from 0 to 100, which are one token each."""
+MIN_IMAGE_SIDE_PX = 2 * PATCH_PX * MERGE
+MAX_ROWS = 10_000
+"""The maximum number of rows of one side of a run from which the tokenizer is learnt."""
+SHARED_BY, MIN_WORDS = 0.2, 3
+"""A sentence is one token if this share of the prompts has it, and if it has at least so many words."""
+_SENTENCE = re.compile(r"(?<=[.?!])\s+|\n")
+
+
+def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
+    """Write a tiny model for the rows of the run ``data`` to the folder ``out``, and return ``out``.
+
+    Raises ShardError if there are no rows, and UserError if ``out`` is not empty or ``image_side_px`` is too small.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} already exists: choose another OUT")
+    if image_side_px < MIN_IMAGE_SIDE_PX:
+        raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")
+    found = list(_texts(data))
+    prompts, responses = ([text for texts in side for text in texts] for side in zip(*found, strict=True))
+    partial = out.with_name(f"{out.name}.partial")
+    phrases = shared_sentences(prompts)
+    weights = make_tiny_model(partial, [*prompts, *responses], seed, image_side_px, phrases)
+    partial.replace(out)
+    print(f"trainer: {weights:,} weights; the tokenizer is made for {len(prompts):,} prompts", file=sys.stderr)
+    return out
+
+
+def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
+    """Return the prompts and the responses of a row, in the form in which the model reads and writes them.
+
+    Raises UnusableRow for an image that cannot be opened, and for a position outside its image.
+    """
+    try:
+        sizes = sizes_of(row, [Image.open(io.BytesIO(data)) for data, _ in row.images])
+        turns = [turn for each in (row, *per_stream(row)) for turn in each.messages]
+        responses = [SPEECH.to_model(turn["content"], sizes) for turn in turns if turn["role"] == "assistant"]
+    except (OSError, OutOfFrame) as error:
+        raise UnusableRow(f"{row.id}: {error}") from error
+    prompts = [turn["content"].replace(MARK, "") for turn in turns if turn["role"] != "assistant"]
+    return list(dict.fromkeys(prompts)), list(dict.fromkeys(responses))
+
+
+def shared_sentences(prompts: Sequence[str]) -> list[str]:
+    """Return the sentences that many of the prompts share, the longest first."""
+    counts = Counter(sentence for prompt in prompts for sentence in {*_SENTENCE.split(prompt)})
+    shared = [
+        sentence
+        for sentence, count in counts.items()
+        if count >= SHARED_BY * len(prompts) and len(sentence.split()) >= MIN_WORDS
+    ]
+    return sorted(shared, key=lambda sentence: (-len(sentence), sentence))
+
+
+def _texts(data: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the prompts and responses of each usable row of both sides of a run.
+
+    Raises ShardError if there are no shards.
+    """
+    sides = [side for side in ("sft", "rl") if sorted((data / side).glob("*.parquet"))] or [shard_side(data)]
+    for side in sides:
+        with tempfile.TemporaryDirectory(prefix="trainer-tiny-") as cache:
+            shards = Shards(data, side, Path(cache))
+            for index in range(min(len(shards), MAX_ROWS)):
+                with contextlib.suppress(UnusableRow):
+                    yield texts_of(shards[index])
