@@ -95,7 +95,7 @@ test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and 
 test-dataflow: $(VENV)/.gcp  ## submissions to Dataflow, against a stand-in for it and for Cloud Storage
 	$(BIN)/python -m pytest -m dataflow $(call marked,dataflow)
 
-test-installs: $(VENV)/.all  ## the wheel in fresh environments, alone and with each extra, `make demo` on the next Python, and a user's own code
+test-installs: $(VENV)/.all  ## the wheel in fresh environments, alone and with each extra, `make demo` on the next Python, a user's own code, and the tutorial
 	$(BIN)/python -m pytest -m installs $(call marked,installs)
 
 $(VENV)/.gcp: $(VENV)/.all

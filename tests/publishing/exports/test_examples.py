@@ -15,7 +15,9 @@ import yaml
 from groundtrace.pipelines.commands import cli
 from tests.publishing.exports.made_runs import ROOT, lines
 
-FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name != "__pycache__")
+OTHERS = ("__pycache__", "lmms_eval")
+"""Folders of no trainer; tests/examples has the tests of lmms_eval."""
+FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in OTHERS)
 NAMED = re.compile(r"\bexports/[\w./-]*[\w-]")
 PART = 48
 """How many records of the sample the commands read: a run of each recipe has rows of all kinds."""

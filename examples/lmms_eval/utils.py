@@ -1,0 +1,88 @@
+"""Reads and grades the rows of a run for lmms-eval, in whose environment Groundtrace need not be installed.
+
+The rules are a small, strict part of Groundtrace's own (``groundtrace/grading/answers``): yes and no, numbers, letters
+of choices, and equal words. ``trainer eval`` also reads other notations, and asks a judge about free text.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FAILED = "[LMMS_EVAL_"
+"""The first characters of the text that lmms-eval puts in place of a reply that it did not get."""
+_ANSWER = re.compile(r"<answer\s*>(.*?)</answer\s*>", re.DOTALL | re.IGNORECASE)
+_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+
+
+def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
+    """Return the images of a row, in order."""
+    return [image.convert("RGB") for image in doc["images"]]
+
+
+def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
+    """Return the user's turn of a row, without the marks of its images."""
+    return doc["prompt"][0]["content"].replace("<image>", "")
+
+
+def doc_to_messages(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Return the user's turn of a row, with each image at the place of its mark."""
+    images = doc_to_visual(doc)
+    content: list[dict[str, Any]] = []
+    for place, text in enumerate(doc["prompt"][0]["content"].split("<image>")):
+        if place:
+            content.append({"type": "image", "url": images[place - 1]})
+        if text:
+            content.append({"type": "text", "text": text})
+    return [{"role": "user", "content": content}]
+
+
+def answer_of(response: str) -> str | None:
+    """Return the final answer of a response: its last answer section or boxed answer; None if it has neither."""
+    found = [*_ANSWER.finditer(response), *_BOXED.finditer(response)]
+    if not found:
+        return None
+    text = max(found, key=lambda match: match.end()).group(1)
+    boxed = _BOXED.findall(text)
+    return (boxed[-1] if boxed else text).strip()
+
+
+def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | None) -> bool:
+    """Whether an answer equals the gold answer, by the rule of its type."""
+    answer, gold = _plain(answer), _plain(gold)
+    if answer_type == "numeric":
+        numbers = _number(answer), _number(gold)
+        return None not in numbers and numbers[0] == numbers[1]
+    if choices:
+        letters = {chr(ord("a") + place): _plain(choice) for place, choice in enumerate(choices)}
+        return letters.get(answer.strip("()"), answer) == letters.get(gold.strip("()"), gold)
+    return answer == gold
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float | None]:
+    """Return the metrics of one response; None for each if the server did not reply."""
+    if results[0].startswith(FAILED):
+        return {"accuracy": None, "has_answer": None}
+    answer = answer_of(results[0])
+    right = answer is not None and is_right(answer, doc["answer"], doc["answer_type"], doc["choices"])
+    return {"accuracy": float(right), "has_answer": float(answer is not None)}
+
+
+def mean_of_scored(values: Sequence[float | None]) -> float:
+    """Return the mean of a metric. Raises RuntimeError if a reply is missing, because its score is unknown."""
+    missing = sum(value is None for value in values)
+    if missing:
+        raise RuntimeError(f"{missing} of {len(values)} replies are missing: see the errors of the server, and repeat")
+    return sum(value for value in values if value is not None) / len(values)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".").strip()
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
