@@ -16,6 +16,7 @@ FLOORS = {
     "storage": 2,
     "prompts": 3,
     "vision": 3,
+    "pages": 4,
     "inference": 4,
     "sandbox": 4,
     "embedded": 5,

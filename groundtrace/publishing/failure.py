@@ -8,7 +8,7 @@ report follows.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from groundtrace.publishing.pages import render
+from groundtrace.pages.render import render
 from groundtrace.publishing.reading import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.report import report_page
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
@@ -63,7 +63,7 @@ def write_failure(
     about = {"failure": failure, "why": [printable(line) for line in failure.line.splitlines()]}
     about |= {"standing": _standing(root), "previous": (root / "previous").is_dir()}
     if summary is None:
-        page = render("failed.html.jinja", name=root.name, **about)
+        page = render("groundtrace.publishing", "failed.html.jinja", name=root.name, **about)
     else:
         page = report_page(staging, root, summary, store, **about)
     write_atomically(root / FAILED_PAGE, page.encode("utf-8", "backslashreplace"))

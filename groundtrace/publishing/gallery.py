@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from groundtrace.grading.responses.response import parse_boxes, parse_points
-from groundtrace.publishing.response_parts import ResponsePart, spans_of
-from groundtrace.publishing.shown_images import Image, ImageRoom, shown_image
+from groundtrace.pages.response_parts import ResponsePart, spans_of
+from groundtrace.pages.shown_images import Image, ImageRoom, shown_image
 from groundtrace.publishing.shown_turns import MAX_IMAGES_OF_CODE, ShownTurn, executed_turns, shown_turns, written_turns
 from groundtrace.schemas.arrow import CORE
 from groundtrace.vision.decode import UndecodableMedia

@@ -12,12 +12,12 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from groundtrace.pages.render import render
+from groundtrace.pages.shown_images import ImageRoom
 from groundtrace.publishing.diversity import Balance, balances
 from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows, truncations
 from groundtrace.publishing.gallery import ShardRow, ShownRow, count_images, entry_of, rejected_entry
-from groundtrace.publishing.pages import render
 from groundtrace.publishing.reading import open_tables, read_rubrics
-from groundtrace.publishing.shown_images import ImageRoom
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
@@ -83,6 +83,7 @@ def report_page(
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     room = ImageRoom(sum(count_images(row) for side in rows.values() for row in side) + len(examples))
     return render(
+        "groundtrace.publishing",
         "report.html.jinja",
         name=run_root.name,
         run=summary,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from groundtrace.grading.responses.turns import Turn, read_trajectory
-from groundtrace.publishing.response_parts import ResponsePart, spans_of
-from groundtrace.publishing.shown_images import Image, ImageRoom, shown_image
+from groundtrace.pages.response_parts import ResponsePart, spans_of
+from groundtrace.pages.shown_images import Image, ImageRoom, shown_image
 
 MAX_TURNS = 12
 MAX_IMAGES_OF_CODE = 6

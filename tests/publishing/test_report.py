@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.pages.response_parts import spans_of
+from groundtrace.pages.shown_images import ImageRoom
 from groundtrace.publishing import gallery, report
 from groundtrace.publishing.report import write_report
-from groundtrace.publishing.response_parts import spans_of
-from groundtrace.publishing.shown_images import ImageRoom
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.ordering import order_key

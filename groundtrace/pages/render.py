@@ -1,4 +1,4 @@
-"""Renders the HTML pages about a run. Each page is one file that needs neither a network nor a script.
+"""Renders the HTML pages about a run or a training. Each page is one file that needs neither a network nor a script.
 
 The content security policy of every page forbids network access and scripts. So a model's reply would be harmless even
 if it were not escaped.
@@ -6,6 +6,7 @@ if it were not escaped.
 
 import functools
 import re
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -13,24 +14,26 @@ import jinja2
 
 from groundtrace.schemas.text import counted, dollars
 
-_UTC = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\+00:00")
+HERE = "groundtrace.pages"
 _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
-def render(template: str, **values: Any) -> str:
-    """Return the page that a template gives with these values. ``template`` is the name of a file of this package.
+def render(package: str, template: str, **values: Any) -> str:
+    """Return the page that a template gives with these values.
 
-    If ``failure`` is among the values, the page shows this failure at the top.
+    ``template`` is the name of a file of ``package``. The templates of this package, such as the frame of all pages,
+    can be extended and imported by their names. If ``failure`` is among the values, the page shows this failure at the
+    top.
     """
-    return _environment().get_template(template).render({"failure": None} | values)
+    return _environment(package).get_template(template).render({"failure": None} | values)
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
-    """Return the template environment, which compiles each template once."""
+def _environment(package: str) -> jinja2.Environment:
+    """Return the template environment of a package, which compiles each template once."""
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(
-            lambda name: resources.files("groundtrace.publishing").joinpath(name).read_text("utf-8")
+        loader=jinja2.ChoiceLoader(
+            [jinja2.FunctionLoader(_source_in(package)), jinja2.FunctionLoader(_source_in(HERE))]
         ),
         autoescape=True,
         auto_reload=False,
@@ -50,6 +53,16 @@ def _environment() -> jinja2.Environment:
         "usd": dollars,
     }
     return environment
+
+
+def _source_in(package: str) -> Callable[[str], str | None]:
+    """Return a function that returns the text of a template of the package; None if there is no such file."""
+
+    def source(name: str) -> str | None:
+        file = resources.files(package).joinpath(name)
+        return file.read_text("utf-8") if file.is_file() else None
+
+    return source
 
 
 def duration(seconds: float) -> str:

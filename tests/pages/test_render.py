@@ -1,6 +1,6 @@
 import pytest
 
-from groundtrace.publishing.pages import duration
+from groundtrace.pages.render import duration
 
 
 @pytest.mark.parametrize(
