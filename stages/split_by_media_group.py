@@ -19,6 +19,7 @@ import apache_beam as beam
 
 from groundtrace.config.settings import Share, settings
 from groundtrace.schemas.coding import record
+from groundtrace.schemas.media_groups import media_groups
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.metrics import count_in
@@ -33,32 +34,6 @@ class SplitSettings:
 
     sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
     seed: Annotated[int, "the seed of the split"] = 0
-
-
-def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
-    """Yield the id and the group of each question; a group's name is its smallest media hash.
-
-    Each of ``uses`` is a question's id with the hashes of its media. The id is None for a question that is not split:
-    such a question only joins its media into one group.
-    """
-    parent: dict[str, str] = {}
-
-    def root(node: str) -> str:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    uses = list(uses)
-    for _, hashes in uses:
-        for value in hashes:
-            parent.setdefault(value, value)
-        for value in hashes[1:]:
-            low, high = sorted((root(hashes[0]), root(value)))
-            parent[high] = low
-    for question_id, hashes in uses:
-        if question_id is not None:
-            yield question_id, root(hashes[0])
 
 
 def split_side(group: str, settings: SplitSettings) -> str:

@@ -3,7 +3,8 @@
 The exit code is:
 
 - 0 if the command is done;
-- 1 if the training failed (a loss that is not a number, too many steps without a gradient, or another error);
+- 1 if the training failed (a loss that is not a number, too many steps without a gradient, a reward that rises while
+  the accuracy falls, or another error);
 - 2 for a mistake in the command, the config, the data or the model;
 - 3 if the run stopped because the judges or the sampling server did not answer;
 - 129, 130 or 143 if it was stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) or SIGTERM.

@@ -23,7 +23,7 @@ from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.tiny import make_tiny
-from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped
+from groundtrace.trainer.training import FOLDER, NothingLearnt, Overfitted, Stopped
 
 AGAIN = "the last complete step is in {}, run the same command again to continue from it"
 ANEW = (
@@ -47,7 +47,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
         return _fail(str(error), 2)
     except (JudgesDown, SamplerError) as error:
         return _fail(_with_resume_hint(error, parsed, AGAIN), 3)
-    except (NotFinite, NothingLearnt) as error:
+    except (NotFinite, NothingLearnt, Overfitted) as error:
         return _fail(_with_resume_hint(error, parsed, ANEW), 1)
     except KeyboardInterrupt as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT

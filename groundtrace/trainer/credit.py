@@ -29,7 +29,7 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
         for rollout, advantage in zip(group.rollouts, earned, strict=True):
             if advantage is None or (rollout.is_truncated and grpo.overlong == "mask") or not rollout.ids:
                 continue
-            samples.append(_sample(group, rollout, f"{step}/{place}/{group.row.id}"))
+            samples.append(as_sample(group.prompt, rollout, f"{step}/{place}/{group.row.id}"))
             rollouts.append(rollout)
             sequence.append(advantage)
     values = turn_advantages(rollouts, sequence, settings, step)
@@ -75,9 +75,10 @@ def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float
     return scored.reward + overlong_penalty(len(rollout.ids), longest, settings.grpo.overlong_buffer)
 
 
-def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
-    sample = with_response(group.prompt, rollout.ids, name, rollout.is_truncated, rollout.observed)
+def as_sample(prompt: Sample, rollout: Rollout, group: str) -> Sample:
+    """Return the prompt followed by the response, with the sampler's log-probabilities, as a sample of ``group``."""
+    sample = with_response(prompt, rollout.ids, group, rollout.is_truncated, rollout.observed)
     if rollout.logprobs is None:
         return sample
-    before = torch.zeros(len(group.prompt))
+    before = torch.zeros(len(prompt))
     return replace(sample, sampler_logprobs=torch.cat([before, torch.tensor(rollout.logprobs)]))

@@ -47,6 +47,8 @@ from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
 from groundtrace.trainer.training import Training
+from groundtrace.trainer.validation.held_out import HeldOut, hold_out, text_of
+from groundtrace.trainer.validation.validator import validating
 
 SEEDS_PER_STEP = 1000
 """The number of seeds that are reserved for each step. Each call that samples in a run has its own seed."""
@@ -74,17 +76,20 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
     NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit. During training, it
     raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or gradient is not finite,
-    SamplerError, NothingLearnt, and Stopped on a signal. In these cases, the last complete step is saved.
+    SamplerError, NothingLearnt, Overfitted by the validation, and Stopped on a signal. In these cases, the last
+    complete step is saved.
     """
-    shards = Shards(data, "rl", output / "rows")
+    shards, held = hold_out(Shards(data, "rl", output / "rows"), settings, output)
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
     settings.check_environment()
     with contextlib.closing(Reward(settings.reward, output)) as reward:
         reward.check_endpoints()
-        return _train(settings, data, output, shards, reward)
+        return _train(settings, data, output, shards, held, reward)
 
 
-def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
+def _train(
+    settings: TrainerSettings, data: Path, output: Path, shards: Shards, held: HeldOut | None, reward: Reward
+) -> Path:
     grpo = settings.grpo
     vlm, room = load_model(settings.model), LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     parts, notes = planned(data, shards, grpo.prompts_per_step, grpo.streams)
@@ -105,7 +110,10 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
     optimiser = Optimiser(vlm.model, grpo.optimiser, steps * grpo.updates_per_rollout)
     stops = settings.environment.make().stops
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)
-    with Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts)) as training:
+    with (
+        Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts), text_of(held)) as training,
+        validating(vlm, settings, held, training, output, reward) as validate,
+    ):
         reward.memory = Memory.of_plain(training.progress.memory)
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
@@ -113,6 +121,7 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
         blind, how = blind_reward(shards, reward.recipe, grpo.streams)
         _print_notes(how)
         shown = ("reward", "blind_reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
+        validate()
         while training.goes_on:
             step = training.progress.step
             groups, metrics = grpo_step(trainee, step)
@@ -124,6 +133,7 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
                 save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
             memory = reward.memory.as_plain()
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
+            validate()
         vlm.save(output / "model")
     return output / "model"
 
@@ -140,7 +150,7 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     sampled, kept = collect_groups(trainee, step)
     sampled_s = time.perf_counter() - started
     samples = to_samples(kept, trainee.settings, step)
-    metrics: dict[str, float | None] = {"loss": None, "grad_norm": None, "logprob_gap": None}
+    metrics: dict[str, float | None] = dict.fromkeys(("loss", "grad_norm", "logprob_gap", "weights_capped"))
     metrics |= update(trainee, samples, step) if samples else {}
     metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
     metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
@@ -259,7 +269,8 @@ def _backward(
     found.loss.backward()
     shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
     if not batch.sampler_logprobs.isnan().any():
-        shares["logprob_gap"] = (old - batch.sampler_logprobs).abs().sum()
+        apart = old - batch.sampler_logprobs
+        shares |= {"logprob_gap": apart.abs().sum(), "weights_capped": (apart.exp() > grpo.importance_cap).sum()}
     return {"loss": found.loss.item()} | {name: float(value) for name, value in shares.items()}
 
 

@@ -17,7 +17,7 @@ from groundtrace.trainer.settings import TrainerSettings
 UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
 """The config sections that each command does not read."""
 FREE = {
-    *("threads", "log", "max_idle_steps", "sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
+    *("threads", "log", "validation", "max_idle_steps", "sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
     *("model.gradient_checkpointing", "reward.wait_s"),
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
     *("environment.max_wait_s", "environment.steps_at_once"),
@@ -31,8 +31,13 @@ FREE_OF_ENDPOINTS = {
 """Keys of each endpoint in ``reward.endpoints`` that do not change the result of a run."""
 
 
-def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
+def identity(
+    command: str, settings: TrainerSettings, shards: Shards, plan: str = "", held_out: str = ""
+) -> dict[str, Any]:
     """Return a run's identity: the command, the data, the batch plan, and each compared setting by its dotted key.
+
+    ``held_out`` is a text about the validation's questions; "" without a validation. Settings of the validation are
+    compared only by this text, since they do not change the weights.
 
     The values are numbers, strings, booleans and lists. A model folder is an absolute path, so that the
     working directory does not matter. Endpoints without a role are left out.
@@ -44,7 +49,7 @@ def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str 
     values["reward"]["endpoints"] = {name: v for name, v in values["reward"]["endpoints"].items() if name in played}
     kept = {name: value for name, value in values.items() if name not in UNUSED[command]}
     data = f"{len(shards)} rows, ids sha256 {shards.sha256[:12]}"
-    planned = {"batch_plan": plan} if plan else {}
+    planned = {name: text for name, text in (("batch_plan", plan), ("held_out", held_out)) if text}
     return {"command": command, "data": data, **planned, **dict(_leaves(kept, ()))}
 
 

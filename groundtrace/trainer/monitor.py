@@ -1,14 +1,15 @@
 """Writes the records of a training run, and shows its progress.
 
-The records are run.json, metrics.jsonl, left_out.jsonl and, if configured, TensorBoard's files. The module also saves
-some rollouts for inspection: response, reward, and the image with the response's points and boxes.
+The records are run.json, metrics.jsonl, validation.jsonl, left_out.jsonl, the page train.html and, if configured, those
+of other boards. The module also saves some rollouts for inspection: response, reward, and the image with the response's
+points and boxes.
 """
 
-import contextlib
+import functools
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,15 +19,16 @@ import transformers
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from groundtrace.config.extras import require_extra
 from groundtrace.config.settings import config_sha256, to_toml
 from groundtrace.grading.responses.response import parse_boxes, parse_points
-from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.text import utc_now
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.watching.boards import VALIDATION, Board, check_boards, open_boards
+from groundtrace.trainer.watching.page import TrainPage
+from groundtrace.trainer.watching.records import as_line, read_lines, write_lines
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, encode_png
 
@@ -36,15 +38,21 @@ LINE_EVERY = 10
 
 
 class Monitor:
-    """Writes the records of one run to its output folder, and shows its progress; it is a context manager."""
+    """Writes the records of one run to its output folder, and shows its progress; it is a context manager.
+
+    ``validations`` are the lines of validation.jsonl: the step and the metrics of each validation so far.
+    """
 
     def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
-        self.output, self.steps, self._settings = output, steps, settings
+        self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
         (output / "config.toml").write_text(to_toml(settings), "utf-8")
         self._run = {
             "command": command,
             "data": data,
+            "model": settings.model.path,
+            "steps": steps,
+            "best_by": settings.validation.best_by,
             "config_sha256": config_sha256(settings),
             "revision": code_revision(),
             "torch": torch.__version__,
@@ -56,17 +64,13 @@ class Monitor:
         columns = (TextColumn(command), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
         self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
         self._task = self._bar.add_task("", total=steps)
-        self._board: Any = None
+        self._boards: list[Board] = []
+        self._page = None if command == "eval" else TrainPage(output)
         self._left_out: set[str] = set()
+        self.validations: list[dict[str, Any]] = []
 
     def __enter__(self) -> "Monitor":
-        if sys.stderr.isatty():
-            self._bar.start()
-        if self._settings.log.tensorboard:
-            require_extra("train", "log.tensorboard", "tensorboard")
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(self.output / "tensorboard"))
+        check_boards(self._settings.log)
         return self
 
     def __exit__(
@@ -74,23 +78,32 @@ class Monitor:
     ) -> None:
         if self._bar.live.is_started:
             self._bar.stop()
-        if self._board is not None:
-            self._board.close()
+        for board in list(self._boards):
+            self._guarded(board, board.close)
         self._run |= {"finished": utc_now(), "ended": "done" if error is None else f"{type(error).__name__}: {error}"}
         self._run["rows_left_out"] = len(self._left_out)
         self._write_run()
+        if self._page is not None:
+            self._page.write()
 
     def resume_at(self, step: int) -> None:
-        """Delete the metrics of ``step`` and of later steps, since these steps will be repeated.
+        """Delete the metrics of ``step`` and of later steps, since these steps will be repeated; open the boards.
 
-        The list of left-out rows is loaded from its file; at step 0, the file is deleted.
+        Validations after more than ``step`` steps are also deleted. The list of left-out rows is loaded from its file.
+        At step 0, validations and left-out rows are deleted. Raises UserError if a tracker cannot start.
         """
-        metrics = [line for line in _lines(self.output / "metrics.jsonl") if line["step"] < step]
-        left_out = _lines(self.output / "left_out.jsonl") if step else []
-        _write_lines(self.output / "metrics.jsonl", metrics)
-        _write_lines(self.output / "left_out.jsonl", left_out)
+        metrics, validations = (read_lines(self.output / name) for name in ("metrics.jsonl", "validation.jsonl"))
+        sent = {prefix: _last(lines) for prefix, lines in (("", metrics), (VALIDATION, validations))}
+        left_out = read_lines(self.output / "left_out.jsonl") if step else []
+        self.validations = [line for line in validations if 0 <= line["step"] <= step] if step else []
+        write_lines(self.output / "metrics.jsonl", [line for line in metrics if line["step"] < step])
+        write_lines(self.output / "validation.jsonl", self.validations)
+        write_lines(self.output / "left_out.jsonl", left_out)
         self._left_out = {line["row"] for line in left_out}
         self._bar.update(self._task, completed=step)
+        self._boards = open_boards(self.output, self._command, self._settings, step, sent)
+        if sys.stderr.isatty():
+            self._bar.start()
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
         """Record the metrics of a step.
@@ -100,67 +113,81 @@ class Monitor:
         with a note are printed as a line.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
-        line = {"step": step} | values
-        with (self.output / "metrics.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
-        figures = [f"{name} {value:.4g}" for name in shown if (value := values.get(name)) is not None]
+        self._append("metrics.jsonl", {"step": step} | values)
+        figures = _shown(values, shown)
         text = ", ".join([*figures, note] if note else figures)
         self._bar.update(self._task, completed=step + 1, description=text)
         if not sys.stderr.isatty() and (note or step % LINE_EVERY == 0 or step + 1 == self.steps):
             print(f"step {step + 1}/{self.steps}: {text}", file=sys.stderr)
-        if self._board is not None:
-            for name, value in values.items():
-                if value is not None:
-                    self._board.add_scalar(name, value, step)
+        self._send(values, step)
+
+    def validated(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...]) -> None:
+        """Record a validation after ``step`` steps, and print the metrics named in ``shown``."""
+        values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
+        self.validations.append({"step": step} | values)
+        self._append("validation.jsonl", {"step": step} | values)
+        print(f"validation after {step} steps: {', '.join(_shown(values, shown))}", file=sys.stderr)
+        self._send(values, step, VALIDATION)
+
+    def _send(self, values: Mapping[str, float | None], step: int, prefix: str = "") -> None:
+        """Send metrics to the boards, and refresh the page; after a validation, it is refreshed at once."""
+        known = {name: value for name, value in values.items() if value is not None}
+        for board in list(self._boards):
+            self._guarded(board, functools.partial(board.add, known, step, prefix))
+        if self._page is not None:
+            self._page.refresh(at_once=prefix == VALIDATION)
+
+    def _guarded(self, board: Board, call: Callable[[], None]) -> None:
+        """Call a board. If it fails, print the reason, and never call it again: it must not end the training."""
+        try:
+            call()
+        except Exception as error:  # each service has its own types of errors
+            line = " ".join(str(error).split())[:200]
+            print(f"trainer: {type(board).__name__} gets no more metrics: {line}", file=sys.stderr)
+            self._boards.remove(board)
+
+    def _append(self, name: str, line: Mapping[str, Any]) -> None:
+        with (self.output / name).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def leave_out(self, row: str, reason: str) -> None:
         """Record a row that is left out, and the reason. A row is recorded once, even if the run is resumed."""
         if row in self._left_out:
             return
         self._left_out.add(row)
-        with (self.output / "left_out.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"row": row, "reason": reason}, ensure_ascii=False) + "\n")
+        self._append("left_out.jsonl", {"row": row, "reason": reason})
 
     def _write_run(self) -> None:
         (self.output / "run.json").write_text(json.dumps(self._run, indent=1) + "\n", "utf-8")
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parsed lines of a JSON Lines file, without a last line that a kill or a full disk truncated."""
-    found = []
-    for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
-        with contextlib.suppress(json.JSONDecodeError):
-            found.append(json.loads(line))
-    return found
+def _last(lines: Sequence[Mapping[str, Any]]) -> int:
+    """Return the last step of the lines; -1 if there are none."""
+    return max((line["step"] for line in lines), default=-1)
 
 
-def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Write the lines to a file; without lines, delete the file."""
-    path.unlink(missing_ok=True)
-    if lines:
-        path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
+def _shown(values: Mapping[str, float | None], shown: Sequence[str]) -> list[str]:
+    return [f"{name} {value:.4g}" for name in shown if (value := values.get(name)) is not None]
 
 
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
-    """Write some rollouts of the first groups to ``rollouts.jsonl``, with an overlay image for each."""
+    """Write some rollouts of the first groups to ``rollouts.jsonl``, with the first image and an overlay for each."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for place, group in enumerate(groups[:SHOWN_GROUPS]):
+        image = f"{place}{Path(group.row.images[0][1]).suffix[:8]}" if group.row.images else None
+        if image is not None:
+            (folder / image).write_bytes(group.row.images[0][0])
         for number, scored in enumerate(group.scored[:SHOWN_ROLLOUTS]):
             name = f"{place}-{number}.png"
             drawn = overlay_png(group.row, scored.text)
             if drawn is not None:
                 (folder / name).write_bytes(drawn)
-            line = {"id": group.row.id, "gold": group.row.question.answer, **as_line(scored, group.row.context.stream)}
-            lines.append(json.dumps(line | {"overlay": name if drawn else None}, ensure_ascii=False))
+            asked = group.row.question
+            line = {"id": group.row.id, "question": asked.question, "gold": asked.answer}
+            line |= as_line(scored, group.row.context.stream)
+            lines.append(json.dumps(line | {"image": image, "overlay": name if drawn else None}, ensure_ascii=False))
     (folder / "rollouts.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """Return a scored response as plain fields for a JSON line; the field ``stream`` is missing if it is None."""
-    verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
-    asked = {} if stream is None else {"stream": stream}
-    return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:

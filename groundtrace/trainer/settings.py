@@ -14,6 +14,7 @@ from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.trainer.environments.registry import ENVIRONMENTS, make_environment
 from groundtrace.trainer.optimiser_settings import OptimiserSettings
+from groundtrace.trainer.validation_settings import ValidationSettings
 from groundtrace.vision.crops import CropSettings
 
 if TYPE_CHECKING:
@@ -258,6 +259,12 @@ class LogSettings:
         NonNegativeInt, "the number of steps between written samples of rollouts with overlays (0: none)"
     ] = 20
     tensorboard: Annotated[bool, "also write the metrics for TensorBoard"] = False
+    tracker: Annotated[
+        Literal["none", "wandb", "trackio"],
+        "also send the metrics to Weights & Biases or trackio; the extra of the same name installs it. Without a "
+        "network, set WANDB_MODE=offline; trackio writes to this machine",
+    ] = "none"
+    project: Annotated[str, "the project of the tracker; the run has the name of the output folder"] = "groundtrace"
 
 
 @settings
@@ -279,6 +286,7 @@ class TrainerSettings:
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     reward: RewardSettings = field(default_factory=RewardSettings)
     eval: EvalSettings = field(default_factory=EvalSettings)
+    validation: ValidationSettings = field(default_factory=ValidationSettings)
     log: LogSettings = field(default_factory=LogSettings)
     plugins: Plugins = field(default_factory=dict)
 
@@ -296,6 +304,11 @@ class TrainerSettings:
         if own.max_turns is not None:
             environment = replace(environment, max_turns=own.max_turns)
         return replace(self, rollout=rollout, environment=environment)
+
+    def at_validation(self) -> "TrainerSettings":
+        """Return the settings with which a validation samples: those of an evaluation, with its own ``samples``."""
+        evaluated = self.at_evaluation()
+        return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))
 
     def check_environment(self) -> None:
         """Raise UserError if the environment cannot run on this machine, or if the reward needs another environment."""

@@ -19,6 +19,8 @@ from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, firs
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.training import Training
+from groundtrace.trainer.validation.held_out import hold_out, text_of
+from groundtrace.trainer.validation.validator import validating
 
 SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
@@ -28,11 +30,12 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function may raise
     ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises NotFinite if the loss
-    or a gradient is not finite, NothingLearnt if too many steps in a row have no gradient, and Stopped if the process
-    gets a signal. Before each of these three errors, the last complete step is saved.
+    or a gradient is not finite, NothingLearnt if too many steps in a row have no gradient, Overfitted by the
+    validation, and Stopped if the process gets a signal. Before each of these errors, the last complete step is saved.
     """
     vlm = load_model(settings.model)
-    shards, room = Shards(data, "sft", output / "rows"), LengthLimit(settings.batch.max_tokens)
+    shards, held = hold_out(Shards(data, "sft", output / "rows"), settings, output)
+    room = LengthLimit(settings.batch.max_tokens)
 
     def encode(row: TrainingRow) -> list[Drawn]:
         return [(row, sft_sample(vlm, row))]
@@ -41,13 +44,18 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())
     steps = settings.sft.steps_for(len(shards))
     optimiser = Optimiser(vlm.model, settings.sft.optimiser, steps)
-    with Training("sft", settings, data, output, shards, optimiser, steps) as training:
+    with (
+        Training("sft", settings, data, output, shards, optimiser, steps, held_out=text_of(held)) as training,
+        validating(vlm, settings, held, training, output) as validate,
+    ):
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out)
         draws.position = training.progress.position
+        validate()
         while training.goes_on:
             samples = [sample for _, sample in draws.take(settings.sft.samples_per_step)]
             metrics = sft_step(vlm, optimiser, samples, training.progress.step, settings.batch.tokens)
             training.commit(metrics, SHOWN, draws.position)
+            validate()
         vlm.save(output / "model")
     return output / "model"
 

@@ -22,6 +22,8 @@ from groundtrace.trainer.settings import TrainerSettings
 
 FOLDER = "checkpoints"
 """The folder of checkpoints in the output folder."""
+BEST = "best"
+"""The folder of the best checkpoint by the validation, beside the folder of the last checkpoints."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,6 +83,10 @@ class NothingLearnt(RuntimeError):
     """Raised if too many consecutive steps had no gradient; the message says why."""
 
 
+class Overfitted(RuntimeError):
+    """Raised if a higher reward comes with fewer right answers in the validation; the message has the figures."""
+
+
 class Training:
     """Manages a training run in its output folder; it is the context manager of the training loop.
 
@@ -103,15 +109,19 @@ class Training:
         optimiser: Optimiser,
         steps: int,
         plan: str = "",
+        held_out: str = "",
     ) -> None:
-        """Load the last checkpoint if there is one. ``plan`` is the batch plan in one line, for the run's identity.
+        """Load the last checkpoint if there is one.
+
+        ``plan`` is the batch plan in one line, and ``held_out`` describes the questions of the validation; both are
+        part of the run's identity.
 
         Raises CheckpointError before writing any file.
         """
         self.steps = steps
         self._log, self._max_idle_steps = settings.log, settings.max_idle_steps
-        self._folder, self._optimiser = output / FOLDER, optimiser
-        self._identity = identity(command, settings, shards, plan)
+        self._folder, self._best, self._optimiser = output / FOLDER, output / BEST, optimiser
+        self._identity = identity(command, settings, shards, plan, held_out)
         found = checkpoints(self._folder)
         self.progress = load_checkpoint(found[-1], optimiser, self._identity) if found else Progress()
         if self.progress.step > steps:
@@ -126,7 +136,10 @@ class Training:
         self.monitor = Monitor(output, command, settings, str(data), steps)
 
     def __enter__(self) -> "Training":
-        for partial in self._folder.glob(".step-*"):  # left by a process that was killed while saving
+        for partial in (
+            *self._folder.glob(".step-*"),
+            *self._best.glob(".step-*"),
+        ):  # left by a process that was killed while saving
             shutil.rmtree(partial)
         self.monitor.__enter__()
         self.monitor.resume_at(self.progress.step)
@@ -180,6 +193,19 @@ class Training:
                 f"{self._idle_steps} consecutive steps had no gradient, because {idle}: change the config or the data, "
                 "or raise max_idle_steps"
             )
+
+    def save_best(self) -> None:
+        """Save the last complete step as the best checkpoint, in place of the best one so far.
+
+        Raises Stopped for a signal that arrived meanwhile.
+        """
+        self._stops.hold()
+        before = checkpoints(self._best)
+        saved = save_checkpoint(self._best, self.progress, self._optimiser, self._identity, keep=len(before) + 1)
+        for other in before:
+            if other != saved:
+                shutil.rmtree(other)
+        self._stops.release()
 
     def _is_due(self) -> bool:
         every, every_s = self._log.save_every, self._log.save_every_s

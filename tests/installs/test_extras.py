@@ -4,6 +4,7 @@ The extra vllm has tests of its own (``make test-vllm``), for its packages take 
 """
 
 import json
+import sqlite3
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,40 @@ def test_extra_train(with_extra: WithExtra, demo: Path, tmp_path: Path) -> None:
     for command in ("sft", "grpo"):
         train.run("trainer", command, "--config", "config.toml", "--data", demo, "--output", command)
         assert (train.home / command / "model/model.safetensors").exists()
+
+
+SENT = """
+import sys
+from pathlib import Path
+from groundtrace.config.settings import build
+from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.watching.boards import open_boards
+settings = build(TrainerSettings, {"model": {"path": "tiny"}, "log": {"tracker": sys.argv[1]}})
+for start in (0, 3):  # the second training continues the first, which sent five steps
+    [board] = open_boards(Path("out"), "sft", settings, start, {"": 4} if start else {})
+    for step in range(start, start + 5):
+        board.add({"loss": 1.0 / (step + 1)}, step)
+    board.close()
+"""
+
+
+def test_extra_wandb(with_extra: WithExtra) -> None:
+    """Without a network: the metrics wait on the disk for `wandb sync`, as one run."""
+    wandb = with_extra("wandb")
+    (wandb.home / "out").mkdir()
+    wandb.run("python", "-c", SENT, "wandb", WANDB_MODE="offline")
+    runs = [path.name.rsplit("-", 1)[-1] for path in (wandb.home / "out/wandb").glob("offline-run-*")]
+    assert len(set(runs)) == 1
+
+
+def test_extra_trackio(with_extra: WithExtra) -> None:
+    """Each step once, in trackio's database on this machine."""
+    trackio = with_extra("trackio")
+    (trackio.home / "out").mkdir()
+    trackio.run("python", "-c", SENT, "trackio", TRACKIO_DIR=str(trackio.home / "store"), HF_HUB_OFFLINE="1")
+    with sqlite3.connect(trackio.home / "store/groundtrace.db") as database:
+        steps = [step for (step,) in database.execute("SELECT step FROM metrics ORDER BY step")]
+    assert steps == list(range(8))
 
 
 SCORED = """

@@ -282,7 +282,9 @@ class Ran:
         """It ended with this exit code and one readable line."""
         assert "Traceback" not in self.err
         assert (self.code, self.out) == (code, ""), self.err
-        [line] = [line for line in self.err.splitlines() if line and not line.startswith(PROGRESS)]
+        lines = [line for line in self.err.splitlines() if line and not line.startswith(PROGRESS)]
+        assert len(lines) == 1, lines
+        line = lines[0]
         assert line.startswith("trainer: ")
         for words in said:
             assert words in line
@@ -293,6 +295,8 @@ PROGRESS = (
     "trainer: A policy that never looks",
     "trainer: What a policy earns",
     "trainer: the reward at the start",
+    "trainer: held out for the validation",
+    "validation after ",
 )
 """How the lines begin that tell how a training goes."""
 

@@ -155,4 +155,4 @@ def test_turns_beside_accuracy(data: Path, qwen3: VisionLanguageModel, playing: 
     assert figures == {None: (count, 0.75, 2.0), 2: (count, 0.5, 1.75)}
     lines = lines_of(tmp_path / "outNone" / "responses.jsonl")
     assert [line["turns"] for line in lines[:4]] == [2, 3, 1, 2]
-    assert "<th>turns</th>" in (tmp_path / "outNone" / "eval.html").read_text("utf-8")
+    assert '<th class="r">turns</th>' in (tmp_path / "outNone" / "eval.html").read_text("utf-8")

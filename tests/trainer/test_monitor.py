@@ -128,6 +128,7 @@ def test_tensorboard(tmp_path: Path) -> None:
 
     settings = settings_of(Path("tiny"), log={"tensorboard": True})
     with Monitor(tmp_path / "out", "grpo", settings, "data", 2) as monitor:
+        monitor.resume_at(0)
         monitor.log(0, {"reward": 0.25, "spatial": None}, ())
         monitor.log(1, {"reward": 0.5}, ())
     events = EventAccumulator(str(tmp_path / "out" / "tensorboard"))
@@ -207,7 +208,7 @@ def test_the_first_rollouts_of_the_first_groups(row_of: Any, tmp_path: Path) -> 
     ]
     assert all((line["gold"], line["reward"]) == ("3", 1.0) for line in lines)
     files = {path.name for path in (tmp_path / "a" / "b").iterdir()}
-    assert files == {"rollouts.jsonl", "0-0.png", "1-0.png"}
+    assert files == {"rollouts.jsonl", "0.png", "0-0.png", "1.png", "1-0.png"}
 
 
 def test_a_step_without_groups(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ until they are used, because ``datasets`` would decode their images, or copy the
 """
 
 import contextlib
+import copy
 import hashlib
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -33,6 +35,8 @@ from groundtrace.schemas.run_files import files_of, problem_of
 MAX_BYTES_IN_MEMORY = 64_000_000
 """Larger sets are copied into a memory-mapped file, which takes longer to open."""
 BATCH_ROWS = 1000
+IMAGES_AT_ONCE = 32
+"""The number of rows whose images are in memory at once, when the images of all rows are read."""
 CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
 """Added columns that rewards read: their values are validated when a row is read."""
 BOXES_SOURCE = "boxes_source"
@@ -75,8 +79,11 @@ class Shards:
         if not _are_images(type := rows.schema.field("images").type):
             raise ShardError(f"{files[0].parent}: the column 'images' holds no images, but has the type {type}"[:300])
         self._rows = rows.select(kept)
+        self.sha256 = self._digest()
+
+    def _digest(self) -> str:
         ids = "\n".join(map(str, self._column("id")))
-        self.sha256 = hashlib.sha256(f"{len(self)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(f"{len(self)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def __len__(self) -> int:
         return self._rows.num_rows
@@ -146,6 +153,26 @@ class Shards:
             for answer, named, choices in zip(*columns, strict=True)
             if isinstance(answer, str) and isinstance(named, str)
         )
+
+    def subset(self, indices: Collection[int]) -> "Shards":
+        """Return the rows with these indices, in the order of the shards; no row is copied.
+
+        Raises ValueError if there are no indices.
+        """
+        runs = itertools.groupby(enumerate(sorted(indices)), lambda pair: pair[1] - pair[0])
+        spans = [[index for _, index in run] for _, run in runs]
+        found = copy.copy(self)
+        for name in ("streams", "_places"):  # these are cached for all rows
+            found.__dict__.pop(name, None)
+        found._rows = pa.concat_tables([self._rows.slice(span[0], len(span)) for span in spans])
+        found.sha256 = found._digest()
+        return found
+
+    def images_sha256(self) -> list[tuple[str, ...]]:
+        """Return the SHA-256 of the image files of each row, in order. All images are read once."""
+        batches = self._rows.select(["images"]).to_batches(IMAGES_AT_ONCE)
+        rows = (row for batch in batches for row in batch.column(0).to_pylist())
+        return [tuple(hashlib.sha256(each["bytes"]).hexdigest() for each in row or () if each["bytes"]) for row in rows]
 
     def named(self, id: str) -> TrainingRow:
         """Return the row with this id, and read no other row.

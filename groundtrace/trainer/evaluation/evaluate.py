@@ -16,7 +16,8 @@ from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
-from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures
+from groundtrace.trainer.evaluation.page import eval_page
 from groundtrace.trainer.evaluation.without_columns import WithoutColumns, form_asked
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.model import load_model
@@ -94,8 +95,9 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
     report = eval_figures(answered, settings.eval.ks)
     if isinstance(reward.recipe, WithoutColumns):
         report["not_applicable"] = reward.recipe.not_applicable
+    page = eval_page(report, answered, settings.model.path, str(data))
     (output / "responses.jsonl").write_text("".join(f"{line}\n" for line in _lines(answered)), "utf-8")
-    (output / "eval.html").write_text(eval_page(report, answered), "utf-8")
+    (output / "eval.html").write_text(page, "utf-8", errors="backslashreplace")
     path = output / "eval.json"
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path

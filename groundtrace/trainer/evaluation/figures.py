@@ -1,15 +1,12 @@
-"""Computes the metrics of an evaluation, and writes the HTML page with them."""
+"""Computes the metrics of an evaluation."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader
-
 from groundtrace.grading.answers.registry import answer_type_named
-from groundtrace.grading.responses.response import parse_points, parse_response
+from groundtrace.grading.responses.response import parse_boxes, parse_points, parse_response
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
@@ -21,8 +18,6 @@ from groundtrace.schemas.passk import pass_at_k
 from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.sample import Rollout
-
-SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 
 
 @dataclass(frozen=True)
@@ -94,6 +89,7 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "spatial": mean([scored.value("spatial") for _, scored in pairs]),
         "points_in_gold_boxes": mean([share for a in answered for s in a.scored for share in points_in_gold(a.row, s)]),
         "iou": mean([found for a in answered for s in a.scored for found in iou(a.row, s)]),
+        "point_f1": mean([found for a in answered for s in a.scored for found in point_f1(a.row, s)]),
         "exact_points": mean([found for a in answered for s in a.scored for found in exact_points(a.row, s)]),
         "thinks": mean([float(bool((parse_response(text).think or "").strip())) for text in texts]),
         "points": mean([float(len(parse_points(text))) for text in texts]),
@@ -141,6 +137,33 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
     return [float(len(points) == len(boxes) == len(set(single)))]
 
 
+def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
+    """Return [the F1 of a response's points against the gold boxes], in [0, 1].
+
+    A point matches a gold box that has its label and contains it; each box is matched by at most one point. F1 is twice
+    the number of matches, divided by the number of points plus the number of boxes. A response without points has 0.
+    The result is empty if the question has no gold boxes, or if the response was asked for in words alone or as boxes.
+    """
+    gold, points = row.question.gold_boxes, parse_points(scored.text)
+    if not gold or row.context.stream is not None or (not points and parse_boxes(scored.text)):
+        return []
+    taken: dict[int, int] = {}  # the point of each matched box
+    hits = [_hits(point, gold) for point in points]
+    matches = sum(_is_matched(place, hits, taken, set()) for place in range(len(points)))
+    return [2 * matches / (len(points) + len(gold))]
+
+
+def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int], tried: set[int]) -> bool:
+    """Whether a point gets a box of its own, perhaps after other points moved to other boxes (Kuhn's algorithm)."""
+    for box in hits[place]:
+        if box not in tried:
+            tried.add(box)
+            if box not in taken or _is_matched(taken[box], hits, taken, tried):
+                taken[box] = place
+                return True
+    return False
+
+
 def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
     """Return the indices of the gold boxes that have the point's label and contain the point."""
     return [
@@ -150,13 +173,6 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
         and box.x1 <= point.x <= box.x2
         and box.y1 <= point.y <= box.y2
     ]
-
-
-def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
-    """Return the metrics of ``report`` and some of the answers as a self-contained HTML page."""
-    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
-    return environment.get_template("eval.html.jinja").render(report=report, shown=shown)
 
 
 def _pass(answered: EvaluatedQuestion, k: int) -> float:

@@ -14,12 +14,13 @@ from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.evaluation.figures import (
     EvaluatedQuestion,
     eval_figures,
-    eval_page,
     exact_points,
     iou,
     mean,
+    point_f1,
     points_in_gold,
 )
+from groundtrace.trainer.evaluation.page import eval_page
 from groundtrace.trainer.sample import Rollout
 
 SQUARES = (Box("red square", 0, 0, 10, 10, 0), Box("red square", 20, 0, 30, 10, 0))
@@ -171,26 +172,52 @@ EVIL = '<script>alert("x")</script>'
 def test_the_page_escapes_what_models_and_data_say() -> None:
     evil = row(EVIL, EVIL, EVIL, "text", None, EVIL)
     table = [answered(evil, scored(1.0, f"</pre>{EVIL}"), scored(0.0), scored(None))]
-    html = eval_page(eval_figures(table, (1,)), table)
+    html = eval_page(eval_figures(table, (1,)), table, EVIL, EVIL)
     assert "<script" not in html
     assert "</pre>&lt;script" not in html
-    assert html.count("&lt;script&gt;alert(&#34;x&#34;)") == 5, "id, question, gold answer, source and text"
+    assert html.count("&lt;script&gt;alert(&#34;x&#34;)") == 6, "model, data, id, question, gold, source"
 
 
 def test_the_page_shows_the_figures() -> None:
-    html = eval_page(eval_figures(TABLE, (1, 4)), TABLE)
+    html = eval_page(eval_figures(TABLE, (1, 4)), TABLE, "model", "data")
     assert "pass@1" in html and "pass@4" in html
     assert "0.455" in html, "the accuracy"
     assert "–" in html, "a figure that nothing can be said of"
     assert html.count('class="right"') == 5 and html.count('class="unscored"') == 2
-    assert "http" not in html, "it loads nothing"
+    assert "http:" not in html and "https:" not in html, "it loads nothing"
 
 
 def test_the_page_shows_the_first_questions_only() -> None:
     table = [answered(row(f"q{number:03}"), *[scored(1.0, "text")] * 5) for number in range(40)]
-    html = eval_page(eval_figures(table, (1,)), table)
-    assert html.count("<pre") == 24 * 2
+    html = eval_page(eval_figures(table, (1,)), table, "model", "data")
+    assert html.count('class="trace') == 24 * 2
     assert "q023" in html and "q024" not in html
+
+
+@pytest.mark.parametrize(
+    ("text", "stream", "expected"),
+    [
+        (tags((5, 5), (25, 5)), None, [1.0]),
+        (tags((25, 5), (5, 5), (99, 99)), None, [4 / 5]),
+        (tags((5, 5)), None, [2 / 3]),
+        (tags((5, 5), (6, 6)), None, [2 / 4]),  # the second point on an object counts against it
+        (tags((5, 5), label="blue square"), None, [0.0]),
+        ("no point", None, [0.0]),
+        ("no point", "textual", []),
+        ('<box alt="red square">[0, 0, 10, 10]</box>', None, []),
+    ],
+)
+def test_point_f1(text: str, stream: str | None, expected: list[float]) -> None:
+    asked = replace(row(boxes=SQUARES), context=Context(stream=stream))
+    assert point_f1(asked, scored(1.0, text)) == pytest.approx(expected)
+    assert point_f1(row(boxes=None), scored(1.0, text)) == []
+
+
+def test_points_in_boxes_that_overlap_get_a_box_each() -> None:
+    """The first point lies in both boxes and leaves the box of the second, whatever the order."""
+    asked = row(boxes=(Box("red square", 0, 0, 10, 10, 0), Box("red square", 0, 0, 30, 10, 0)))
+    for places in (((5, 5), (20, 5)), ((20, 5), (5, 5)), ((5, 5), (6, 6))):
+        assert point_f1(asked, scored(1.0, tags(*places))) == [1.0]
 
 
 def boxed(*corners: tuple[float, ...]) -> str:

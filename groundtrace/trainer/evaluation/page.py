@@ -1,0 +1,72 @@
+"""Makes the page of an evaluation: its metrics, and some questions with their images and answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from groundtrace.pages.render import render
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
+from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, entries_of
+
+SHOWN_QUESTIONS, SHOWN_ANSWERS, SHOWN_IMAGES = 24, 2, 3
+PARTS = ("source", "answer_type", "stream")
+"""The kinds of parts for which a report has metrics, beside those over all questions."""
+COLUMNS = (
+    ("questions", "questions"),
+    ("answers", "answers"),
+    ("accuracy", "accuracy"),
+    ("best_constant", "best constant"),
+    ("reward", "reward"),
+    ("spatial", "spatial"),
+    ("points_in_gold_boxes", "points in gold boxes"),
+    ("point_f1", "point F1"),
+    ("exact_points", "exact points"),
+    ("iou", "IoU"),
+    ("thinks", "thinks"),
+    ("turns", "turns"),
+    ("response_tokens", "tokens"),
+    ("truncated", "truncated"),
+    ("unscored", "unscored"),
+)
+"""The metrics of the table and their titles; those without any value are left out."""
+
+
+def eval_page(report: Mapping[str, Any], answered: Sequence[EvaluatedQuestion], model: str, data: str) -> str:
+    """Return the metrics of ``report`` and some of the answers as a self-contained HTML page."""
+    rows = [("all", report["all"])]
+    rows += [("without crops", report["without_crops"])] if "without_crops" in report else []
+    rows += [(name, part) for kind in PARTS for name, part in report.get(kind, {}).items()]
+    columns = [(name, title) for name, title in COLUMNS if any(part.get(name) is not None for _, part in rows)]
+    return render(
+        "groundtrace.trainer.evaluation",
+        "eval.html.jinja",
+        name=model,
+        data=data,
+        report=report,
+        rows=rows,
+        columns=columns,
+        questions=entries_of([_shown(each) for each in answered[:SHOWN_QUESTIONS]]),
+        figure_of=_figure,
+    )
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
+
+
+def _shown(each: EvaluatedQuestion) -> ShownQuestion:
+    asked = each.row.question
+    answers = tuple(
+        ShownAnswer(
+            "" if each.crops is None else f"with {each.crops} crops",
+            scored.text,
+            scored.reward,
+            scored.outcome,
+            tuple((verdict.name, verdict.value) for verdict in scored.verdicts if verdict.name != "outcome"),
+        )
+        for scored in each.scored[:SHOWN_ANSWERS]
+    )
+    images = tuple(data for data, _ in each.row.images[:SHOWN_IMAGES])
+    stream = each.row.context.stream or ""
+    return ShownQuestion(each.row.id, stream, asked.question, asked.answer, asked.choices or (), images, answers)

@@ -1,0 +1,112 @@
+"""Computes the metrics of a validation from the scored answers, and what a policy that never looks would reach."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from groundtrace.rewards.blindness import RewardedQuestion, blind_figures
+from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.trainer.collate import collate, micro_batches
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, iou, point_f1
+from groundtrace.trainer.group import mean
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.policy import score
+from groundtrace.trainer.sample import Sample
+
+Figures = dict[str, float | None]
+
+
+class _Accuracy(Recipe):
+    """Pays 1 for a right answer, so that the best blind policy's reward is its accuracy."""
+
+    name: ClassVar[str] = "accuracy"
+    Settings: ClassVar[type] = type(None)
+
+
+def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
+    """Return what the best policy reaches that never looks at the images: ``blind_reward`` and ``blind_accuracy``.
+
+    Both are None if rules cannot grade any of the rows.
+    """
+    asked = [RewardedQuestion(r.question, r.entities, r.pointable, tuple(name for name, _ in r.streams)) for r in rows]
+    reward = blind_figures(asked, type(recipe), recipe.settings).share
+    return {
+        "blind_reward": None if reward is None else reward * recipe.full_reward,
+        "blind_accuracy": blind_figures(asked, _Accuracy).share,
+    }
+
+
+def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) -> Figures:
+    """Return the means over all answers: reward, accuracy, point F1, lengths, and the verdicts named in ``shown``.
+
+    If rows have streams, the reward and the accuracy of each stream follow, such as ``accuracy_grounded``. Unscored
+    answers are left out of the means; a metric without data is None.
+    """
+    pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
+    found: Figures = {
+        **_scores(answered),
+        "point_f1": mean([value for a in answered for s in a.scored for value in point_f1(a.row, s)]),
+        "iou": mean([value for a in answered for s in a.scored for value in iou(a.row, s)]),
+        **{name: mean([scored.value(name) for _, scored in pairs]) for name in shown if name != "outcome"},
+        "response_tokens": mean([float(rollout.own_tokens) for rollout, _ in pairs]),
+        "truncated": mean([float(rollout.is_truncated) for rollout, _ in pairs]),
+        "unscored": float(sum(scored.reward is None for _, scored in pairs)),
+        "questions": float(len({each.row.id for each in answered})),
+    }
+    for stream in sorted({each.row.context.stream or "" for each in answered} - {""}):
+        own = _scores([each for each in answered if each.row.context.stream == stream])
+        found |= {f"{name}_{stream}": value for name, value in own.items()}
+    return found
+
+
+def _scores(answered: Sequence[EvaluatedQuestion]) -> Figures:
+    return {
+        "reward": mean([scored.reward for each in answered for scored in each.scored]),
+        "accuracy": mean([outcome for each in answered for outcome in each.outcomes]),
+    }
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Computes metrics of sampled answers from their log-probabilities under the model.
+
+    ``temperature`` is the sampling temperature, ``tokens`` the maximum number of tokens of a forward pass, and ``cap``
+    the value above which GRPO truncates an importance weight.
+    """
+
+    vlm: VisionLanguageModel
+    temperature: float
+    tokens: int
+    cap: float
+
+    @torch.no_grad()
+    def figures(self, samples: Sequence[Sample]) -> Figures:
+        """Return ``entropy``, ``logprob_gap`` and ``weights_capped``, as means over all targets.
+
+        ``logprob_gap`` is the mean absolute difference between the log-probabilities of model and sampler, and
+        ``weights_capped`` the share of targets whose importance weight is truncated. Both are None if the sampler does
+        not report log-probabilities. All are None without samples.
+        """
+        targets, sums = 0, torch.zeros(3, dtype=torch.float64)
+        for part in micro_batches(samples, self.tokens):
+            batch = collate(self.vlm, part).to(self.vlm.device)
+            found = score(self.vlm, batch, self.temperature, self.vlm.never_ids)
+            apart = found.logprobs - batch.sampler_logprobs
+            each = (found.entropy, apart.abs(), (apart.exp() > self.cap).float() + 0 * apart)
+            sums += torch.stack([values.double().sum() for values in each]).cpu()
+            targets += len(batch.targets)
+        values = [None if not targets or value.isnan() else float(value) / targets for value in sums]
+        return dict(zip(("entropy", "logprob_gap", "weights_capped"), values, strict=True))
+
+    @torch.no_grad()
+    def loss(self, samples: Sequence[Sample]) -> float | None:
+        """Return the mean loss of the samples' targets at temperature 1, as in SFT; None without samples."""
+        targets, total = 0, 0.0
+        for part in micro_batches(samples, self.tokens):
+            batch = collate(self.vlm, part).to(self.vlm.device)
+            total -= float(score(self.vlm, batch).logprobs.sum())
+            targets += len(batch.targets)
+        return total / targets if targets else None

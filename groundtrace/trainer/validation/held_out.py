@@ -1,0 +1,146 @@
+"""Chooses the questions of the validation, and leaves out of the training all rows that share an image with them.
+
+A media group is a connected component of rows that have an image file in common. All rows of a group are on one side,
+as in the split of a run (:mod:`groundtrace.stages.split_by_media_group`). That split compares decoded pixels. Here
+files are compared, because decoding all images would take minutes; a run has written one file for equal pixels.
+"""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from groundtrace.config.errors import ConfigError
+from groundtrace.rewards.rows.records import Records
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
+from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
+from groundtrace.schemas.media_groups import media_groups
+from groundtrace.schemas.ordering import unit_hash
+from groundtrace.schemas.text import counted
+from groundtrace.trainer.settings import TrainerSettings
+
+Rows = Records | Shards
+PURPOSE = "validation"
+"""The purpose of the hashes that order groups and questions (:func:`groundtrace.schemas.ordering.unit_hash`)."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Holds the questions of the validation.
+
+    ``order`` holds the indices of ``rows`` in the order in which they are asked. ``text`` describes the questions, for
+    the run's identity. ``left_out`` is the number of rows that are not trained on because they share an image with
+    these questions.
+    """
+
+    rows: Rows
+    order: tuple[int, ...]
+    text: str
+    left_out: int = 0
+
+    @property
+    def note(self) -> str:
+        """Return a line for the user about the rows that are held out."""
+        shared = f"; not trained on because of their images: {counted(self.left_out, 'row')}" if self.left_out else ""
+        return f"held out for the validation: {counted(len(self.order), 'row')}{shared}"
+
+
+def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[Shards, HeldOut | None]:
+    """Return the rows to train on, and the questions of the validation; without a validation, all rows and None.
+
+    Raises ConfigError if ``validation.share`` cannot be reached, and ShardError if ``validation.data`` cannot be read
+    or no row is left to train on.
+    """
+    own = settings.validation
+    if not own.is_on:
+        return shards, None
+    if own.data:
+        return _without(shards, _opened(Path(own.data), settings, output), settings)
+    groups = _groups(_media(shards))
+    chosen = _chosen(groups, own.share, settings.seed)
+    held = [index for index, group in enumerate(groups) if group in chosen]
+    rows = shards.subset(held)
+    kept = shards.subset([index for index, group in enumerate(groups) if group not in chosen])
+    return kept, HeldOut(rows, _order(len(rows), settings.seed), _text(rows, rows.sha256, settings))
+
+
+def text_of(held: HeldOut | None) -> str:
+    """Return the text that describes the held-out questions in a run's identity; "" without a validation."""
+    return "" if held is None else held.text
+
+
+def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
+    """Return groups with about ``share`` of the rows, at most that share rounded up, in the order of their hashes."""
+    sizes, room = Counter(groups), math.ceil(share * len(groups))
+    wanted, chosen = room, set[str]()
+    for group in sorted(sizes, key=lambda name: unit_hash(name, seed, PURPOSE)):
+        if sizes[group] <= room:
+            chosen.add(group)
+            room -= sizes[group]
+    if not chosen or len(chosen) == len(sizes):
+        problem = f"the smallest media group has {min(sizes.values())}" if not chosen else "these are all"
+        raise ConfigError(
+            f"validation.share = {share:g} of {counted(len(groups), 'row')} is {counted(wanted, 'row')}, but {problem}"
+            ": change validation.share, or set validation.data"
+        )
+    return chosen
+
+
+def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Shards, HeldOut | None]:
+    """Return the shards without the rows that share an image with ``rows``, and ``rows`` as the held-out questions."""
+    held = _media(rows) if isinstance(rows, Shards) else [_media_of(row) for row in _readable(rows)]
+    own = _media(shards)
+    groups = _groups([*own, *held])
+    shared = set(groups[len(own) :])
+    kept = [index for index, group in enumerate(groups[: len(own)]) if group not in shared]
+    if not kept:
+        raise ShardError(
+            f"all rows share an image with {settings.validation.data}: set validation.data to other questions"
+        )
+    digest = rows.sha256 if isinstance(rows, Shards) else hashlib.sha256(repr(held).encode()).hexdigest()
+    left_out = len(own) - len(kept)
+    order, text = _order(len(rows), settings.seed), _text(rows, digest, settings)
+    return shards.subset(kept) if left_out else shards, HeldOut(rows, order, text, left_out)
+
+
+def _opened(data: Path, settings: TrainerSettings, output: Path) -> Rows:
+    if (data / "records.jsonl").is_file():
+        return Records(data, settings.eval.form)
+    return Shards(data, shard_side(data), output / "rows")
+
+
+def _readable(rows: Records) -> list[TrainingRow]:
+    """Return the records that can be read; the validation reports the others."""
+    found = []
+    for index in range(len(rows)):
+        try:
+            found.append(rows[index])
+        except UnusableRow:
+            continue
+    return found
+
+
+def _media(shards: Shards) -> list[tuple[str, ...]]:
+    """Return the digests of each row's images; for a row without images, its index, which no other row has."""
+    return [found or (f"row {index} of {shards.side}",) for index, found in enumerate(shards.images_sha256())]
+
+
+def _media_of(row: TrainingRow) -> tuple[str, ...]:
+    return tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images) or (f"record {row.id}",)
+
+
+def _groups(media: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the name of each row's media group."""
+    return [group for _, group in media_groups((str(index), hashes) for index, hashes in enumerate(media))]
+
+
+def _order(rows: int, seed: int) -> tuple[int, ...]:
+    return tuple(sorted(range(rows), key=lambda index: unit_hash(str(index), seed, PURPOSE)))
+
+
+def _text(rows: Rows, digest: str, settings: TrainerSettings) -> str:
+    own = settings.validation
+    asked = own.questions or "all"
+    return f"{len(rows)} rows, ids sha256 {digest[:12]}, of which {asked} are asked {own.samples} times"

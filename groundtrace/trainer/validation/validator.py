@@ -1,0 +1,214 @@
+"""Validates the model during training: asks the held-out questions, keeps the best checkpoint, and notices overfitting.
+
+A validation changes nothing in the training: not its weights, its position in the data, its random stream, or the
+memory of its reward. Its answers are scored with a fresh memory, as in ``trainer eval``, so that the reward of all
+validations has the same meaning.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from groundtrace.config.errors import ConfigError
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rows.checks import check_recipe, row_check
+from groundtrace.rewards.rows.reward import Reward
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
+from groundtrace.rewards.rows.shards import ShardError
+from groundtrace.trainer.checkpoint import checkpoints
+from groundtrace.trainer.credit import as_sample
+from groundtrace.trainer.encode import MARK, sft_sample
+from groundtrace.trainer.evaluation.examiner import Examiner
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
+from groundtrace.trainer.training import BEST, Overfitted, Training
+from groundtrace.trainer.validation.best import LOWEST, best_of, overfitting
+from groundtrace.trainer.validation.figures import Figures, Likelihood, answer_figures, blind_lines
+from groundtrace.trainer.validation.held_out import HeldOut
+from groundtrace.trainer.watching.answers import save_answers, save_questions
+
+QUESTIONS_AT_ONCE = 64
+SHOWN = ("accuracy", "blind_accuracy", "reward", "point_f1", "loss", "entropy", "response_tokens", "logprob_gap")
+"""The metrics that are printed."""
+
+
+@contextlib.contextmanager
+def validating(
+    vlm: VisionLanguageModel,
+    settings: TrainerSettings,
+    held: HeldOut | None,
+    training: Training,
+    output: Path,
+    reward: Reward | None = None,
+) -> Iterator["Validator | NoValidation"]:
+    """Give the validator of a training, or one that does nothing if no questions are held out.
+
+    ``reward`` scores the answers; without it, a reward is made from the settings and closed at the end. Raises
+    NotServed, ConfigError, SamplerError, and ShardError if no held-out question can be asked.
+    """
+    if held is None:
+        yield NoValidation()
+        return
+    print(f"trainer: {held.note}", file=sys.stderr)
+    with contextlib.ExitStack() as stack:
+        if reward is None:
+            reward = stack.enter_context(contextlib.closing(Reward(settings.reward, output)))
+            reward.check_endpoints()
+        yield Validator(vlm, settings, held, training, output, reward)
+
+
+class NoValidation:
+    """Is called like a :class:`Validator`, and does nothing."""
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Holds a held-out row with its prompts; ``target`` is the row as an SFT sample, or None in GRPO."""
+
+    row: TrainingRow
+    prompts: Sequence[Drawn]
+    target: Sample | None
+
+
+class Validator:
+    """Validates after every ``validation.every`` steps, at the start and at the end, unless it has done so.
+
+    ``training.monitor.validations`` are the validations so far, those before an interruption included.
+    """
+
+    def __init__(
+        self,
+        vlm: VisionLanguageModel,
+        settings: TrainerSettings,
+        held: HeldOut,
+        training: Training,
+        output: Path,
+        reward: Reward,
+    ) -> None:
+        self._vlm, self._training, self._output, self._reward = vlm, training, output, reward
+        self._own, settings = settings.validation, settings.at_validation()
+        self._settings = settings
+        settings.check_environment()
+        check_recipe(settings.reward, lambda name: name == TRAJECTORY or held.rows.gives(name))
+        stops = settings.environment.make().stops
+        self._sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)
+        self._examiner = Examiner(vlm, self._sampler, reward, settings)
+        cap, tokens = settings.grpo.importance_cap, settings.batch.tokens
+        self._likelihood = Likelihood(vlm, settings.rollout.temperature, tokens, cap)
+        self._questions = self._usable(held)
+        if self._own.best_by in LOWEST and not any(each.target for each in self._questions):
+            raise ConfigError(
+                f"validation.best_by = {self._own.best_by!r} needs traces, which the held-out rows lack: set it to "
+                "accuracy"
+            )
+        self._blind = blind_lines([each.row for each in self._questions], reward.recipe)
+        save_questions(output, [drawn for each in self._questions for drawn in each.prompts])
+
+    def __call__(self) -> None:
+        """Validate if a validation is due. Raises Overfitted, JudgesDown and SamplerError.
+
+        The best checkpoint is saved if the validation is the best so far.
+        """
+        monitor, step = self._training.monitor, self._training.progress.step
+        is_due = step % self._own.every == 0 or not self._training.goes_on
+        if is_due and all(line["step"] != step for line in monitor.validations):
+            answered, figures = self._validate()
+            save_answers(self._output, step, answered)
+            if best_of([*monitor.validations, {"step": step, **figures}], self._own.best_by) == step:
+                self._training.save_best()
+            monitor.validated(step, figures, SHOWN)  # at the end: an interrupted validation is repeated as a whole
+        if problem := overfitting(monitor.validations, self._own.stop_after):
+            best = checkpoints(self._output / BEST)
+            where = f"; the best validation is that of {best[-1]}" if best else ""
+            raise Overfitted(f"{problem}{where}: mend the reward, or set validation.stop_after = 0 to train on")
+
+    def _validate(self) -> tuple[list[EvaluatedQuestion], Figures]:
+        started = time.perf_counter()
+        prompts = [drawn for each in self._questions for drawn in each.prompts]
+        with self._leaving_no_trace():
+            self._sampler.sync()
+            answered = []
+            for start in range(0, len(self._questions), QUESTIONS_AT_ONCE):
+                part = [drawn for each in self._questions[start : start + QUESTIONS_AT_ONCE] for drawn in each.prompts]
+                answered += self._examiner.answer(part, self._settings.seed + start)
+            figures = answer_figures(answered, self._reward.recipe.shown) | self._blind
+            figures |= self._likelihood.figures(_samples(prompts, answered))
+            targets = [each.target for each in self._questions if each.target is not None]
+            figures |= {"loss": self._likelihood.loss(targets)} if targets else {}
+        return answered, figures | {"wall_s": time.perf_counter() - started}
+
+    @contextlib.contextmanager
+    def _leaving_no_trace(self) -> Iterator[None]:
+        """Give the reward a fresh memory, and restore its memory and torch's random state afterwards."""
+        kept, self._reward.memory = self._reward.memory, Memory()
+        devices = [self._vlm.device] if self._vlm.device.type == "cuda" else []
+        try:
+            with torch.random.fork_rng(devices=devices):
+                yield
+        finally:
+            self._reward.memory = kept
+
+    def _usable(self, held: HeldOut) -> list[Question]:
+        """Return the questions to ask. The others are reported like rows that are left out of the training."""
+        check, room = (
+            row_check(self._settings.reward),
+            LengthLimit(self._settings.batch.max_tokens, self._settings.rollout.max_new_tokens),
+        )
+        found: list[Question] = []
+        for index in held.order:
+            if self._own.questions and len(found) == self._own.questions:
+                break
+            try:
+                found.append(self._question(held.rows[index], check, room))
+            except UnusableRow as error:
+                self._training.monitor.leave_out(f"held-out row {index}", str(error))
+        if not found:
+            raise ShardError("no held-out row can be asked: see the reasons in left_out.jsonl")
+        return found
+
+    def _question(self, row: TrainingRow, check: Any, room: LengthLimit) -> Question:
+        check(row)
+        asked, trained = first_prompt(row), row.messages[-1]["role"] == "assistant"
+        prompts = self._examiner.prompts(asked)
+        target = sft_sample(self._vlm, row) if trained else None
+        problems = [refusal for _, prompt in prompts if (refusal := room.refusal(prompt))]
+        if target is not None and (refusal := LengthLimit(room.max_tokens).refusal(target)):
+            problems.append(refusal)
+        if problems or not prompts:
+            raise UnusableRow(problems[0] if problems else f"{row.id}: the row is not asked in any of eval.streams")
+        return Question(row, prompts, target)
+
+
+def first_prompt(row: TrainingRow) -> TrainingRow:
+    """Return the row with its turns up to the first turn of the assistant, which the model writes itself.
+
+    The images of later turns, such as those that code showed in a trajectory, are left out.
+    """
+    roles = [message["role"] for message in row.messages]
+    if "assistant" not in roles:
+        return row
+    messages = row.messages[: roles.index("assistant")]
+    return replace(row, messages=messages, images=row.images[: sum(each["content"].count(MARK) for each in messages)])
+
+
+def _samples(prompts: Sequence[Drawn], answered: Sequence[EvaluatedQuestion]) -> list[Sample]:
+    """Return the sampled answers with their prompts, without empty and lost answers."""
+    return [
+        as_sample(prompt, rollout, f"validation/{place}/{row.id}")
+        for place, ((row, prompt), each) in enumerate(zip(prompts, answered, strict=True))
+        for rollout in each.rollouts
+        if rollout.ids and not rollout.lost
+    ]

@@ -1,0 +1,1 @@
+"""Shows a training to people while it runs: the page train.html, and the writers of TensorBoard, W&B and trackio."""

@@ -1,0 +1,190 @@
+"""Lays out the curves of a training's metrics as SVG paths; the template of the page draws them.
+
+A line has at most ``MAX_POINTS`` points, whatever the number of steps: each point is the mean of a range of steps. So
+the page stays small, and no script has to draw it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+WIDTH, HEIGHT = 340, 176
+LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 22
+"""The space around the drawing area, in SVG units."""
+MAX_POINTS, MAX_DOTS, MAX_CHARTS = 240, 60, 48
+LEAST = 1e-30
+"""Values closer to 0 are drawn as 0."""
+SMOOTHED_OVER = 20
+"""The smoothed line of a metric of N points is its running mean over N / SMOOTHED_OVER points."""
+Point = tuple[float, float]
+"""A step and the value of a metric at this step."""
+Records = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Names the metrics of one chart: of the training, of the validation, and of a policy that never looks."""
+
+    title: str
+    training: str = ""
+    validation: str = ""
+    blind: str = ""
+
+
+METRICS = (
+    Metric("reward", "reward", "reward", "blind_reward"),
+    Metric("accuracy", "outcome", "accuracy", "blind_accuracy"),
+    Metric("point F1", "", "point_f1"),
+    Metric("IoU of boxes", "", "iou"),
+    Metric("loss", "loss", "loss"),
+    Metric("entropy", "entropy", "entropy"),
+    Metric("tokens of a response", "response_tokens", "response_tokens"),
+    Metric("truncated responses", "truncated", "truncated"),
+    Metric("log-probability gap to the sampler", "logprob_gap", "logprob_gap"),
+    Metric("truncated importance weights", "weights_capped", "weights_capped"),
+    Metric("norm of the gradient", "grad_norm"),
+    Metric("learning rate", "lr"),
+    Metric("KL to the reference", "kl"),
+    Metric("tokens per second", "tokens_per_s"),
+)
+"""The charts that a page shows first; all other metrics have a chart of their own after them."""
+HIDDEN = ("step", "idle_steps", "wall_s", "rollout_s", "questions", "groups_sampled")
+"""Fields of the records that have no chart."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Holds one line of a chart: SVG paths of the points and of their running mean, and dots with their texts.
+
+    ``kind`` is ``training``, ``validation`` or ``blind``. ``last`` is the last value.
+    """
+
+    kind: str
+    raw: str
+    smooth: str
+    dots: tuple[tuple[float, float, str], ...]
+    last: float
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Holds one chart: its lines, and the places and texts of its ticks, in SVG units."""
+
+    title: str
+    lines: tuple[Line, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    y_ticks: tuple[tuple[float, str], ...]
+    best_x: float | None = None
+
+
+def charts(metrics: Records, validations: Records, best: int | None = None) -> tuple[list[Chart], list[Chart]]:
+    """Return the charts of :data:`METRICS` that have values, and those of all other metrics.
+
+    ``best`` is the step of the best validation, which is marked. A metric that is always 0 has no chart.
+    """
+    named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
+    names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
+    others = [Metric(name, name, name) for name in names if name not in named and name not in HIDDEN]
+    steps = max([1, *(line["step"] + 1 for line in metrics), *(line["step"] for line in validations)])
+    first = [_chart(metric, metrics, validations, steps, best) for metric in METRICS]
+    more = [_chart(metric, metrics, validations, steps, best) for metric in others[:MAX_CHARTS]]
+    return [each for each in first if each is not None], [each for each in more if each is not None]
+
+
+def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, best: int | None) -> Chart | None:
+    trained = thinned(_points(metrics, metric.training, 1))
+    validated = thinned(_points(validations, metric.validation, 0), MAX_DOTS)
+    blind = _points(validations, metric.blind, 0)[-1:] or _points(metrics, metric.blind, 1)[-1:]
+    if not any(y for _, y in (*trained, *validated, *blind)):
+        return None
+    level = [(x, blind[0][1]) for x in (0.0, float(steps))] if blind else []
+    low, high = _range([y for _, y in (*trained, *validated, *level)])
+    scale = Scale(float(steps), low, high)
+    lines = [
+        Line("blind", scale.path(level), "", (), level[-1][1]) if level else None,
+        Line("training", scale.path(trained), scale.path(smoothed(trained)), (), trained[-1][1]) if trained else None,
+        Line("validation", "", scale.path(validated), scale.dots(validated), validated[-1][1]) if validated else None,
+    ]
+    y_ticks = tuple((scale.y(value), short(value)) for value in ticks(low, high))
+    x_ticks = tuple((scale.x(value), f"{value:,.0f}") for value in ticks(0.0, float(steps)) if value == int(value))
+    marked = best is not None and validated and metric.validation
+    return Chart(
+        metric.title,
+        tuple(line for line in lines if line),
+        x_ticks,
+        y_ticks,
+        scale.x(float(best or 0)) if marked else None,
+    )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps steps from 0 to ``steps``, and values from ``low`` to ``high``, to SVG units."""
+
+    steps: float
+    low: float
+    high: float
+
+    def x(self, step: float) -> float:
+        """Return the horizontal place of a step."""
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * step / max(self.steps, 1.0), 1)
+
+    def y(self, value: float) -> float:
+        """Return the vertical place of a value."""
+        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / (self.high - self.low), 1)
+
+    def path(self, points: Iterable[Point]) -> str:
+        """Return the points as the ``d`` of an SVG path."""
+        return " ".join(f"{'L' if number else 'M'}{self.x(x)} {self.y(y)}" for number, (x, y) in enumerate(points))
+
+    def dots(self, points: Iterable[Point]) -> tuple[tuple[float, float, str], ...]:
+        """Return the place of each point, and its text."""
+        return tuple((self.x(x), self.y(y), f"step {x:,.0f}: {short(y)}") for x, y in points)
+
+
+def _points(records: Records, name: str, offset: int) -> list[Point]:
+    """Return a metric's points. ``offset`` is 1 for records that count from 0 the step after which they were made."""
+    found = [(float(record["step"] + offset), record.get(name)) for record in records if name]
+    known = [(x, float(y)) for x, y in found if isinstance(y, int | float) and math.isfinite(y)]
+    return [(x, y if abs(y) >= LEAST else 0.0) for x, y in known]
+
+
+def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
+    """Return at most ``most`` points: each is the mean of as many points, the last range may be shorter."""
+    size = math.ceil(len(points) / most) or 1
+    parts = [points[start : start + size] for start in range(0, len(points), size)]
+    return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
+
+
+def smoothed(points: Sequence[Point]) -> list[Point]:
+    """Return the running mean of the points, centred; at both ends it is the mean of fewer points."""
+    half = len(points) // (2 * SMOOTHED_OVER)
+    parts = (points[max(place - half, 0) : place + half + 1] for place in range(len(points)))
+    return [(x, sum(y for _, y in part) / len(part)) for (x, _), part in zip(points, parts, strict=True)]
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the bounds of the vertical axis: the values with some space, and 0 at least if no value is negative."""
+    low, high = min(values), max(values)
+    is_flat = high - low <= 1e-9 * max(abs(low), abs(high))
+    space = (abs(low) / 2 or 1.0) if is_flat else (high - low) * 0.06
+    return (max(low - space, 0.0) if low >= 0 else low - space), high + space
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return three to six round values between ``low`` and ``high``."""
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough)
+    first = math.ceil(low / step)
+    digits = 2 - math.floor(math.log10(step))
+    values = [round((first + number) * step, digits) for number in range(7)]
+    return [value + 0.0 for value in values if low <= value <= high]
+
+
+def short(value: float) -> str:
+    """Return a number with three digits, such as ``0.612``, ``1,230`` or ``1e-05``."""
+    if value and (abs(value) < 1e-3 or abs(value) >= 1e6):
+        return f"{value:.1e}".replace(".0e", "e")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,65 @@
+"""Prepares questions with answers and images for the pages of a training and of an evaluation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.pages.response_parts import spans_of
+from groundtrace.pages.shown_images import Image, ImageRoom, shown_image
+
+MAX_TEXT_CHARS = 3000
+
+
+@dataclass(frozen=True)
+class ShownAnswer:
+    """Holds an answer as the page shows it; ``when`` says when it was given. None is an unscored value."""
+
+    when: str
+    text: str
+    reward: float | None
+    outcome: float | None
+    verdicts: tuple[tuple[str, float | None], ...]
+
+
+@dataclass(frozen=True)
+class ShownQuestion:
+    """Holds a question with its image files (as bytes) and some answers, as the page shows it."""
+
+    id: str
+    stream: str
+    question: str
+    gold: str
+    choices: tuple[str, ...]
+    images: tuple[bytes, ...]
+    answers: tuple[ShownAnswer, ...]
+
+
+def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
+    """Return the questions as templates show them, with images of a limited total size."""
+    room = ImageRoom(sum(len(asked.images) for asked in questions))
+    return [_entry(asked, room) for asked in questions]
+
+
+def _entry(asked: ShownQuestion, room: ImageRoom) -> Mapping[str, Any]:
+    """Return a question as templates show it; the images have the marks of its first answer."""
+    text = asked.answers[0].text if asked.answers else ""
+    return {
+        "asked": asked,
+        "images": [_image(data, number, text, room) for number, data in enumerate(asked.images)],
+        "answers": [(answer, spans_of(answer.text, MAX_TEXT_CHARS)) for answer in asked.answers],
+    }
+
+
+def _image(data: bytes, number: int, text: str, room: ImageRoom) -> Image:
+    points = [
+        (place, point.label, (point.x, point.y))
+        for place, point in enumerate(parse_points(text), 1)
+        if point.media_index == number
+    ]
+    boxes = [
+        (place, box.label, (box.x1, box.y1, box.x2, box.y2))
+        for place, box in enumerate(parse_boxes(text), 1)
+        if box.media_index == number
+    ]
+    return shown_image(data, f"image {number + 1}", room, [*points, *boxes])

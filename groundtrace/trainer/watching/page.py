@@ -1,0 +1,125 @@
+"""Writes ``train.html``, one file with the curves, the validations and some answers of a training, while it runs."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from groundtrace.pages.render import render
+from groundtrace.storage.files import write_atomically
+from groundtrace.trainer.validation.best import best_of
+from groundtrace.trainer.watching.answers import shown_questions
+from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short
+from groundtrace.trainer.watching.entries import entries_of
+from groundtrace.trainer.watching.records import read_lines
+
+PAGE = "train.html"
+LEAST_PAUSE_S = 20.0
+MOST_SHARE = 0.02
+"""The largest share of the time that goes into refreshing the page."""
+MAX_VALIDATIONS = 12
+COLUMNS = (
+    "accuracy",
+    "reward",
+    "point_f1",
+    "iou",
+    "loss",
+    "entropy",
+    "response_tokens",
+    "logprob_gap",
+    "weights_capped",
+)
+"""The metrics in the table of validations; those without values are left out."""
+
+
+class TrainPage:
+    """Refreshes the page of a training in its output folder.
+
+    A page that cannot be made never ends the training: the reason is printed once.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+        self._next_s = 0.0
+        self._problem = ""
+
+    def refresh(self, at_once: bool = False) -> None:
+        """Write the page if ``at_once`` is True, or if the last page is old enough."""
+        if at_once or time.monotonic() >= self._next_s:
+            self.write()
+
+    def write(self) -> None:
+        """Write the page atomically."""
+        started = time.monotonic()
+        try:
+            write_atomically(self._output / PAGE, train_page(self._output).encode("utf-8", "backslashreplace"))
+        except Exception as error:  # whatever it is, the training matters more than its page
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            if problem != self._problem:
+                print(f"trainer: {self._output / PAGE} cannot be written: {problem}", file=sys.stderr)
+            self._problem = problem
+        took_s = time.monotonic() - started
+        self._next_s = started + max(LEAST_PAUSE_S, took_s / MOST_SHARE)
+
+
+def train_page(output: Path) -> str:
+    """Return the page of a training from the records in its output folder."""
+    run = json.loads((output / "run.json").read_text("utf-8"))
+    metrics, validations = read_lines(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
+    best = best_of(validations, run.get("best_by") or "accuracy")
+    first, more = charts(metrics, validations, best)
+    questions = shown_questions(output, [line["step"] for line in validations])
+    ends = {0, *range(len(validations) - MAX_VALIDATIONS, len(validations))}
+    listed = [line for place, line in enumerate(validations) if place in ends or line["step"] == best][::-1]
+    columns = [name for name in COLUMNS if any(line.get(name) is not None for line in validations)]
+    return render(
+        "groundtrace.trainer.watching",
+        "train.html.jinja",
+        name=output.resolve().name,
+        run=run,
+        ended=run.get("ended"),
+        done=metrics[-1]["step"] + 1 if metrics else 0,
+        metrics=metrics[-1] if metrics else {},
+        validations=listed,
+        hidden=len(validations) - len(listed),
+        tiles=_tiles(metrics, validations),
+        columns=columns,
+        best=best,
+        charts=first,
+        more=more,
+        size=(WIDTH, HEIGHT),
+        left=LEFT,
+        questions=entries_of(questions),
+        short=short,
+        figure_of=_figure,
+        refresh_s=round(LEAST_PAUSE_S),
+    )
+
+
+def _figure(value: float | None) -> str:
+    """Return a figure of the table with three decimals, or in short if it is large or very small."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if not value or 1e-3 <= abs(value) < 10 else short(value)
+
+
+def _tiles(metrics: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
+    """Return the figures at the top of the page: name, value, and how it has changed."""
+    if not validations:
+        last, first = (metrics[-1], metrics[0]) if metrics else ({}, {})
+        named = (("reward", "reward"), ("outcome", "accuracy"), ("loss", "loss"))
+        return [
+            (f"{title} in training", last[name], f"{short(first[name])} in the first step")
+            for name, title in named
+            if last.get(name) is not None and first.get(name) is not None
+        ]
+    first, last = validations[0], validations[-1]
+    found = []
+    for name, title in (("accuracy", "accuracy"), ("reward", "reward"), ("point_f1", "point F1"), ("loss", "loss")):
+        if last.get(name) is not None:
+            notes = [f"{short(first[name])} at first"] if first.get(name) is not None else []
+            blind = last.get(f"blind_{name}")
+            notes += [] if blind is None else [f"{short(blind)} without looking"]
+            found.append((title, last[name], ", ".join(notes)))
+    return found
