@@ -19,6 +19,7 @@ from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub import client
 from groundtrace.publishing.hub.card_check import problems_of
 
+from ...pipelines import short_recipe
 from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
 
 Beam = Callable[..., subprocess.CompletedProcess[str]]
@@ -102,12 +103,13 @@ def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Bea
     code = (
         "from datasets import load_dataset; import sys\n"
         "from groundtrace.pipelines.commands.cli import main\n"
-        "assert main(['run', 'grounded_cot', '--input', sys.argv[3], '--output', sys.argv[4]]) == 0\n"
+        "assert main(['run', sys.argv[5], '--input', sys.argv[3], '--output', sys.argv[4]]) == 0\n"
         "rows = load_dataset(sys.argv[1], 'sft', split='train', revision=sys.argv[2])\n"
         "print('loaded', len(rows), rows[0]['images'][0].size)\n"
         "print(next(iter(load_dataset(sys.argv[1], 'rl', split='train', streaming=True)))['id'])\n"
     )
-    loaded = python("-c", code, REPO, tag, f"hf://{REPO}/sft@{tag}", tmp_path / "again")
+    recipe = Path(short_recipe.__file__)
+    loaded = python("-c", code, REPO, tag, f"hf://{REPO}/sft@{tag}", tmp_path / "again", recipe)
     assert loaded.returncode == 0, loaded.stderr
     assert f"loaded {rows_of(run, 'sft')} (" in loaded.stdout
     counts = json.loads((tmp_path / "again/run.json").read_text())["counts"]
