@@ -2,7 +2,9 @@
 
 A checkpoint holds the master weights, the optimiser's state, the random state, the position in the data and the state
 of the loop. It is a folder ``step-NNNNNN`` that is written atomically. No code from a checkpoint is run when it is
-loaded. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can load.
+loaded. In a training on several GPUs, each rank writes its part of the tensors
+(:mod:`groundtrace.trainer.sharded_state`), and the first rank the rest; the checkpoint can be loaded with any number of
+GPUs. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can load.
 """
 
 import os
@@ -17,6 +19,7 @@ import torch
 
 from groundtrace.config.settings import build
 from groundtrace.schemas.errors import UserError
+from groundtrace.trainer import ranks, sharded_state
 from groundtrace.trainer.identity import difference
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.optimiser import Optimiser
@@ -59,18 +62,25 @@ def save_checkpoint(
     ``identity`` is the run's identity (:func:`groundtrace.trainer.identity.identity`).
     """
     final = folder / f"step-{progress.step:06d}"
-    partial = folder / f".{final.name}.{os.getpid()}"
-    partial.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{final.name}.{ranks.of_first(os.getpid())}"
     state = {"progress": vars(progress), "identity": dict(identity), "optimiser": optimiser.state_dict()}
+
+    def finish() -> None:
+        if ranks.is_first():
+            torch.save(state, partial / STATE)
+            if final.exists():
+                shutil.rmtree(final)
+            partial.rename(final)
+
     try:
-        torch.save(state, partial / STATE)
-        if final.exists():
-            shutil.rmtree(final)
-        partial.rename(final)
+        ranks.together(lambda: partial.mkdir(parents=True, exist_ok=True))
+        if ranks.count() > 1:
+            state["optimiser"] = sharded_state.write(partial / sharded_state.FOLDER, state["optimiser"])
+        ranks.together(finish)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    for old in checkpoints(folder)[:-keep]:
+    for old in checkpoints(folder)[:-keep] if ranks.is_first() else ():
         shutil.rmtree(old)
     return final
 
@@ -82,20 +92,45 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
+    """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``, with whole tensors.
 
     Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
+    state = _read_state(path)
+    return {**state, "optimiser": _optimiser_state(path, state["optimiser"], None)}
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    """Return the content of the file ``STATE``, in which a sharded checkpoint has only some of the tensors."""
     try:
-        state = torch.load(path / STATE, map_location="cpu", weights_only=True)
+        # ranks map the file, because each of them needs only a part
+        state = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=ranks.count() > 1)
     except Exception as error:  # torch raises many types on a damaged file
-        raise CheckpointError(
-            f"{path} cannot be read: {' '.join(str(error).split())[:160]}: choose another checkpoint, or delete "
-            "this one so that the run resumes from an earlier one"
-        ) from error
+        raise _unreadable(path, error) from error
     if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
         raise CheckpointError(f"{path} cannot be read: another version of the trainer wrote it, so use that version")
     return state
+
+
+def _unreadable(path: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{path} cannot be read: {' '.join(str(error).split())[:160]}: choose another checkpoint, or delete "
+        "this one so that the run resumes from an earlier one"
+    )
+
+
+def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
+    """Return the optimiser's state: ``kept`` from the file ``STATE``, with the tensors that ranks wrote.
+
+    The tensors are sharded like those of ``optimiser``; if it is None, they are whole.
+    """
+    shards = path / sharded_state.FOLDER
+    if not shards.is_dir():
+        return kept if optimiser is None else sharded_state.placed(kept, optimiser)
+    try:
+        return sharded_state.read(shards, kept, optimiser)
+    except Exception as error:
+        raise _unreadable(path, error) from error
 
 
 def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
@@ -104,14 +139,14 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     Raises CheckpointError if the checkpoint is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`),
     or does not hold the same weights that this run trains.
     """
-    state = read_checkpoint(path)
+    state = _read_state(path)
     differs = difference(state["identity"], identity)
     if differs is not None:
         raise CheckpointError(
             f"{path} belongs to another run, {differs}: restore the old value, or choose another --output"
         )
     try:
-        optimiser.load_state_dict(state["optimiser"])
+        optimiser.load_state_dict(_optimiser_state(path, state["optimiser"], optimiser))
     except (ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: {error}") from error
     progress = Progress(**state["progress"])

@@ -9,7 +9,8 @@ The exit code is:
 - 3 if the run stopped because the judges or the sampling server did not answer;
 - 129, 130 or 143 if it was stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) or SIGTERM.
 
-A training saves its last complete step before it exits.
+A training saves its last complete step before it exits. A training on several GPUs has the exit code of the process
+that failed first, which is 137 if it was killed by SIGKILL.
 """
 
 import argparse
@@ -27,6 +28,7 @@ _EXAMPLES = """examples:
   trainer sft  --config sft.toml  --data runs/q --output runs/sft
   trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
   trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
+  trainer sft  --config sft.toml  --data runs/q --output runs/sft --gpus 8
   trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
   trainer tiny runs/tiny/model --data runs/q
 """
@@ -34,14 +36,15 @@ _EXAMPLES = """examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    parsed = make_parser().parse_args(argv)
+    parser = make_parser()
+    parsed = parser.parse_args(argv)
+    if parsed.command in ("sft", "grpo") and parsed.gpus < 1:
+        parser.error(f"argument --gpus: must be at least 1, got {parsed.gpus}")
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
     if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
-        message = (
-            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the trainer is one process on one GPU: start it without"
-        )
-        print(f"trainer: {message} torchrun and similar launchers", file=sys.stderr)
+        message = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the trainer starts its processes itself: start it"
+        print(f"trainer: {message} without torchrun and similar launchers, with --gpus", file=sys.stderr)
         return 2
     try:
         require_extra("train", f"trainer {parsed.command}", "torch", "torchvision", "transformers")
@@ -83,6 +86,10 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
         )
+        if name != "eval":
+            command.add_argument(
+                "--gpus", type=int, default=1, metavar="N", help="train on N GPUs of this machine (default: one)"
+            )
         if name == "eval":
             command.add_argument(
                 "--crops",

@@ -1,23 +1,32 @@
-"""Runs each ``trainer`` command, and reports each error in one line, without a traceback."""
+"""Runs each ``trainer`` command, and reports each error in one line, without a traceback.
+
+With ``--gpus``, the command starts one process for each GPU, and each of them comes here again as a rank. Ranks report
+their errors to the first process, which shows one of them.
+"""
 
 import argparse
+import contextlib
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import datasets
 import torch
 import transformers
 
-from groundtrace.config.settings import load_config
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import load_config, to_toml
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.settings import config_file
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
+from groundtrace.trainer import ranks
 from groundtrace.trainer.checkpoint import checkpoints, export
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
+from groundtrace.trainer.launch import launch
 from groundtrace.trainer.optimiser import NotFinite
 from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
@@ -42,7 +51,11 @@ def dispatch(parsed: argparse.Namespace) -> int:
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
     try:
-        print(_run(parsed))
+        if getattr(parsed, "gpus", 1) > 1 and not ranks.is_rank():
+            return _run_ranks(parsed)
+        _print_result(_run(parsed))
+    except ranks.FailedElsewhere as error:
+        return _fail(str(error), 1, is_elsewhere=True)
     except UserError as error:
         return _fail(str(error), 2)
     except (JudgesDown, SamplerError) as error:
@@ -65,12 +78,52 @@ def _run(parsed: argparse.Namespace) -> Path:
         return export(parsed.checkpoint, parsed.out)
     if parsed.command == "tiny":
         return make_tiny(local_copy(parsed.data), parsed.out, parsed.seed, parsed.image_side)
-    settings = load_config(TrainerSettings, config_file(parsed.config), parsed.overrides)
+    settings = _settings(parsed)
     if settings.threads:
         torch.set_num_threads(settings.threads)
     commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
-    with locked(parsed.output):
-        return commands[parsed.command](settings, local_copy(parsed.data), parsed.output)
+    place = ranks.place()
+    with locked(parsed.output) if place is None else contextlib.nullcontext():
+        if place is not None:
+            ranks.join(place)
+        result = commands[parsed.command](settings, local_copy(parsed.data), parsed.output)
+        ranks.leave()
+        return result
+
+
+def _settings(parsed: argparse.Namespace) -> TrainerSettings:
+    return load_config(TrainerSettings, config_file(parsed.config), parsed.overrides)
+
+
+def _run_ranks(parsed: argparse.Namespace) -> int:
+    """Run a training on several GPUs, and return the exit code.
+
+    The ranks get the complete config as a file, because ``--config`` may be a pipe, and the data as a local folder.
+    """
+    settings = _settings(parsed)
+    if settings.validation.is_on:
+        raise ConfigError(
+            "a validation runs in a training of one process only: leave out --gpus, or set validation.share = 0 and "
+            'validation.data = ""'
+        )
+    with locked(parsed.output), tempfile.TemporaryDirectory(prefix="groundtrace-config-") as folder:
+        data, config = local_copy(parsed.data), Path(folder) / "config.toml"
+        config.write_text(to_toml(settings), "utf-8")
+        words = [parsed.command, "--config", str(config), "--data", str(data), "--output", str(parsed.output)]
+        verbose = ["--verbose"] if parsed.verbose else []
+        failure = launch([*verbose, *words, "--gpus", str(parsed.gpus)], parsed.gpus, parsed.verbose)
+    if failure is None:
+        return 0
+    message = failure.message
+    if failure.is_dead:
+        message = _with_resume_hint(RuntimeError(message), parsed, AGAIN)
+    return _fail(message, failure.code)
+
+
+def _print_result(result: Path) -> None:
+    place = ranks.place()
+    if place is None or place.index == 0:
+        print(result)
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
@@ -85,6 +138,8 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
     return "; ".join(parts)
 
 
-def _fail(message: str, code: int) -> int:
-    print(f"trainer: {message}", file=sys.stderr)
+def _fail(message: str, code: int, is_elsewhere: bool = False) -> int:
+    """Show the message, or let the launcher show it if this process is a rank; return the exit code."""
+    if not ranks.report(ranks.Report(code, message, is_elsewhere)):
+        print(f"trainer: {message}", file=sys.stderr)
     return code

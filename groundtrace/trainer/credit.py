@@ -7,6 +7,7 @@ import torch
 
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.trainer import ranks
 from groundtrace.trainer.encode import with_response
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.loss import advantages, overlong_penalty
@@ -32,8 +33,23 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
             samples.append(as_sample(group.prompt, rollout, f"{step}/{place}/{group.row.id}"))
             rollouts.append(rollout)
             sequence.append(advantage)
-    values = turn_advantages(rollouts, sequence, settings, step)
+    values = _over_all_ranks(rollouts, sequence, settings, step)
     return [_with_advantages(*each) for each in zip(samples, rollouts, values, strict=True)]
+
+
+def _over_all_ranks(
+    rollouts: Sequence[Rollout], sequence: Sequence[float], settings: TrainerSettings, step: int
+) -> list[tuple[float, ...]]:
+    """Return the advantages of this rank's turns, computed from the rollouts of all ranks.
+
+    A recipe may normalise over the batch, such as CodeDance's. All ranks must call this function.
+    """
+    own = [(rollout.without_images(), value) for rollout, value in zip(rollouts, sequence, strict=True)]
+    shares = ranks.gathered(own)
+    everyone = [pair for share in shares for pair in share]
+    values = turn_advantages([rollout for rollout, _ in everyone], [value for _, value in everyone], settings, step)
+    start = sum(map(len, shares[: ranks.index()]))
+    return values[start : start + len(rollouts)]
 
 
 def turn_advantages(

@@ -44,11 +44,10 @@ class GrowingLayer(DynamicLayer):
         start = self.get_seq_length()
         end = start + key_states.shape[2]
         if end > self._buffers[0].shape[2]:
-            self._buffers = tuple(_with_room(each, key_states.shape[2]) for each in (self.keys, self.values))
+            self._buffers = tuple(_with_room(each[:, :, :start], key_states.shape[2]) for each in self._buffers)
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, start:end] = new
-        self._show(end)
-        return self.keys, self.values
+        return self._show(end)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Replace the turns by the turns with these indices; an index may occur several times."""
@@ -56,8 +55,10 @@ class GrowingLayer(DynamicLayer):
         self._buffers = tuple(buffer[indices] for buffer in self._buffers)
         self._show(end)
 
-    def _show(self, end: int) -> None:
-        self.keys, self.values = (buffer[:, :, :end] for buffer in self._buffers)
+    def _show(self, end: int) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = (buffer[:, :, :end] for buffer in self._buffers)
+        self.keys, self.values = keys, values
+        return keys, values
 
 
 def _with_room(states: torch.Tensor, tokens: int) -> torch.Tensor:

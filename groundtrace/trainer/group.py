@@ -1,10 +1,11 @@
 """Defines the group of responses to one prompt, which a step compares, and computes the metrics of a step's groups."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.trainer import ranks
 from groundtrace.trainer.loss import is_flat, is_mixed
 from groundtrace.trainer.sample import Limit, Rollout, Sample
 
@@ -29,6 +30,18 @@ class Group:
         If ``by_reward`` is True, its rewards must differ. Otherwise it must have both right and wrong responses.
         """
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
+
+    def without_images(self) -> "Group":
+        """Return the group without images, for other ranks, which compute only metrics from it."""
+        rollouts = tuple(rollout.without_images() for rollout in self.rollouts)
+        return Group(replace(self.row, images=()), replace(self.prompt, images=()), rollouts, self.scored)
+
+
+def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups of all ranks; this rank's own groups keep their images. All ranks must call this function."""
+    shares = ranks.gathered([group.without_images() for group in groups] if ranks.count() > 1 else [])
+    shares[ranks.index()] = list(groups)
+    return [group for share in shares for group in share]
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:

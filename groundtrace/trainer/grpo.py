@@ -3,6 +3,8 @@
 A step draws questions, samples a group of answers to each question, and scores the answers. It replaces groups that
 give no gradient by other groups, and turns rewards into advantages. Then it makes one or more optimiser steps over all
 targets of the step.
+
+In a training on several GPUs, each rank samples and scores the groups of its own rows. A group is never split.
 """
 
 import contextlib
@@ -28,11 +30,14 @@ from groundtrace.rewards.rows.checks import (
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.rewards.streams import streams_asked
+from groundtrace.trainer import ranks
 from groundtrace.trainer.collate import Batch, collate, micro_batches
 from groundtrace.trainer.credit import to_samples
 from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.episodes import opened, roll_out, score_rollouts
-from groundtrace.trainer.group import Group, idle_because, summary
+from groundtrace.trainer.filler import evened
+from groundtrace.trainer.group import Group, idle_because, of_all_ranks, summary
 from groundtrace.trainer.loss import Clipping, clip_high_at, policy_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
@@ -46,6 +51,7 @@ from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, firs
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
+from groundtrace.trainer.sharding import shard
 from groundtrace.trainer.training import Training
 from groundtrace.trainer.validation.held_out import HeldOut, hold_out, text_of
 from groundtrace.trainer.validation.validator import validating
@@ -79,11 +85,11 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     SamplerError, NothingLearnt, Overfitted by the validation, and Stopped on a signal. In these cases, the last
     complete step is saved.
     """
-    shards, held = hold_out(Shards(data, "rl", output / "rows"), settings, output)
+    shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "rl", output / "rows")), settings, output)
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
     settings.check_environment()
     with contextlib.closing(Reward(settings.reward, output)) as reward:
-        reward.check_endpoints()
+        ranks.together(reward.check_endpoints)
         return _train(settings, data, output, shards, held, reward)
 
 
@@ -104,8 +110,11 @@ def _train(
         raise UnusableRow(f"{row.id}: the row is not asked in any of grpo.streams")
 
     rows = rows_like(first_samples(shards, encode, room))
-    refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
+    refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True, gpus=ranks.count()), available_bytes())
     reference = reference_of(vlm) if grpo.kl_beta > 0 else None
+    shard(vlm.model)
+    if reference is not None and reference is not vlm.model:
+        shard(reference)
     steps = grpo.steps_for(shards.count_prompts(grpo.streams))
     optimiser = Optimiser(vlm.model, grpo.optimiser, steps * grpo.updates_per_rollout)
     stops = settings.environment.make().stops
@@ -115,7 +124,15 @@ def _train(
         validating(vlm, settings, held, training, output, reward) as validate,
     ):
         reward.memory = Memory.of_plain(training.progress.memory)
-        draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
+        draws = RowSampler(
+            shards,
+            encode,
+            settings.seed,
+            room,
+            training.monitor.leave_out,
+            parts,
+            lambda index: len(streams_asked(shards.streams[index], grpo.streams)) or 1,
+        )
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
         blind, how = blind_reward(shards, reward.recipe, grpo.streams)
@@ -129,7 +146,7 @@ def _train(
             if step == 0:
                 _print_notes(note_start(metrics["reward"], blind))
             every = settings.log.rollouts_every
-            if every and step % every == 0:
+            if every and step % every == 0 and ranks.is_first():
                 save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
             memory = reward.memory.as_plain()
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
@@ -139,44 +156,50 @@ def _train(
 
 
 def _print_notes(*notes: str | None) -> None:
-    for note in filter(None, notes):
+    for note in filter(None, notes if ranks.is_first() else ()):
         print(f"trainer: {note}", file=sys.stderr)
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
-    """Run one training step; return the sampled groups and the step's metrics. Raises JudgesDown and NotFinite."""
+    """Run one training step; return the sampled groups and the step's metrics. Raises JudgesDown and NotFinite.
+
+    The groups are those of this rank, and the metrics are over the groups of all ranks.
+    """
     started = time.perf_counter()
     trainee.sampler.sync()
     sampled, kept = collect_groups(trainee, step)
+    trainee.sampler.release()
     sampled_s = time.perf_counter() - started
     samples = to_samples(kept, trainee.settings, step)
     metrics: dict[str, float | None] = dict.fromkeys(("loss", "grad_norm", "logprob_gap", "weights_capped"))
-    metrics |= update(trainee, samples, step) if samples else {}
-    metrics |= summary(sampled, kept, trainee.reward.recipe.shown)
+    metrics |= update(trainee, samples, step) if ranks.total(len(samples)) else {}
+    everyone = of_all_ranks(sampled)
+    metrics |= summary(everyone, of_all_ranks(kept), trainee.reward.recipe.shown)
     metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
-    metrics |= trainee.reward.learn((group.row, group.scored) for group in sampled)
+    metrics |= trainee.reward.learn((group.row, group.scored) for group in everyone)
     wall_s = time.perf_counter() - started
-    tokens = sum(rollout.own_tokens for group in sampled for rollout in group.rollouts)
+    tokens = sum(rollout.own_tokens for group in everyone for rollout in group.rollouts)
     metrics |= {"rollout_s": sampled_s, "wall_s": wall_s, "tokens_per_s": tokens / wall_s}
     return sampled, metrics
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
-    """Sample the groups of a step; return all sampled groups, and the groups to learn from.
+    """Sample the groups of a step; return all sampled groups of this rank, and those of them to learn from.
 
     Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. A step may therefore
     have fewer groups than configured, or no group. If the recipe's ``samples_by_reward`` is True, groups with equal
-    rewards are replaced. If it is False, groups are replaced whose answers are all right or all wrong.
+    rewards are replaced. If it is False, groups are replaced whose answers are all right or all wrong. The number of
+    groups is that of all ranks.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
     kept: list[Group] = []
     for draw in range(grpo.max_draws if grpo.dynamic_sampling else 1):
-        wanted = grpo.prompts_per_step - len(kept)
+        wanted = grpo.prompts_per_step - ranks.total(len(kept))
         if not wanted:
             break
         groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
-        if not groups:  # the next row has more streams than prompts are still missing
+        if not ranks.total(len(groups)):  # the next row has more streams than prompts are still missing
             break
         sampled += groups
         by_reward = trainee.reward.recipe.samples_by_reward
@@ -185,12 +208,16 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """Return a group of scored rollouts for each of the next ``count`` prompts.
+    """Return a group of scored rollouts for each of the next ``count`` prompts that are this rank's.
 
     A row with two streams has two prompts, and so two groups. The result may have fewer groups, or be empty, because
     the prompts of a row stay together. Raises JudgesDown and SamplerError.
     """
     drawn = trainee.draws.take(count)
+    return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))
+
+
+def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Group]:
     if not drawn:
         return []
     rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
@@ -203,32 +230,32 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
     """Make the optimiser steps of a training step; return the means of their metrics. Raises NotFinite.
 
-    If a training step has several optimiser steps, the old log-probabilities of all samples are computed before the
-    first optimiser step. Samples without a gradient (:func:`with_gradient`) are not computed: their targets are only
-    part of the denominator of the loss.
+    ``samples`` are those of this rank, and the steps are over the samples of all ranks. If a training step has several
+    optimiser steps, the old log-probabilities of all samples are computed before the first optimiser step. Samples
+    without a gradient (:func:`with_gradient`) are not computed: their targets are only part of the denominator of the
+    loss.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
     parts = [list(samples[index :: grpo.updates_per_rollout]) for index in range(grpo.updates_per_rollout)]
-    parts = [part for part in parts if part]
-    denominators = [sum(sample.targets for sample in part) for part in parts]
+    used = [part for part in parts if ranks.total(len(part))]
+    denominators = [ranks.total(sum(sample.targets for sample in part)) for part in used]
     if trainee.reference is None:
-        parts = [with_gradient(part) for part in parts]
-    batches = [[collate(vlm, batch) for batch in micro_batches(part, tokens)] for part in parts]
+        used = [with_gradient(part) for part in used]
+    batches = [[collate(vlm, batch) for batch in evened(vlm, micro_batches(part, tokens))] for part in used]
     olds: list[list[torch.Tensor | None]] = [[None] * len(part) for part in batches]
     if len(batches) > 1:
         with torch.no_grad():
             olds = [[_scores(trainee, vlm.model, b.to(vlm.device)).logprobs for b in part] for part in batches]
-    totals: dict[str, float] = {}
+    totals, norms = dict[str, float](), list[float]()
     for number, (part, old, denominator) in enumerate(zip(batches, olds, denominators, strict=True)):
-        computed = sum(len(batch.targets) for batch in part)
+        computed = ranks.total(sum(len(batch.targets) for batch in part))
         for batch, before in zip(part, old, strict=True):
             for name, value in _backward(trainee, batch.to(vlm.device), before, denominator, step).items():
                 share = value if name == "loss" else value / computed
                 totals[name] = totals.get(name, 0.0) + share / len(batches)
-        norm = trainee.optimiser.step(step * grpo.updates_per_rollout + number)
-        totals["grad_norm"] = totals.get("grad_norm", 0.0) + norm / len(batches)
-    return dict(totals)
+        norms.append(trainee.optimiser.step(step * grpo.updates_per_rollout + number))
+    return {**ranks.totals(totals), "grad_norm": sum(norm / len(batches) for norm in norms)}
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
@@ -264,14 +291,18 @@ def _backward(
         reference,
         grpo.kl_beta,
     )
-    if not found.loss.isfinite():
-        raise NotFinite(f"step {step}: the loss is {found.loss.item()}: lower grpo.optimiser.lr")
+    ranks.together(lambda: _check(found.loss, step))
     found.loss.backward()
     shares = {"entropy": scores.entropy.sum(), "clipped": found.clipped, "kl": found.kl}
-    if not batch.sampler_logprobs.isnan().any():
+    if len(batch.targets) and not batch.sampler_logprobs.isnan().any():
         apart = old - batch.sampler_logprobs
         shares |= {"logprob_gap": apart.abs().sum(), "weights_capped": (apart.exp() > grpo.importance_cap).sum()}
     return {"loss": found.loss.item()} | {name: float(value) for name, value in shares.items()}
+
+
+def _check(loss: torch.Tensor, step: int) -> None:
+    if not loss.isfinite():
+        raise NotFinite(f"step {step}: the loss is {loss.item()}: lower grpo.optimiser.lr")
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:

@@ -80,11 +80,11 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
     return min(by_tokens, environment.max_images * math.ceil(pixels / tower.patch_size**2))
 
 
-def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False) -> Estimate:
-    """Return the memory that one training step of a loaded model needs on average rows.
+def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
+    """Return the memory that one training step of a loaded model needs on average rows, on each of ``gpus`` GPUs.
 
-    If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The images of a question are included
-    once for its group, and the images of observations once for each response.
+    The model must not be sharded yet. If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The
+    images of a question are included once for its group, and the images of observations once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())
@@ -107,11 +107,11 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
     has_reference = is_grpo and settings.grpo.kl_beta > 0 and not settings.model.lora_rank
     return Estimate(
         (
-            ("weights", sum(weight.numel() * weight.element_size() for weight in weights)),
-            ("float32 master weights", 4 * copied),
-            ("gradients of these", 4 * copied),
-            ("optimiser moments", (4 if optimiser.muon_lr > 0 else 8) * count),
-            ("reference model", sum(w.numel() * w.element_size() for w in weights) if has_reference else 0),
+            ("weights", sum(weight.numel() * weight.element_size() for weight in weights) // gpus),
+            ("float32 master weights", 4 * copied // gpus),
+            ("gradients of these", 4 * copied // gpus),
+            ("optimiser moments", (4 if optimiser.muon_lr > 0 else 8) * count // gpus),
+            ("reference model", sum(w.numel() * w.element_size() for w in weights) // gpus if has_reference else 0),
             *max(update, rollouts, key=lambda phase: sum(size for _, size in phase)),
         )
     )

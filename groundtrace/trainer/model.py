@@ -1,6 +1,6 @@
 """Loads and saves a vision-language model with its processor, and encodes its inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,10 @@ from groundtrace.inference.families.registry import trainable_families
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.schemas.errors import UserError
-from groundtrace.trainer import attention
+from groundtrace.trainer import attention, ranks
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings
+from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
 
 PROJECTOR = ("merger", "deepstack_merger_list")
 """The parts of ``visual`` that map its features into the language model; the other parts are the vision tower."""
@@ -98,21 +99,28 @@ class VisionLanguageModel:
     def save(self, folder: Path) -> None:
         """Write the weights (with adapters merged), config, processor and generation settings to a folder.
 
-        transformers and vLLM can load the folder.
+        transformers and vLLM can load the folder. In a training on several GPUs, all ranks must call this method, and
+        the first rank writes; it needs the memory of the whole model on the CPU.
         """
-        self.model.save_pretrained(folder, state_dict=_plain_state(self.model))
-        self.processor.save_pretrained(folder)
+        state = _gathered_state(self.model) if parts(self.model) else _plain_state(self.model)
+
+        def write() -> None:
+            self.model.save_pretrained(folder, state_dict=state)
+            self.processor.save_pretrained(folder)
+
+        ranks.together(write if ranks.is_first() else lambda: None)
 
 
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
     """Return the model and processor that the settings name, in training mode.
 
-    The model is on ``device``; by default on the GPU, or on the CPU without a GPU. Only safetensors files are read, and
-    no code from the model's repository is run. Raises ModelError if the model is missing, if its family cannot be
-    trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), if it lacks weights or a chat template, or
-    if a setting does not fit it.
+    The model is on ``device``; by default on the GPU, or on the CPU without a GPU. In a training on several GPUs it is
+    on the CPU, from which :func:`groundtrace.trainer.sharding.shard` takes it part by part. Only safetensors files are
+    read, and no code from the model's repository is run. Raises ModelError if the model is missing, if its family
+    cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), if it lacks weights or a chat
+    template, or if a setting does not fit it.
     """
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    where = device or ("cuda" if torch.cuda.is_available() and ranks.count() == 1 else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
     auto: Any = AutoModelForImageTextToText
     try:
@@ -196,13 +204,35 @@ def is_of_tower(name: str) -> bool:
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:
     """Return the weights with adapters merged. The adapters are added to copies, so the trained weights stay exact."""
-    state = {
-        name.replace(".base_layer", ""): value for name, value in model.state_dict().items() if ".lora_" not in name
-    }
+    return _merged(model.state_dict(), model)
+
+
+def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.Tensor]:
+    """Return the named weights of a model with adapters merged, except those of adapters that are sharded."""
+    state = {name.replace(".base_layer", ""): value for name, value in weights.items() if ".lora_" not in name}
     for name, layer in model.named_modules():
-        if hasattr(layer, "lora_A") and hasattr(layer, "get_delta_weight"):
+        if hasattr(layer, "lora_A") and hasattr(layer, "get_delta_weight") and not is_sharded(layer.base_layer.weight):
             weight = layer.base_layer.weight.detach()
             state[f"{name}.weight"] = weight + layer.get_delta_weight("default").detach().to(weight.dtype)
+    return state
+
+
+def _gathered_state(model: Any) -> dict[str, torch.Tensor]:
+    """Return the weights of a sharded model as :func:`_plain_state` does, on the CPU of the first rank.
+
+    The parts of the model are gathered one after the other, so all ranks must call this function; the others return no
+    weights. Tied weights stay one tensor.
+    """
+    state: dict[str, torch.Tensor] = {}
+    for prefix, part in gathered_parts(model):
+        if not ranks.is_first():
+            continue
+        copies: dict[int, torch.Tensor] = {}
+        for name, value in _merged(dict(part.named_parameters(remove_duplicate=False)), part).items():
+            if not is_sharded(value):
+                if id(value) not in copies:
+                    copies[id(value)] = value.detach().to("cpu", copy=True)
+                state[prefix + name] = copies[id(value)]
     return state
 
 

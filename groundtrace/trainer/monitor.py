@@ -24,6 +24,7 @@ from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.text import utc_now
+from groundtrace.trainer import ranks
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.watching.boards import VALIDATION, Board, check_boards, open_boards
@@ -59,7 +60,7 @@ class Monitor:
             "transformers": transformers.__version__,
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "started": utc_now(),
-        }
+        } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
         self._write_run()
         columns = (TextColumn(command), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
         self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
@@ -159,6 +160,30 @@ class Monitor:
 
     def _write_run(self) -> None:
         (self.output / "run.json").write_text(json.dumps(self._run, indent=1) + "\n", "utf-8")
+
+
+class SilentMonitor(Monitor):
+    """Writes and shows nothing, for the ranks of a training except the first (:mod:`groundtrace.trainer.ranks`)."""
+
+    def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
+        self.output, self.steps = output, steps
+
+    def __enter__(self) -> "SilentMonitor":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing."""
+
+    def resume_at(self, step: int) -> None:
+        """Do nothing."""
+
+    def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
+        """Do nothing."""
+
+    def leave_out(self, row: str, reason: str) -> None:
+        """Do nothing, because the first rank knows the same rows (:mod:`groundtrace.trainer.row_sampler`)."""
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:

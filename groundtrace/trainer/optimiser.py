@@ -1,5 +1,8 @@
 """Makes optimiser steps with float32 master weights, AdamW with or without Muon, a schedule and gradient clipping.
 
+The weights of a sharded model have sharded copies, gradients and moments: each rank updates its own part, and all clip
+by the norm of the whole gradient.
+
 Weights in 16 bits have a float32 copy that is updated and copied back. Without this copy, an update smaller than the
 last bit of a weight would be lost. Gradients are accumulated in float32 on the copy as soon as they are computed.
 """
@@ -11,7 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from groundtrace.trainer import ranks
 from groundtrace.trainer.optimiser_settings import OptimiserSettings
+from groundtrace.trainer.sharding import local, whole
 
 
 class NotFinite(RuntimeError):
@@ -27,6 +32,9 @@ class Optimiser:
         updates: the number of updates of the weights that have been started.
         before_change: a function that is called before each update of the weights.
     """
+
+    MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")
+    """The names of the tensors that torch's optimisers keep for each weight, of the weight's shape."""
 
     def __init__(self, model: nn.Module, settings: OptimiserSettings, steps: int) -> None:
         self.settings, self.steps = settings, steps
@@ -89,7 +97,8 @@ class Optimiser:
 
     def is_finite(self) -> bool:
         """Return whether all weights are finite."""
-        return all(bool(master.isfinite().all()) for master in self.masters.values())
+        own = all(bool(local(master).isfinite().all()) for master in self.masters.values())
+        return all(ranks.gathered(own))
 
     def step(self, step: int) -> float:
         """Make one optimiser step and clear the gradients; return the norm of the gradient before clipping.
@@ -97,7 +106,7 @@ class Optimiser:
         ``step`` is the number of the step, counted from 0. Raises NotFinite if the norm is not finite. In this case the
         weights are unchanged, and the gradients are cleared.
         """
-        norm = float(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm))
+        norm = float(whole(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm)))
         if not math.isfinite(norm):
             self._clear()
             raise NotFinite(f"the norm of the gradient is {norm}: lower lr in sft.optimiser or grpo.optimiser")
@@ -124,6 +133,10 @@ class Optimiser:
         for name, master in self.masters.items():
             if master is not self._weights[name]:
                 self._weights[name].copy_(master)
+
+    def weights_by_optimiser(self) -> list[list[torch.Tensor]]:
+        """Return the weights of each of torch's optimisers, in the order of its state."""
+        return [[weight for group in each.param_groups for weight in group["params"]] for each in self._optimisers]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which a run resumes: the master weights and the states of the optimisers."""

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from groundtrace.trainer import attention
 from groundtrace.trainer.collate import Batch, DistinctImages
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
+from groundtrace.trainer.sharding import as_forward
 
 CHUNK = 2048
 """The number of targets whose logits are in memory at once; they need 1.2 GB for a vocabulary of 152,000."""
@@ -38,6 +39,12 @@ def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, neve
     the sampler must not draw; their probability is 0, as during sampling.
     """
     set_attention(vlm.model, attention.NAME)
+    return Scores(*as_forward(vlm.model, lambda: _scored(vlm, batch, temperature, never)))
+
+
+def _scored(
+    vlm: VisionLanguageModel, batch: Batch, temperature: float, never: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
     hidden = vlm.model.model(
         input_ids=batch.ids[None],
         position_ids=batch.positions[:, None],
@@ -55,7 +62,7 @@ def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, neve
             parts.append(checkpoint(_of_chunk, head, rows, targets, temperature, never, use_reentrant=False))
         else:
             parts.append(_of_chunk(head, rows, targets, temperature, never))
-    return Scores(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 def _of_chunk(

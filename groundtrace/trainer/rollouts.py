@@ -10,6 +10,7 @@ from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
 from groundtrace.trainer.sampler import Sampler, turn_length
 from groundtrace.trainer.settings import RolloutSettings
+from groundtrace.trainer.sharding import reshard, unshard
 
 
 class TransformersSampler(Sampler):
@@ -24,7 +25,12 @@ class TransformersSampler(Sampler):
         self.prompts_at_once = settings.prompts_at_once
 
     def sync(self) -> None:
-        """Do nothing, because the sampler uses the same weights as the training."""
+        """Gather the weights of a sharded model; otherwise, the sampler uses the same weights as the training."""
+        unshard(self._vlm.model)
+
+    def release(self) -> None:
+        """Shard the weights again."""
+        reshard(self._vlm.model)
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
         """Return ``n`` sampled turns for each prompt, in the order of the prompts."""

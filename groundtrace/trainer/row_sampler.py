@@ -1,4 +1,10 @@
-"""Draws rows in a seeded order, epoch after epoch, and encodes the next batch in a background thread."""
+"""Draws rows in a seeded order, epoch after epoch, and encodes the next batch in a background thread.
+
+In a training on several GPUs, all ranks draw the same rows in the same order as one process would, and each rank
+encodes only its own rows: of the rows of a draw, those with the numbers ``rank``, ``rank + ranks``, and so on. A rank
+assumes that the rows of the others can be used. If a rank finds a row that cannot be used, it tells the others, and all
+draw again without this row.
+"""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -9,6 +15,7 @@ import torch
 
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards
+from groundtrace.trainer import ranks
 from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
 
@@ -18,6 +25,8 @@ KEPT_BYTES = 2**31
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
 """A function that encodes a row as one sample, or as one sample for each of its streams. Raises UnusableRow."""
+Found = Sequence[Drawn | None]
+"""The samples of a row; None for each sample of a row that another rank encodes."""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
 """The type of a position in the data.
@@ -59,7 +68,8 @@ class RowSampler:
 
     If a row cannot be used, the next row replaces it, and ``left_out`` is called once with the number of the unusable
     row and the reason. With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and
-    each part has its own epochs.
+    each part has its own epochs. ``samples_of`` returns the number of samples of a row by its index; in a training of
+    one process it is not used.
     """
 
     def __init__(
@@ -70,59 +80,85 @@ class RowSampler:
         room: LengthLimit,
         left_out: LeftOut,
         parts: Sequence[Part] = (),
+        samples_of: Callable[[int], int] = lambda index: 1,
     ) -> None:
         self.position: Position = 0
         self._shards, self._encode, self._seed, self._room = shards, encode, seed, room
         self._parts = tuple(parts) or (Part(range(len(shards))),)
-        self._left_out = left_out
+        self._left_out, self._samples_of = left_out, samples_of
         self._bad: set[int] = set()
+        self._news: list[tuple[int, str]] = []
         self._kept: dict[int, Sequence[Drawn]] = {}
         self._bytes = 0
         self._orders: dict[int, tuple[int, list[int]]] = {}
-        self._ahead: tuple[Position, int, Future[tuple[list[Drawn], Position]]] | None = None
+        self._ahead: tuple[Position, int, Future[tuple[list[Drawn | None], Position]]] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
 
     def take(self, count: int) -> list[Drawn]:
-        """Return the next ``count`` samples of usable rows; the samples of one row are adjacent.
+        """Return this rank's share of the next ``count`` samples of usable rows; the samples of a row are adjacent.
 
         A row is never split: if the next row has more samples than ``count`` allows, fewer samples are returned. With
-        several parts, fewer samples may also be returned to keep the shares. Raises ShardError if a whole epoch has no
-        usable row.
+        several parts, fewer samples may also be returned to keep the shares. All ranks must call this method. Raises
+        ShardError if a whole epoch has no usable row.
         """
-        if self._ahead is not None and self._ahead[:2] == (self.position, count):
-            drawn, self.position = self._ahead[2].result()
-        else:
-            drawn, self.position = self._thread.submit(self._from, self.position, count).result()
-        self._ahead = (self.position, count, self._thread.submit(self._from, self.position, count))
-        return drawn
+        drawn, position = ranks.together(lambda: self._drawn(count))
+        while self._learn_of_bad_rows():
+            self._ahead = None
+            drawn, position = ranks.together(lambda: self._drawn(count))
+        self.position = position
+        self._ahead = (position, count, self._thread.submit(self._from, position, count))
+        return [each for each in drawn if each is not None]
 
-    def _from(self, position: Position, count: int) -> tuple[list[Drawn], Position]:
+    def _drawn(self, count: int) -> tuple[list[Drawn | None], Position]:
+        if self._ahead is not None and self._ahead[:2] == (self.position, count):
+            return self._ahead[2].result()
+        return self._thread.submit(self._from, self.position, count).result()
+
+    def _learn_of_bad_rows(self) -> bool:
+        """Exchange the unusable rows that ranks have found since the last exchange; return whether there are any.
+
+        One process has nothing to exchange.
+        """
+        if ranks.count() == 1:
+            return False
+        own, self._news = self._news, []
+        found = sorted({row for news in ranks.gathered(own) for row in news})
+        for index, reason in found:
+            if index not in self._bad:
+                self._leave_out(index, reason)
+        self._news = []
+        return bool(found)
+
+    def _from(self, position: Position, count: int) -> tuple[list[Drawn | None], Position]:
         parts = len(self._parts)
         state = position if isinstance(position, tuple) else (position,) if parts == 1 else (0,) * 2 * parts
         taken, rows_drawn = list(state[:parts]), list(state[parts:])
         target = count + sum(part.prompts * rows for part, rows in zip(self._parts, rows_drawn, strict=False))
-        drawn: list[Drawn] = []
+        drawn: list[Drawn | None] = []
+        number = 0
         while len(drawn) < count:
             at = 0 if parts == 1 else next_part(self._parts, rows_drawn, target, count - len(drawn))
             if at is None:
                 break
-            found, after = self._next(at, taken[at])
+            found, after = self._next(at, taken[at], number % ranks.count() == ranks.index())
             if len(drawn) + len(found) > count:
                 break
             drawn += found
             taken[at] = after
+            number += 1
             if rows_drawn:
                 rows_drawn[at] += 1
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
-    def _next(self, at: int, taken: int) -> tuple[Sequence[Drawn], int]:
+    def _next(self, at: int, taken: int, is_own: bool) -> tuple[Found, int]:
         """Return the samples of the next usable row of part ``at``, and the number of its rows consumed after that.
 
-        ``taken`` is the number of its rows consumed before. Raises ShardError if the part has no usable row.
+        ``taken`` is the number of its rows consumed before. ``is_own`` is whether this rank encodes the row. Raises
+        ShardError if the part has no usable row.
         """
         part = self._parts[at]
         for passed in range(len(part.rows)):
-            if found := self._read(self._index(at, taken + passed)):
+            if found := self._read(self._index(at, taken + passed), is_own):
                 return found, taken + passed + 1
         named = f" with the streams {part.name}" if part.name else ""
         raise ShardError(f"no row{named} can be used, out of {len(part.rows)}: see the reasons in left_out.jsonl")
@@ -135,12 +171,14 @@ class RowSampler:
             self._orders[at] = (epoch, torch.randperm(len(rows), generator=generator).tolist())
         return rows[self._orders[at][1][place]]
 
-    def _read(self, index: int) -> Sequence[Drawn]:
+    def _read(self, index: int, is_own: bool) -> Found:
         """Return the samples of a row; empty if the row is left out."""
-        if index in self._kept:
-            return self._kept[index]
         if index in self._bad:
             return ()
+        if not is_own:
+            return (None,) * self._samples_of(index)
+        if index in self._kept:
+            return self._kept[index]
         try:
             drawn = self._encode(self._shards[index])
         except UnusableRow as error:
@@ -155,5 +193,6 @@ class RowSampler:
 
     def _leave_out(self, index: int, reason: str) -> tuple[()]:
         self._bad.add(index)
+        self._news.append((index, reason))
         self._left_out(f"row {index}", reason)
         return ()

@@ -4,7 +4,7 @@ A rollout holds the drawn tokens, so that no text must be tokenised again.
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import torch
@@ -148,6 +148,11 @@ class Rollout:
         """Return the start and end (exclusive) of each turn of the policy in ``ids``."""
         bounds = [0, *itertools.chain.from_iterable((each.start, each.end) for each in self.observed), len(self.ids)]
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
+
+    def without_images(self) -> "Rollout":
+        """Return the rollout without the images of its observations, for other ranks, which need only numbers."""
+        kept = (Observed(each.start, replace(each.tokens, images=())) for each in self.observed)
+        return replace(self, observed=tuple(kept))
 
     @property
     def own_tokens(self) -> int:

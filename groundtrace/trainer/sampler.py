@@ -44,8 +44,14 @@ class Sampler(Protocol):
         ...
 
     def sync(self) -> None:
-        """Load the policy's current weights. Call this before :meth:`sample` if the weights have changed."""
+        """Load the policy's current weights. Call this before :meth:`sample` if the weights have changed.
+
+        In a training on several GPUs, all ranks must call this method, and then :meth:`release`.
+        """
         ...
+
+    def release(self) -> None:
+        """Free the memory that :meth:`sync` took. Call this before the weights are trained again."""
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
         """Yield the index of each prompt and its ``n`` turns, as soon as they are drawn."""

@@ -6,10 +6,14 @@ The training maximises the log-likelihood of the assistant turns.
 import time
 from pathlib import Path
 
+import torch
+
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.trainer import ranks
 from groundtrace.trainer.collate import collate, micro_batches
 from groundtrace.trainer.encode import sft_sample
+from groundtrace.trainer.filler import evened
 from groundtrace.trainer.loss import sft_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
@@ -18,6 +22,7 @@ from groundtrace.trainer.policy import score
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.sharding import shard
 from groundtrace.trainer.training import Training
 from groundtrace.trainer.validation.held_out import hold_out, text_of
 from groundtrace.trainer.validation.validator import validating
@@ -34,14 +39,15 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     validation, and Stopped if the process gets a signal. Before each of these errors, the last complete step is saved.
     """
     vlm = load_model(settings.model)
-    shards, held = hold_out(Shards(data, "sft", output / "rows"), settings, output)
+    shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "sft", output / "rows")), settings, output)
     room = LengthLimit(settings.batch.max_tokens)
 
     def encode(row: TrainingRow) -> list[Drawn]:
         return [(row, sft_sample(vlm, row))]
 
     rows = rows_like(first_samples(shards, encode, room))
-    refuse_if_too_large(estimate(vlm.model, settings, rows), available_bytes())
+    refuse_if_too_large(estimate(vlm.model, settings, rows, gpus=ranks.count()), available_bytes())
+    shard(vlm.model)
     steps = settings.sft.steps_for(len(shards))
     optimiser = Optimiser(vlm.model, settings.sft.optimiser, steps)
     with (
@@ -65,31 +71,35 @@ def sft_step(
 ) -> dict[str, float | None]:
     """Make one optimiser step over the samples, in forward passes of at most ``tokens`` tokens; return its metrics.
 
-    Raises NotFinite before any weight is changed; if the loss is not finite, the message names the samples.
+    In a training on several GPUs, ``samples`` are those of this rank, and the step and its metrics are over the samples
+    of all ranks. Raises NotFinite before any weight is changed; if the loss is not finite, the message names the
+    samples.
     """
     started = time.perf_counter()
-    denominator = sum(sample.targets for sample in samples)
+    targets, all_tokens = sum(sample.targets for sample in samples), sum(map(len, samples))
+    counts = ranks.totals({"samples": len(samples), "targets": targets, "tokens": all_tokens})
     total = 0.0
-    for part in micro_batches(samples, tokens):
+    for part in evened(vlm, micro_batches(samples, tokens)):
         batch = collate(vlm, part).to(vlm.device)
-        loss = sft_loss(score(vlm, batch).logprobs, denominator)
-        if not loss.isfinite():
-            raise NotFinite(
-                f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in part[:8])}: check these "
-                "rows, or lower sft.optimiser.lr"
-            )
+        loss = sft_loss(score(vlm, batch).logprobs, counts["targets"])
+        ranks.together(lambda loss=loss, part=part: _check(loss, part, step))
         loss.backward()
         total += loss.item()
     norm = optimiser.step(step)
     wall_s = time.perf_counter() - started
-    all_tokens = sum(map(len, samples))
     return {
-        "loss": total,
+        **ranks.totals({"loss": total}),
         "grad_norm": norm,
         **optimiser.rates(step),
-        "samples": len(samples),
-        "targets": denominator,
-        "tokens": all_tokens,
-        "tokens_per_s": all_tokens / wall_s,
+        **counts,
+        "tokens_per_s": counts["tokens"] / wall_s,
         "wall_s": wall_s,
     }
+
+
+def _check(loss: torch.Tensor, samples: list[Sample], step: int) -> None:
+    if not loss.isfinite():
+        raise NotFinite(
+            f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in samples[:8])}: check these "
+            "rows, or lower sft.optimiser.lr"
+        )

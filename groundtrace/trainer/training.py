@@ -1,6 +1,7 @@
 """Runs the part of a training that SFT and GRPO share: resuming, logging, and checkpoints, also on errors and signals.
 
-A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update or a checkpoint.
+A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update or a checkpoint. In a training on several GPUs, it
+interrupts sampling and scoring, and otherwise takes effect when the step is complete, so that all ranks stop together.
 """
 
 import shutil
@@ -13,9 +14,10 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.trainer import ranks
 from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
 from groundtrace.trainer.identity import identity
-from groundtrace.trainer.monitor import Monitor
+from groundtrace.trainer.monitor import Monitor, SilentMonitor
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.row_sampler import Position
 from groundtrace.trainer.settings import TrainerSettings
@@ -62,14 +64,14 @@ class StopSignals:
         self._is_held = True
 
     def release(self) -> None:
-        """Stop deferring signals. Raises Stopped if a signal was deferred."""
+        """Stop deferring signals. Raises Stopped if a signal was deferred; on all ranks, if one of them got it."""
         self._is_held = False
-        if self._noted is not None:
-            number, self._noted = self._noted, None
+        if number := max(ranks.gathered(self._noted or 0)):
+            self._noted = None
             raise Stopped(number)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        if not self._is_held:
+        if not self._is_held and ranks.may_interrupt():
             raise Stopped(number)
         self._noted = number
 
@@ -133,13 +135,12 @@ class Training:
         self._idle_steps = 0
         self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
-        self.monitor = Monitor(output, command, settings, str(data), steps)
+        monitor = Monitor if ranks.is_first() else SilentMonitor
+        self.monitor = monitor(output, command, settings, str(data), steps)
 
     def __enter__(self) -> "Training":
-        for partial in (
-            *self._folder.glob(".step-*"),
-            *self._best.glob(".step-*"),
-        ):  # left by a process that was killed while saving
+        found = (*self._folder.glob(".step-*"), *self._best.glob(".step-*"))
+        for partial in found if ranks.is_first() else ():  # left by a process that was killed while saving
             shutil.rmtree(partial)
         self.monitor.__enter__()
         self.monitor.resume_at(self.progress.step)
@@ -210,7 +211,8 @@ class Training:
     def _is_due(self) -> bool:
         every, every_s = self._log.save_every, self._log.save_every_s
         by_steps = every > 0 and self.progress.step % every == 0
-        return not self.goes_on or by_steps or (every_s > 0 and time.monotonic() - self._saved_s >= every_s)
+        by_time = every_s > 0 and time.monotonic() - self._saved_s >= every_s
+        return ranks.of_first(not self.goes_on or by_steps or by_time)
 
     def _save(self) -> None:
         if not self._optimiser.is_finite():
@@ -223,11 +225,15 @@ class Training:
     def _rescue(self, error: BaseException) -> None:
         """Save the last complete step if the weights have not changed since then.
 
-        If it cannot be saved, the reason is added to ``error`` as a note.
+        In a training on several GPUs, all ranks must have failed at the same point. If one of them died, or fails
+        alone, nothing is saved. If it cannot be saved, the reason is added to ``error`` as a note.
         """
-        if self.progress.step == self._saved_step or self._optimiser.updates != self._updates:
-            return
         try:
+            if not ranks.all_arrive():
+                return
+            is_unchanged = self.progress.step != self._saved_step and self._optimiser.updates == self._updates
+            if not all(ranks.gathered(is_unchanged)):
+                return
             if self._optimiser.is_finite():
                 self._save()
         except (OSError, RuntimeError) as failure:  # a full disk or a broken GPU, which torch may report as either

@@ -44,6 +44,7 @@ import torch
 from groundtrace.inference.endpoints.wire import failure_of, retry_after_s
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.retry import retried
+from groundtrace.trainer import ranks
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Rollout, Sample
 from groundtrace.trainer.sampler import Place, Sampler, SamplerError, Take, seed_of, turn_length
@@ -108,11 +109,12 @@ class VllmSampler(Sampler):
     def sync(self) -> None:
         """Save the policy's weights, and make the server load them. Raises SamplerError.
 
-        The server first finishes its in-flight requests. The server then clears its caches of prompts and images, which
-        it computed with the old weights.
+        In a training on several GPUs, the first rank does this, and all sample from the same server. The server first
+        finishes its in-flight requests. The server then clears its caches of prompts and images, which it computed with
+        the old weights.
         """
         self._vlm.save(self._folder)
-        asyncio.run(self._reload())
+        ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
         """Return the request body for ``n`` turns that answer a prompt.

@@ -31,7 +31,7 @@ def test_a_lock_is_refused_as_the_caller_says(tmp_path: Path) -> None:
 def test_several_ranks(command: str, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     ran = run(command, sft_data)
-    ran.check_refused(2, "WORLD_SIZE is 2, but the trainer is one process")
+    ran.check_refused(2, "WORLD_SIZE is 2, but the trainer starts its processes itself")
     assert not ran.output.exists()
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert cli.main(["sft", "--config", "gone.toml", "--data", "d", "--output", str(ran.output)]) == 2

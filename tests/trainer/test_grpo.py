@@ -293,7 +293,7 @@ def test_what_a_step_logs(load: Load, folders: Any, tmp_path: Path) -> None:
     trainee = made(load, folders, tmp_path)
     group = group_of(trainee.vlm, [(1.0, 1.0), (0.0, 0.0)])
     for kept in ([group], []):
-        trainee.sampler = SimpleNamespace(sync=lambda: None)  # type: ignore[assignment]
+        trainee.sampler = SimpleNamespace(sync=lambda: None, release=lambda: None)  # type: ignore[assignment]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(grpo, "collect_groups", lambda *_, kept=kept: ([group], kept))
             _, metrics = grpo.grpo_step(trainee, 0)

@@ -1,0 +1,152 @@
+"""Starts a training on several GPUs: one process for each GPU, which are the ranks of one training.
+
+All ranks end together. If one of them fails or dies, the launcher ends the others, shows one line about the first that
+failed, and returns its exit code (128 plus the signal's number if a signal killed it). Signals are passed on to all
+ranks. If the launcher is killed, its ranks end at once.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.ranks import ENV, Place, Report
+
+GRACE_S = 30.0
+"""The time that the other ranks have to end by themselves after one has failed; after it, they are killed."""
+_POLL_S = 0.05
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ranks:
+    """Runs the processes of a training; ``words`` are the arguments of the ``trainer`` command in each of them.
+
+    The first rank writes to the terminal. The others write to log files in ``folder`` unless ``is_verbose`` is True.
+    """
+
+    def __init__(self, words: Sequence[str], gpus: int, folder: Path, is_verbose: bool = False) -> None:
+        self._folder, self._gpus = folder, gpus
+        self._store = _store()
+        self._read_fd, self._write_fd = os.pipe()
+        self._ended: list[int] = []
+        self._signals = 0
+        self.processes = [self._start(words, index, is_verbose) for index in range(gpus)]
+        os.close(self._read_fd)
+
+    def _start(self, words: Sequence[str], index: int, is_verbose: bool) -> "subprocess.Popen[bytes]":
+        place = Place(index, self._gpus, self._store.port, self._read_fd, str(self._folder / f"report-{index}.json"))
+        own = {ENV: json.dumps(asdict(place))}
+        threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self._gpus))}
+        command = [sys.executable, "-m", "groundtrace.trainer.cli", *words]
+        with contextlib.ExitStack() as stack:
+            log = None
+            if index and not is_verbose:
+                log = stack.enter_context((self._folder / f"rank-{index}.log").open("wb"))
+            return subprocess.Popen(
+                command,
+                env=threads | os.environ | own,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[self._read_fd],
+                start_new_session=True,  # the terminal's signals reach the launcher alone, which passes them on once
+            )
+
+    def wait(self) -> Report | None:
+        """Return the failure of the rank that failed first, after all ranks have ended; None if none has failed."""
+        with self._forwarding():
+            kill_at_s: float | None = None
+            while len(self._ended) < self._gpus:
+                running = [number for number in range(self._gpus) if number not in self._ended]
+                self._ended += [number for number in running if self.processes[number].poll() is not None]
+                if kill_at_s is None and any(self.processes[number].returncode for number in self._ended):
+                    kill_at_s = time.monotonic() + GRACE_S
+                if kill_at_s is not None and time.monotonic() > kill_at_s:
+                    self.kill()
+                time.sleep(_POLL_S)
+        failed = [number for number in self._ended if self.processes[number].returncode]
+        reports = [self._report_of(number) for number in failed]
+        return next((report for report in reports if not report.is_elsewhere), reports[0] if reports else None)
+
+    def kill(self) -> None:
+        """Kill all ranks that still run."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+
+    def close(self) -> None:
+        """Kill all ranks that still run, and free what they shared."""
+        self.kill()
+        for process in self.processes:
+            process.wait()
+        with contextlib.suppress(OSError):
+            os.close(self._write_fd)
+
+    def _report_of(self, number: int) -> Report:
+        path = self._folder / f"report-{number}.json"
+        if path.is_file():
+            return Report(**json.loads(path.read_text("utf-8")))
+        code, log = self.processes[number].returncode, self._folder / f"rank-{number}.log"
+        ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with the exit code {code}"
+        lines = log.read_text("utf-8", errors="replace").split("\n") if log.is_file() else []
+        last = next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+        said = f" (its last line: {last})" if last and code > 0 else ""
+        return Report(128 - code if code < 0 else code, f"the process of GPU {number} {ended}{said}", is_dead=True)
+
+    @contextlib.contextmanager
+    def _forwarding(self) -> Iterator[None]:
+        """Pass signals on to all ranks within this context; the second one kills them."""
+        heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._forward) for number in heard}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _forward(self, number: int, _: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            self.kill()
+            return
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+
+def _store() -> Any:
+    """Return a store for the ranks, which only this machine can reach; torch's default listens on all addresses."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    how = {"is_master": True, "wait_for_workers": False, "master_listen_fd": listener.detach()}
+    return dist.TCPStore("127.0.0.1", port, **how)  # type: ignore[reportPrivateImportUsage] (it is documented)
+
+
+def launch(words: Sequence[str], gpus: int, is_verbose: bool = False) -> Report | None:
+    """Run a training on several GPUs; return the failure of the rank that failed first, or None.
+
+    ``words`` are the arguments of the ``trainer`` command. On a machine without a GPU, the ranks use the CPU. Raises
+    UserError if the machine has too few GPUs.
+    """
+    if torch.cuda.is_available() and gpus > torch.cuda.device_count():
+        raise UserError(f"--gpus is {gpus}, but this machine has {torch.cuda.device_count()}: lower --gpus")
+    with tempfile.TemporaryDirectory(prefix="groundtrace-ranks-") as folder:
+        running = Ranks(words, gpus, Path(folder), is_verbose)
+        try:
+            return running.wait()
+        finally:
+            running.close()

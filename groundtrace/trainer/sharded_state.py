@@ -1,0 +1,133 @@
+"""Writes and reads the optimiser's state of a sharded training with torch's distributed checkpoints (DCP).
+
+Each rank writes its part of every tensor to a safetensors file. Any number of ranks can read the files: each reads the
+parts that it needs. DCP's other format has a pickled index, which could run code when it is read.
+
+A state is nested as in :meth:`groundtrace.trainer.optimiser.Optimiser.state_dict`. In the files, its tensors have flat
+names such as ``masters.lm_head.weight`` and ``optimisers.0.5.exp_avg``, where 0 is the number of an optimiser, and 5
+that of a weight in it.
+"""
+
+import logging
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from groundtrace.trainer import ranks
+from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.sharding import is_sharded, placed_like
+
+FOLDER = "shards"
+"""The folder with the files of all ranks, in the folder of a checkpoint."""
+_MASTERS, _OPTIMISERS = "masters", "optimisers"
+
+
+def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the sharded tensors of a state to a folder, and return the state without them.
+
+    All ranks must call this function. Raises OSError on all ranks if one of them cannot write.
+    """
+    kept, sharded = _split(state)
+    try:
+        save(sharded, storage_writer=HuggingFaceStorageWriter(str(folder), save_distributed=True))
+    except CheckpointException as error:
+        raise OSError(_line(error)) from error
+    return kept
+
+
+def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
+    """Return the whole state: ``kept``, which :func:`write` returned, with the tensors in the folder.
+
+    The tensors are sharded like those of ``optimiser``; without one they are whole, on the CPU. If the optimiser's
+    weights are sharded, all ranks must call this function. Raises ValueError and other errors if the files are damaged,
+    or do not fit the optimiser.
+    """
+    reader = HuggingFaceStorageReader(str(folder))
+    sizes: Any = reader.read_metadata().state_dict_metadata
+    likes = {} if optimiser is None else _likes(optimiser)
+    targets = {name: _target(name, meta.size, meta.properties.dtype, likes) for name, meta in sizes.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")
+            load(targets, storage_reader=reader, no_dist=not any(map(is_sharded, targets.values())))
+    except CheckpointException as error:
+        raise ValueError(_line(error)) from error
+    return _joined(kept, targets)
+
+
+def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
+    """Return a state of whole tensors, sharded as the weights of the optimiser; unchanged if they are not sharded."""
+    if ranks.count() == 1:
+        return dict(state)
+    likes = _likes(optimiser)
+    flat = {name: value for name, value in _flat(state).items() if name in likes and value.shape == likes[name].shape}
+    return _joined(state, {name: placed_like(value, likes[name]) for name, value in flat.items()})
+
+
+def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
+    """Return, for each flat name of a tensor that is as large as a weight, the weight."""
+    found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
+    for number, weights in enumerate(optimiser.weights_by_optimiser()):
+        for place, weight in enumerate(weights):
+            found |= {f"{_OPTIMISERS}.{number}.{place}.{key}": weight for key in Optimiser.MOMENTS}
+    return found
+
+
+def _target(name: str, size: torch.Size, dtype: torch.dtype, likes: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    like = likes.get(name)
+    if like is None or not is_sharded(like):
+        return torch.empty(size, dtype=dtype)
+    if like.shape != size:
+        raise ValueError(f"{name} has the shape {tuple(size)}, but the model needs {tuple(like.shape)}")
+    return torch.zeros_like(like, requires_grad=False, dtype=dtype)
+
+
+def _flat(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    found = {f"{_MASTERS}.{name}": value for name, value in state[_MASTERS].items()}
+    for number, each in enumerate(state[_OPTIMISERS]):
+        for place, values in each["state"].items():
+            tensors = {key: value for key, value in values.items() if isinstance(value, torch.Tensor)}
+            found |= {f"{_OPTIMISERS}.{number}.{place}.{key}": value for key, value in tensors.items()}
+    return found
+
+
+def _split(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    sharded = {name: value for name, value in _flat(state).items() if is_sharded(value)}
+    optimisers = []
+    for number, each in enumerate(state[_OPTIMISERS]):
+        kept = {
+            place: {key: v for key, v in values.items() if f"{_OPTIMISERS}.{number}.{place}.{key}" not in sharded}
+            for place, values in each["state"].items()
+        }
+        optimisers.append({**each, "state": kept})
+    masters = {name: value for name, value in state[_MASTERS].items() if f"{_MASTERS}.{name}" not in sharded}
+    return {_MASTERS: masters, _OPTIMISERS: optimisers}, sharded
+
+
+def _joined(kept: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    masters = dict(kept[_MASTERS])
+    states = [{place: dict(values) for place, values in each["state"].items()} for each in kept[_OPTIMISERS]]
+    for name, value in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == _MASTERS:
+            masters[rest] = value
+            continue
+        number, place, key = rest.split(".")
+        states[int(number)].setdefault(int(place), {})[key] = value
+    optimisers = [{**each, "state": state} for each, state in zip(kept[_OPTIMISERS], states, strict=True)]
+    return {_MASTERS: masters, _OPTIMISERS: optimisers}
+
+
+def _line(error: CheckpointException) -> str:
+    causes = [str(cause[0] if isinstance(cause, tuple) else cause) for cause in error.failures.values()]
+    return " ".join("; ".join(causes).split())[:300]
+
+
+logging.getLogger("torch.distributed.checkpoint").setLevel(logging.ERROR)

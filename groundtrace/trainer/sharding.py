@@ -1,0 +1,130 @@
+"""Shards a model over the GPUs of all ranks with FSDP2, and gathers its weights for sampling and saving.
+
+Each rank holds a part of every weight (``torch.distributed.fsdp.fully_shard``). The layers of the language model and of
+the vision tower are gathered one after the other in the forward pass and again in the backward pass. The remaining
+weights (embeddings, output layer, final norm) are gathered once for both passes, because the output layer is computed
+in chunks after the forward pass of the model. If input and output embeddings are tied, they are one weight of this
+group.
+
+The weights keep their type, and gradients are summed over the ranks in float32: a loss must be divided by the
+denominator of all ranks. No tensor is cast on the way into a layer, because the rotary positions of a vision tower are
+float32 in a bfloat16 model. Every function leaves a model unchanged in a training of one process.
+"""
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from groundtrace.trainer import ranks
+
+T = TypeVar("T")
+_METHOD = "run_inside"
+
+
+def shard(model: Any) -> None:
+    """Shard a transformers model over all ranks, and move it to their GPUs; do nothing in a training of one process.
+
+    The optimiser must be made afterwards, because the model gets new weights.
+    """
+    if ranks.count() == 1:
+        return
+    for name, weight in model.named_parameters():
+        if ".lora_" in name:  # adapters begin with random values
+            weight.data.copy_(ranks.of_first(weight.data))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    how: dict[str, Any] = {
+        "mesh": init_device_mesh(device, (ranks.count(),)),
+        "mp_policy": MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False),
+    }
+    layers = set(model._no_split_modules)
+    for module in model.modules():
+        if type(module).__name__ in layers:
+            fully_shard(module, **how)
+    fully_shard(model.model.visual, **how)
+    fully_shard(model, **how)
+    for part in parts(model):
+        part.set_gradient_divide_factor(1.0)  # a sum, where FSDP's default is a mean
+        part.set_force_sum_reduction_for_comms(True)
+    setattr(model, _METHOD, types.MethodType(lambda self, work: work(), model))
+    register_fsdp_forward_method(model, _METHOD)
+    with torch.no_grad():  # the first module that runs becomes the root, and `generate` runs the vision tower first
+        as_forward(model, lambda: torch.zeros(()))
+
+
+def parts(model: nn.Module) -> list[FSDPModule]:
+    """Return the parts of a model that are gathered as a whole, the model itself first; empty if it is not sharded."""
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+
+def as_forward(model: Any, work: Callable[[], T]) -> T:
+    """Return the result of work that computes with the parts of a model, as the model's forward pass.
+
+    FSDP gathers weights, and prepares the backward pass, only around a forward pass. The result must be a tensor or a
+    tuple of tensors.
+    """
+    if not isinstance(model, FSDPModule):
+        return work()
+    result = getattr(model, _METHOD)(work)
+    if not torch.is_grad_enabled():
+        model.reshard()  # no backward pass does it, and the next update would not reach the gathered weights
+    return result
+
+
+def unshard(model: Any) -> None:
+    """Gather all weights on each rank, so that the model can run without collectives until :func:`reshard`."""
+    for part in parts(model):
+        part.set_reshard_after_forward(False, recurse=False)
+        part.unshard()
+
+
+def reshard(model: Any) -> None:
+    """Free the weights that :func:`unshard` gathered."""
+    for number, part in enumerate(parts(model)):
+        part.set_reshard_after_forward(number > 0, recurse=False)
+        part.reshard()
+
+
+def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield each part of a model while its weights are gathered, with the prefix of their names.
+
+    Weights in a part that belong to an inner part are sharded (:func:`is_sharded`). If the model is not sharded, it is
+    the only part. All ranks must iterate over the parts.
+    """
+    if not isinstance(model, FSDPModule):
+        yield "", model
+        return
+    for name, module in model.named_modules():
+        if isinstance(module, FSDPModule):
+            part: Any = module
+            part.unshard()
+            yield f"{name}." if name else "", part
+            part.reshard()
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether this rank holds only a part of the tensor."""
+    return isinstance(tensor, DTensor)
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the values of all ranks. If it is sharded, all ranks must call this function."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return this rank's part of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def placed_like(whole_tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that every rank holds as a whole, sharded as ``like``."""
+    if not isinstance(like, DTensor):
+        return whole_tensor
+    own = whole_tensor.to(like.to_local().device)
+    return distribute_tensor(own, like.device_mesh, like.placements, src_data_rank=None)
