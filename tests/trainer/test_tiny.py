@@ -11,7 +11,7 @@ from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.settings import ModelSettings
-from groundtrace.trainer.tiny import shared_sentences, texts_of
+from groundtrace.trainer.tiny import SPEECH, shared_sentences, texts_of
 
 from .paper_rows import drafts, rows_of, traced
 from .runs import Command
@@ -66,7 +66,9 @@ def test_the_command(run: Command, data: Path, tmp_path: Path) -> None:
     assert (ran.code, ran.out.strip()) == (0, str(tmp_path / "deep" / "model")), ran.err
     assert "weights; the tokenizer is made for 3 prompts" in ran.err
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["model"]
-    settings = ModelSettings(str(tmp_path / "deep" / "model"), dtype="float32", frame="molmo100", decimals=0)
+    settings = ModelSettings(
+        str(tmp_path / "deep" / "model"), dtype="float32", frame=SPEECH.frame, decimals=SPEECH.decimals
+    )
     vlm = load_model(settings, device="cpu")
     tokens = vlm.tokenizer.tokenize(f'{TRACE_INSTRUCTION} <points x1="50" y1="25" alt="')
     assert len(tokens) <= 10, "the instruction is two tokens, and a tag few"
@@ -77,7 +79,7 @@ def test_the_seed_and_the_side_of_images(run: Command, data: Path, tmp_path: Pat
     def made(name: str, *more: str) -> tuple[bytes, Any]:
         folder = tmp_path / name
         assert run.words(["tiny", str(folder), "--data", str(data), *more], tmp_path).code == 0
-        settings = ModelSettings(str(folder), dtype="float32", frame="molmo100", decimals=0)
+        settings = ModelSettings(str(folder), dtype="float32", frame=SPEECH.frame, decimals=SPEECH.decimals)
         processor = load_model(settings, device="cpu").processor.image_processor
         return (folder / "model.safetensors").read_bytes(), processor.size["longest_edge"]
 
