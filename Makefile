@@ -58,8 +58,9 @@ lint: $(VENV)/.all
 bench: $(VENV)/.trl
 	set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
 
-learn: $(VENV)/.all  ## what verified data is worth: one seed of three arms, GRPO and its control; about 20 minutes on 2 cores
+learn: $(VENV)/.all  ## what verified data is worth: two arms, and 50 steps of GRPO and its control; about 20 minutes on 2 cores
 	$(BIN)/python benchmarks/learning/learn.py
+	$(BIN)/python benchmarks/learning/reinforce.py --short
 
 .venv-docs/.all: docs/requirements.txt constraints.txt
 	$(PYTHON) -m venv .venv-docs

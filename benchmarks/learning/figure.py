@@ -2,8 +2,8 @@
 
     python benchmarks/learning/figure.py runs/learn/results.json docs/learning.svg
 
-It shows, for sampled answers, each arm's accuracy and its share of points in gold boxes, at each share of faults, and
-GRPO beside the model that it starts from. Bars are means over seeds with their intervals, dots are single seeds.
+It shows, for sampled answers, each arm's accuracy and its share of points in gold boxes, at each share of faults. Bars
+are means over seeds with their intervals, and dots are single seeds.
 """
 
 import json
@@ -21,23 +21,24 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 
-from benchmarks.learning.pool import ARMS, MENDED, RIGHT_ONLY, UNFILTERED, VERIFIED, WHOLE_POOL  # noqa: E402
-from benchmarks.learning.report import CONTROL, EARLY, EQ9, GRPO, LATE, LATE_CONTROL  # noqa: E402
+from benchmarks.learning.pool import (  # noqa: E402
+    ALL_VERIFIED,
+    ARMS,
+    MENDED,
+    RIGHT_ONLY,
+    UNFILTERED,
+    VERIFIED,
+    WHOLE_POOL,
+)
 
 COLOURS = {
     VERIFIED: "#1f57b4",
     RIGHT_ONLY: "#d98c1f",
     UNFILTERED: "#a32424",
     WHOLE_POOL: "#c77",
+    ALL_VERIFIED: "#0d2f6b",
     MENDED: "#7aa6d8",
-    EARLY: "#999",
-    GRPO: "#2a8c4a",
-    CONTROL: "#b9b9b9",
-    EQ9: "#7cc295",
-    LATE: "#2a8c4a",
-    LATE_CONTROL: "#b9b9b9",
 }
-REINFORCED = (EARLY, GRPO, CONTROL, EQ9, LATE, LATE_CONTROL)
 SHOWN = ("accuracy", "points in gold boxes")
 
 
@@ -45,20 +46,11 @@ def main(arguments: Sequence[str]) -> int:
     """Draw the figure."""
     results, out = json.loads(Path(arguments[0]).read_text("utf-8")), Path(arguments[1])
     matplotlib.rcParams.update({"svg.hashsalt": "learning", "svg.fonttype": "none", "font.size": 9})
-    widths = _bars(results, ARMS), _bars(results, REINFORCED)
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(max(10, sum(widths)), 3.6), layout="constrained", sharey=True, width_ratios=widths
-    )
-    _draw(left, results, ARMS)
-    _draw(right, results, REINFORCED)
-    left.set(title="one pool, filtered in several ways", ylabel="held out, sampled", ylim=(0, 1))
-    right.set(title="GRPO and its controls")
+    figure, axes = plt.subplots(figsize=(max(6, len(results["means"]) * 1.0), 3.6), layout="constrained")
+    _draw(axes, results, ARMS)
+    axes.set(title="one pool, filtered in several ways", ylabel="held out, sampled", ylim=(0, 1))
     figure.savefig(out, metadata={"Date": None})
     return 0
-
-
-def _bars(results: Mapping[str, Any], names: Sequence[str]) -> float:
-    return max(3.4, sum(row["name"] in names for row in results["means"]) * 1.0)
 
 
 def _draw(axes: Axes, results: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -20,16 +20,36 @@ from groundtrace.rewards.form import GROUNDED_FORM, form_fault, prose_of
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Question, RawRecord
 
-FIGURES = ("accuracy", "points in gold boxes", "exact points", "malformed", "contradictory", "points an answer")
+FIGURES = (
+    "accuracy",
+    "point F1",
+    "points in gold boxes",
+    "exact points",
+    "malformed",
+    "contradictory",
+    "points an answer",
+)
 """The names of the figures, in the order of the last axis but one of :func:`sums`.
 
-Accuracy is the share of right answers, of all answers. Points in gold boxes are a share of all points. Exact points is
+Accuracy is the share of right answers, of all answers. Point F1 is the harmonic mean of precision and recall over all
+answers: twice the number of gold boxes with a point of their label, divided by the number of points plus the number of
+gold boxes. So a second point in the same box lowers it. Points in gold boxes are a share of all points. Exact points is
 the share of answers with one point on each gold box and no other, of the answers to questions with gold boxes.
 Malformed is the share of responses without the requested form, of all answers. Contradictory is the share of responses
 in the requested form whose reasoning concludes something other than their answer, of all answers. Points an answer is
 the number of points, right or not.
 """
+COUNTED = (
+    *("answers", "right", "boxes", "answers with boxes", "points", "points in boxes", "boxes found"),
+    *("exact", "malformed", "contradictory"),
+)
+"""The counts over the answers to the questions of a scene, in the order of the last axis of :func:`counts`.
+
+``boxes`` are the gold boxes, and ``boxes found`` those with a point of their label.
+"""
 RESAMPLES = 4000
+Counts = np.ndarray
+"""An array (scenes, counts), the counts of a model's answers by scene."""
 Sums = np.ndarray
 """An array (scenes, figures, 2) over a model's answers: the sum for each figure, and the number that it is divided by.
 """
@@ -44,17 +64,35 @@ def read_held(folder: Path) -> dict[str, InputRecord]:
     return {record.id: record for record in records}
 
 
-def sums(responses: Path, held: Mapping[str, InputRecord]) -> Sums:
-    """Return the sums for each scene, in the order of the records, over the answers that ``trainer eval`` wrote to a
-    file.
-    """
+def counts(responses: Path, held: Mapping[str, InputRecord]) -> Counts:
+    """Return the counts of each scene, in the order of the records, over the answers in a file of ``trainer eval``."""
     scenes = {media: number for number, media in enumerate(dict.fromkeys(r.media for r in held.values()))}
-    found = np.zeros((len(scenes), len(FIGURES), 2))
+    found = np.zeros((len(scenes), len(COUNTED)), dtype=np.int64)
     for line in responses.read_text("utf-8").splitlines():
         answer = json.loads(line)
         record = held[answer["id"]]
         found[scenes[record.media]] += _counted(answer["text"], answer["verdicts"]["outcome"]["value"], record)
-    return found
+    return found[found[:, 0] > 0]
+
+
+def sums_of(counted: Counts) -> Sums:
+    """Return the sums of each scene for each figure."""
+    found = dict(zip(COUNTED, counted.T, strict=True))
+    pairs = (
+        (found["right"], found["answers"]),
+        (2 * found["boxes found"], found["points"] + found["boxes"]),
+        (found["points in boxes"], found["points"]),
+        (found["exact"], found["answers with boxes"]),
+        (found["malformed"], found["answers"]),
+        (found["contradictory"], found["answers"]),
+        (found["points"], found["answers"]),
+    )
+    return np.stack([np.stack(pair, axis=-1) for pair in pairs], axis=1).astype(float)
+
+
+def sums(responses: Path, held: Mapping[str, InputRecord]) -> Sums:
+    """Return the sums of each scene for each figure, over the answers in a file of ``trainer eval``."""
+    return sums_of(counts(responses, held))
 
 
 def estimate(models: Sequence[Sums]) -> dict[str, Estimate]:
@@ -94,21 +132,15 @@ def _resampled(models: Sequence[Sums]) -> np.ndarray:
 
 
 def _counted(text: str, outcome: float | None, record: InputRecord) -> np.ndarray:
+    """Return the counts of one answer, in the order of :data:`COUNTED`."""
     response = parse_response(text)
     gold, points = record.boxes or (), response.points
-    hits = [_hit(point, gold) for point in points]
-    exact = len(points) == len(gold) and set(hits) == set(range(len(gold)))
+    hits = [hit for point in points if (hit := _hit(point, gold)) is not None]
+    exact = bool(gold) and len(points) == len(gold) == len(set(hits))
     malformed, contradictory = _form(text, response, record)
+    form = (exact, malformed, contradictory)
     return np.array(
-        [
-            (outcome == 1.0, 1),
-            (sum(hit is not None for hit in hits), len(hits)),
-            (bool(gold) and exact, bool(gold)),
-            (malformed, 1),
-            (contradictory, 1),
-            (len(points), 1),
-        ],
-        dtype=float,
+        (1, outcome == 1.0, len(gold), bool(gold), len(points), len(hits), len(set(hits)), *form), dtype=int
     )
 
 

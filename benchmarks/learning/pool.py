@@ -6,9 +6,10 @@ the embedded engine as detector, segmenter and judge. The share of faults decide
 """
 
 import asyncio
+import contextlib
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from groundtrace.inference.request import Completion
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import case_of
-from groundtrace.rewards.locating import ObjectMasks, ServedRoles, served_by
+from groundtrace.rewards.locating import ObjectMasks, served_by
 from groundtrace.rewards.verifier import verify
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Draft, MediaRef, Question, RawRecord
@@ -42,7 +43,8 @@ COLUMNS = (
 
 VERIFIED, RIGHT_ONLY, UNFILTERED = "verified", "right answers only", "unfiltered"
 WHOLE_POOL, MENDED = "whole pool", "unfiltered, without faults"
-ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED, WHOLE_POOL, MENDED)
+ALL_VERIFIED = "all verified"
+ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED, WHOLE_POOL, ALL_VERIFIED, MENDED)
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,19 @@ class PoolEntry:
 
 
 def select(entries: Sequence[PoolEntry], arm: str, share: float, rows: int, seed: int) -> list[tuple[str, str]]:
-    """Return the id and text of the rows that an arm trains on: ``rows`` of them, or all of the whole pool.
+    """Return the id and text of the rows that an arm trains on.
+
+    They are ``rows`` rows; for the whole pool all rows, and for all verified rows all that the verifier keeps.
 
     All arms take their rows from the pool in the same order, which the seed determines. Raises ValueError if a filter
     leaves too few rows.
     """
     order = random.Random(seed).sample(list(entries), len(entries))
-    if arm == VERIFIED:
+    if arm in (VERIFIED, ALL_VERIFIED):
         order = [entry for entry in order if entry.at(share).is_kept]
     elif arm == RIGHT_ONLY:
         order = [entry for entry in order if entry.at(share).is_right]
-    if arm == WHOLE_POOL:
+    if arm in (WHOLE_POOL, ALL_VERIFIED):
         rows = len(order)
     if len(order) < rows:
         raise ValueError(f"{arm!r} has {len(order)} rows of a pool with {share:.0%} faults; {rows} are wanted")
@@ -94,14 +98,17 @@ def select(entries: Sequence[PoolEntry], arm: str, share: float, rows: int, seed
 
 
 def write_rows(run: Path, chosen: Sequence[tuple[str, str]], folder: Path) -> None:
-    """Write ``sft/`` shards to the folder: the run's rows with these ids, with these texts as the assistant's turns."""
-    texts = dict(chosen)
+    """Write ``sft/`` shards to the folder: for each chosen id and text, the run's row with the text as its answer.
+
+    An id may occur several times, with different texts. The rows are in the order of the run's rows.
+    """
     table = rows_of(run)
-    ids = table["id"].to_pylist()
-    table = table.take([number for number, id in enumerate(ids) if id in texts])
+    places = {id: place for place, id in enumerate(table["id"].to_pylist())}
+    chosen = sorted(chosen, key=lambda each: places[each[0]])
+    table = table.take([places[id] for id, _ in chosen])
     turns = [
-        [turn if turn["role"] != "assistant" else {**turn, "content": texts[id]} for turn in turns]
-        for id, turns in zip(table["id"].to_pylist(), table["messages"].to_pylist(), strict=True)
+        [turn if turn["role"] != "assistant" else {**turn, "content": text} for turn in turns]
+        for (_, text), turns in zip(chosen, table["messages"].to_pylist(), strict=True)
     ]
     place = table.schema.get_field_index("messages")
     table = table.set_column(place, "messages", pa.array(turns, table.schema.field("messages").type))
@@ -148,20 +155,27 @@ def caught(entries: Sequence[PoolEntry]) -> dict[str, dict[str, int]]:
 
 
 async def _make(run: Path, records: Path) -> list[PoolEntry]:
+    rows = rows_of(run).select(["id", "entities", "pointable", "messages"]).to_pylist()
+    entries: list[PoolEntry] = []
+    async with engine_masks(records) as masks_of:
+        for start in range(0, len(rows), VERIFIED_AT_ONCE):
+            some = rows[start : start + VERIFIED_AT_ONCE]
+            entries += await asyncio.gather(*(_entry(row, masks_of(row["id"])) for row in some))
+    return entries
+
+
+@contextlib.asynccontextmanager
+async def engine_masks(records: Path) -> AsyncIterator[Callable[[str], ObjectMasks]]:
+    """Give a function that returns the masks of a question by its id; the embedded engine finds the objects."""
     questions = _questions(records)
     settings = ModelsSettings(
         tuple(embedded_endpoints().items()), tuple(embedded_roles().items()), ":memory:", str(records), str(records)
     )
     models, served = Models(settings, cached=False), served_by(settings)
-    rows = rows_of(run).select(["id", "entities", "pointable", "messages"]).to_pylist()
-    entries: list[PoolEntry] = []
     try:
-        for start in range(0, len(rows), VERIFIED_AT_ONCE):
-            some = rows[start : start + VERIFIED_AT_ONCE]
-            entries += await asyncio.gather(*(_entry(row, questions[row["id"]], models, served) for row in some))
+        yield lambda id: ObjectMasks(questions[id], Session(models), served)
     finally:
         await models.close()
-    return entries
 
 
 def _questions(records: Path) -> dict[str, Question]:
@@ -176,19 +190,19 @@ def _questions(records: Path) -> dict[str, Question]:
     return found
 
 
-async def _entry(row: Mapping, question: Question, models: Models, served: ServedRoles) -> PoolEntry:
+async def _entry(row: Mapping, masks: ObjectMasks) -> PoolEntry:
+    question = masks.question
     medium: MediaRef = question.media[0]
     text, entities = row["messages"][-1]["content"], tuple(row["entities"])
     gold: tuple[Box, ...] = question.gold_boxes or ()
     planted = plant(
         RightTrace(row["id"], text, question.answer, gold, entities, medium.width, medium.height), FAULT_SEED
     )
-    masks = ObjectMasks(question, Session(models), served)
-    judged = [await _judged(each, masks, entities, tuple(row["pointable"])) for each in (text, planted.text)]
-    return PoolEntry(row["id"], planted.kind, planted.rank, *judged)
+    found = [await judged(each, masks, entities, tuple(row["pointable"])) for each in (text, planted.text)]
+    return PoolEntry(row["id"], planted.kind, planted.rank, *found)
 
 
-async def _judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], pointable: tuple[str, ...]) -> VerifiedText:
+async def judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], pointable: tuple[str, ...]) -> VerifiedText:
     """Return the decision of the pipeline's verify stage on a trace, at its default settings."""
     settings = VerifySettings()
     trace = as_trace(0, Completion(text), masks.question.media)

@@ -1,12 +1,13 @@
 """Computes what the models of an experiment learnt from their answers: figures, differences, and their tables."""
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.learning.held import FIGURES, Estimate, Sums, difference, estimate, read_held, sums
 from benchmarks.learning.pool import (
+    ALL_VERIFIED,
     ARMS,
     MENDED,
     RIGHT_ONLY,
@@ -17,54 +18,68 @@ from benchmarks.learning.pool import (
     caught,
     rows_of,
 )
-from benchmarks.learning.training import EXAMS, Model
+from benchmarks.learning.training import EXAMS
 
-EARLY, GRPO, CONTROL, EQ9 = "early", "GRPO", "advantages shuffled", "GRPO, Eq. 9"
-LATE, LATE_CONTROL = "GRPO from verified", "shuffled, from verified"
-NAMES = (*ARMS, EARLY, GRPO, CONTROL, EQ9, LATE, LATE_CONTROL)
 PAIRS = (
     (VERIFIED, RIGHT_ONLY),
     (VERIFIED, UNFILTERED),
     (VERIFIED, WHOLE_POOL),
+    (ALL_VERIFIED, WHOLE_POOL),
     (MENDED, UNFILTERED),
-    (GRPO, EARLY),
-    (CONTROL, EARLY),
-    (GRPO, CONTROL),
-    (EQ9, EARLY),
-    (LATE, VERIFIED),
-    (LATE_CONTROL, VERIFIED),
-    (LATE, LATE_CONTROL),
 )
 """The models whose differences are shown, as "first minus second"."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Names one model of the experiment: its arm, the share of faults in its pool, and its seed."""
+
+    name: str
+    share: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Holds the files of an examined model.
+
+    Attributes:
+        rows: the folder of the rows that it was trained on.
+        seconds: the wall-clock time of its training in seconds.
+        answers: the file of its answers in each evaluation.
+    """
+
+    rows: Path
+    seconds: int
+    answers: Mapping[str, Path]
+
+
 Found = Mapping[tuple[Model, str], Sums]
 
 
-def collect(output: Path, entries: Sequence[PoolEntry]) -> dict[str, Any]:
+def collect(examined: Mapping[Model, Examined], held: Path, entries: Sequence[PoolEntry]) -> dict[str, Any]:
     """Return the figures of all examined models: of each model, over the seeds of a name and share, and differences."""
-    held = read_held(output / "held")
-    folders = sorted(output.glob("share-*/seed-*"))
-    places = [(float(f.parent.name.removeprefix("share-")), int(f.name.removeprefix("seed-"))) for f in folders]
-    models = [Model(name, share, seed) for share, seed in places for name in NAMES]
-    done = [m for m in models if all((output / m.folder / how / "eval.json").is_file() for how in EXAMS)]
-    found = {(m, how): sums(output / m.folder / how / "responses.jsonl", held) for m in done for how in EXAMS}
-    shares = sorted({model.share for model in done})
+    records = read_held(held)
+    found = {(model, how): sums(files.answers[how], records) for model, files in examined.items() for how in EXAMS}
+    shares = sorted({model.share for model in examined})
     return {
         "pool": caught(entries),
-        "models": [_one(output / model.folder, model, found, entries) for model in done],
-        "means": [row for share in shares for name in NAMES for row in _mean(name, share, found)],
+        "models": [_one(model, files, found, entries) for model, files in examined.items()],
+        "means": [row for share in shares for name in ARMS for row in _mean(name, share, found)],
         "differences": [row for share in shares for pair in PAIRS for row in _difference(*pair, share, found)],
     }
 
 
-def _one(folder: Path, model: Model, found: Found, entries: Sequence[PoolEntry]) -> dict[str, Any]:
-    """Return the row of one model: its figures, its training time in seconds, and its rows (GRPO has none)."""
-    row: dict[str, Any] = {**vars(model), "seconds": json.loads((folder / "seconds.json").read_text("utf-8"))}
-    if (folder / "rows").is_dir():
-        faulty = {(entry.id, entry.faulty.text) for entry in entries}
-        rows = rows_of(folder / "rows").select(["id", "messages"]).to_pylist()
-        row["rows"] = len(rows)
-        row["faulty_rows"] = sum((r["id"], r["messages"][-1]["content"]) in faulty for r in rows)
-    return row | {how: estimate([found[model, how]]) for how in EXAMS}
+def _one(model: Model, files: Examined, found: Found, entries: Sequence[PoolEntry]) -> dict[str, Any]:
+    """Return the row of one model: its figures, its training time in seconds, and the numbers of its rows."""
+    faulty = {(entry.id, entry.faulty.text) for entry in entries}
+    rows = rows_of(files.rows).select(["id", "messages"]).to_pylist()
+    numbers = {
+        "seconds": files.seconds,
+        "rows": len(rows),
+        "faulty_rows": sum((row["id"], row["messages"][-1]["content"]) in faulty for row in rows),
+    }
+    return {**vars(model), **numbers, **{how: estimate([found[model, how]]) for how in EXAMS}}
 
 
 def _seeds(name: str, share: float, found: Found) -> set[int]:

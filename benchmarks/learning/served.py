@@ -1,6 +1,7 @@
 """Compares trained models behind a real vLLM server with transformers, and uses them as the pipeline's policy.
 
-After ``make learn`` and ``make setup-vllm``: ``python benchmarks/learning/served.py``. The held-out questions go
+After ``make learn`` and ``make setup-vllm``: ``python benchmarks/learning/served.py BEFORE AFTER --held HELD --output
+OUT``, with the folders of two models and of the held-out records. The held-out questions go
 through `beam run` with the model served by `vllm serve` as the policy, once as it was before GRPO and once after;
 the pass rates of their attempts are the difficulty histogram before and after training. A further pass asks the trained
 model once each at temperature 0 and compares every text with what transformers generates from the same weights in
@@ -24,9 +25,6 @@ import pyarrow.parquet as pq  # noqa: E402
 import tomli_w  # noqa: E402
 import torch  # noqa: E402
 
-from benchmarks.learning.learn import SHARE  # noqa: E402
-from benchmarks.learning.report import EARLY, GRPO  # noqa: E402
-from benchmarks.learning.training import Model  # noqa: E402
 from groundtrace.config.settings import load_config  # noqa: E402
 from groundtrace.rewards.rows.records import Records  # noqa: E402
 from groundtrace.trainer.encode import prompt_sample  # noqa: E402
@@ -47,27 +45,28 @@ ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobi
 def main() -> int:
     """Run the three passes and print the histograms; the last line is JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--learnt", type=Path, default=ROOT / "runs" / "learn", help="the output folder of learn.py")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("before", type=Path, help="the folder of the model before GRPO")
+    parser.add_argument("after", type=Path, help="the folder of the model after GRPO")
+    parser.add_argument("--held", type=Path, required=True, help="the folder of the held-out records")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--vllm", default=str(ROOT / ".venv-vllm" / "bin" / "vllm"))
     arguments = parser.parse_args()
-    learnt = arguments.learnt.resolve()
-    folder = learnt / Path(Model(GRPO, SHARE, arguments.seed).folder).parent
-    before, after = (learnt / Model(name, SHARE, arguments.seed).folder / "trained/model" for name in (EARLY, GRPO))
+    held, folder = arguments.held.resolve(), arguments.output.resolve()
+    before, after = arguments.before.resolve(), arguments.after.resolve()
     histograms = {}
     for name, model in (("before", before), ("after", after)):
-        rows = run(learnt, folder / f"{name}-served", model, arguments.vllm, K, 1.0)
+        rows = run(held, folder / f"{name}-served", model, arguments.vllm, K, 1.0)
         histograms[name] = histogram(rows)
         print(f"{name}: right of {K}: {histograms[name]}", flush=True)
-    rows = run(learnt, folder / "greedy-served", after, arguments.vllm, 1, 0.0)
-    same, compared = compare(learnt, after, rows)
+    rows = run(held, folder / "greedy-served", after, arguments.vllm, 1, 0.0)
+    same, compared = compare(held, after, rows)
     print(f"greedy texts equal to transformers': {same} of {compared}")
     (folder / "served.json").write_text(json.dumps({"histograms": histograms, "same": same, "compared": compared}))
     print(json.dumps({"name": "served", "ratio": same / compared, "unit": "of greedy texts equal to transformers'"}))
     return 0
 
 
-def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature: float) -> dict[str, list[Any]]:
+def run(held: Path, output: Path, model: Path, vllm: str, k: int, temperature: float) -> dict[str, list[Any]]:
     """Return the attempts at every held-out question, by its id, from a pipeline run with the model as the policy."""
     endpoint = {"kind": "vllm", "model": str(model), "frame": "molmo100", "serve_args": list(SERVE_ARGUMENTS)}
     settings = {
@@ -83,7 +82,7 @@ def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature:
     output.parent.mkdir(parents=True, exist_ok=True)
     config = output.with_suffix(".toml")
     config.write_text(tomli_w.dumps(settings), "utf-8")
-    words = ["run", "pipelines/grounded_cot.py", "--input", learnt / "held", "--output", output, "--config", config]
+    words = ["run", "pipelines/grounded_cot.py", "--input", held, "--output", output, "--config", config]
     environment = os.environ | ENVIRONMENT | {"GROUNDTRACE_VLLM": vllm}
     subprocess.run([sys.executable, "-m", "groundtrace", *map(str, words)], cwd=ROOT, env=environment, check=True)
     tables = [pq.read_table(path, columns=["id", "attempts"]) for path in sorted(output.glob("[sr][fl]*/*.parquet"))]
@@ -96,12 +95,12 @@ def histogram(rows: dict[str, list[Any]]) -> dict[int, int]:
     return {right: counts[right] for right in range(K + 1)}
 
 
-def compare(learnt: Path, model: Path, rows: dict[str, list[Any]]) -> tuple[int, int]:
+def compare(held: Path, model: Path, rows: dict[str, list[Any]]) -> tuple[int, int]:
     """Return how many of the server's texts equal those that transformers generates, and how many were compared."""
     overrides = [f"model.path={model}", f"rollout.temperature={GREEDY_TEMPERATURE}"]
     settings = load_config(TrainerSettings, str(HERE / "sft.toml"), overrides)
     vlm = load_model(settings.model)
-    texts = dict(generated(vlm, settings, learnt / "held", set(rows)))
+    texts = dict(generated(vlm, settings, held, set(rows)))
     return sum(texts[id] == attempts[0]["text"] for id, attempts in rows.items()), len(rows)
 
 

@@ -56,6 +56,7 @@ def test_each_figure_counts_what_it_says(folder: Path) -> None:
     found = answered(folder, texts, [1.0, 1.0, 1.0, 0.0]).sum(0)
     assert dict(zip(FIGURES, found.tolist(), strict=True)) == {
         "accuracy": [3, 4],
+        "point F1": [8, 13],
         "points in gold boxes": [5, 5],
         "exact points": [1, 4],
         "malformed": [1, 4],

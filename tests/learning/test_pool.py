@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.learning.pool import (
+    ALL_VERIFIED,
     ARMS,
     MENDED,
     RIGHT_ONLY,
@@ -44,8 +45,9 @@ def test_each_filter_takes_what_it_can_see() -> None:
     assert set(texts(MENDED)) == {"right"}
 
 
-def test_rows_are_equal_in_number_but_of_the_whole_pool() -> None:
-    assert {arm: len(texts(arm)) for arm in ARMS} == {arm: 100 if arm == WHOLE_POOL else 50 for arm in ARMS}
+def test_rows_are_equal_in_number_but_for_the_two_arms_of_all_rows() -> None:
+    expected = dict.fromkeys(ARMS, 50) | {WHOLE_POOL: 100, ALL_VERIFIED: 60}
+    assert {arm: len(texts(arm)) for arm in ARMS} == expected and set(texts(ALL_VERIFIED)) == {"right"}
     assert sum(text != "right" for text in texts(WHOLE_POOL)) == 40
 
 

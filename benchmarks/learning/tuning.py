@@ -1,0 +1,21 @@
+"""Lists the settings of GRPO that were tried with one seed before the experiment."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Names a trial, with the settings that differ from ``grpo.toml``."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+
+
+TRIED = (
+    Tried("1e-4"),
+    Tried("1e-4, shuffled", ("grpo.shuffle_advantages=true",)),
+    Tried("2e-4", ("grpo.optimiser.lr=2e-4",)),
+    Tried(
+        "2e-4, pointing counts twice", ("grpo.optimiser.lr=2e-4", "reward.options.weights={outcome=1.0,spatial=2.0}")
+    ),
+)
