@@ -62,7 +62,7 @@ STEPS, SHORT_STEPS, SHORT_QUESTIONS = 150, 50, 750
 ARMS: dict[str, tuple[str, ...]] = {
     GRPO: (),
     SHUFFLED: ("grpo.shuffle_advantages=true",),
-    ANSWER: ("reward.options.weights={outcome=1.0}",),
+    ANSWER: ("reward.options.weights.spatial=0.0",),
     POINTS: ('reward.recipe="benchmarks.learning.points_only:PointsOnly"',),
 }
 """The settings of each arm of GRPO that differ from ``grpo.toml``."""
