@@ -11,6 +11,7 @@ import tomllib
 import typing
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tomli_w
@@ -18,9 +19,9 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, core_schema
 
+from groundtrace.config.config_file import read_config
 from groundtrace.config.errors import ConfigError, first_error
 from groundtrace.config.fields import default_of, section_class
-from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import KINDS, Registry, near, use_plugins
 
 T = TypeVar("T")
@@ -117,13 +118,15 @@ def settings(cls: type[T]) -> type[T]:
     return typing.cast("type[T]", made)
 
 
-def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -> T:
+def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> T:
     """Return the settings of a config file (or the defaults), with ``a.b=c`` overrides applied in order.
 
+    The file may extend another config (:func:`groundtrace.config.config_file.read_config`), such as one in the folder
+    ``bundled``.
     The plug-ins in the config's section ``[plugins]`` are registered first. Raises :class:`ConfigError` for a file that
     cannot be read, an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
     """
-    return settings_from(cls, given_values(path, overrides))
+    return settings_from(cls, given_values(path, overrides, bundled))
 
 
 def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
@@ -132,13 +135,13 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
     return build(cls, values)
 
 
-def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the values in a config file and its overrides, without the defaults.
+def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
+    """Return the values in a config file, in the configs that it extends, and in its overrides, without the defaults.
 
     A pipe, such as the shell's ``<(…)``, has its text only for the first call. Raises :class:`ConfigError` for a file
     that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
-    values = {} if path is None else _read(path)
+    values = {} if path is None else read_config(path, bundled)
     for override in overrides:
         _apply(values, override)
     return values
@@ -169,19 +172,6 @@ def to_toml(settings: Any) -> str:
 def config_sha256(settings: Any) -> str:
     """Return the SHA-256 of the settings as TOML; equal values give the same digest."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
-
-
-def _read(path: str) -> dict[str, Any]:
-    if not path.strip():
-        raise ConfigError("the name of the config is empty: name a TOML file, or leave --config out")
-    try:
-        return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
-    except OSError as error:
-        remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
-        raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        remedy = 'sections begin with [name], and texts are in "quotes"'
-        raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -39,6 +39,8 @@ OPERATIONS = Column[list[str]](
 MODE = Column[str](
     "mode", pa.string(), "how the question is answered: directly, in text, or with executed code", is_class=True
 )
+TRAJECTORY = "trajectory"
+"""The name of what a reward needs if it scores tool calls: :attr:`groundtrace.rewards.case.Case.trajectory`."""
 DIRECT, IN_TEXT, WITH_CODE = "direct", "text", "code"
 
 

@@ -29,6 +29,7 @@ _EXAMPLES = """examples:
   trainer grpo --config grpo.toml --data runs/q --output runs/grpo --set model.path=runs/sft/model
   trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
   trainer sft  --config sft.toml  --data runs/q --output runs/sft --gpus 8
+  trainer grpo --config ivgr --estimate
   trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
   trainer tiny runs/tiny/model --data runs/q
 """
@@ -40,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(argv)
     if parsed.command in ("sft", "grpo") and parsed.gpus < 1:
         parser.error(f"argument --gpus: must be at least 1, got {parsed.gpus}")
+    check_folders(parser, parsed)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
     if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
@@ -77,12 +79,11 @@ def make_parser() -> argparse.ArgumentParser:
             "--config",
             required=True,
             metavar="FILE",
-            help="a TOML config, or argos, sail_rl, ivgr, ivgr-32b, rucl, codedance or tiny",
+            help="a TOML config, or argos, sail_rl, ivgr, ivgr-32b, rucl, codedance or tiny; NAME-lora (adapters, one "
+            "GPU) and NAME-small (a model of 2B, one GPU) for each paper",
         )
-        command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
-        command.add_argument(
-            "--output", required=True, type=Path, metavar="OUT", help="created if missing, else resumed"
-        )
+        command.add_argument("--data", metavar="RUN", help="a run folder or its URL, or its shards")
+        command.add_argument("--output", type=Path, metavar="OUT", help="created if missing, else resumed")
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
         )
@@ -97,6 +98,12 @@ def make_parser() -> argparse.ArgumentParser:
                 const="eval.crops=true",
                 dest="overrides",
                 help="answer twice: with crops of the boxes from a first pass, and without",
+            )
+        else:
+            command.add_argument(
+                "--estimate",
+                action="store_true",
+                help="only show the memory that the config needs on 1, 2, 4 and 8 GPUs, without --data and --output",
             )
     command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
@@ -115,6 +122,18 @@ def make_parser() -> argparse.ArgumentParser:
         help="larger images are shrunk to the area of a square of this side, at least 32 (default: 64)",
     )
     return parser
+
+
+def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
+    """Exit with code 2 if ``--data`` or ``--output`` is missing, or if either is given with ``--estimate``."""
+    if parsed.command == "export":
+        return
+    given = {"--data": parsed.data, "--output": parsed.output}
+    if getattr(parsed, "estimate", False):
+        if extra := [name for name, value in given.items() if value is not None]:
+            parser.error(f"--estimate reads only the config: leave {' and '.join(extra)} out")
+    elif missing := [name for name, value in given.items() if value is None]:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

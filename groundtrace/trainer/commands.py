@@ -18,7 +18,7 @@ import transformers
 from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import load_config, to_toml
 from groundtrace.rewards.rows.reward import JudgesDown
-from groundtrace.rewards.rows.settings import config_file
+from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
@@ -27,6 +27,7 @@ from groundtrace.trainer.checkpoint import checkpoints, export
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.launch import launch
+from groundtrace.trainer.machine_estimate import print_estimate
 from groundtrace.trainer.optimiser import NotFinite
 from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
@@ -73,7 +74,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _run(parsed: argparse.Namespace) -> Path:
+def _run(parsed: argparse.Namespace) -> Path | str:
     if parsed.command == "export":
         return export(parsed.checkpoint, parsed.out)
     if parsed.command == "tiny":
@@ -81,6 +82,8 @@ def _run(parsed: argparse.Namespace) -> Path:
     settings = _settings(parsed)
     if settings.threads:
         torch.set_num_threads(settings.threads)
+    if getattr(parsed, "estimate", False):
+        return print_estimate(settings, is_grpo=parsed.command == "grpo")
     commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
     place = ranks.place()
     with locked(parsed.output) if place is None else contextlib.nullcontext():
@@ -92,7 +95,7 @@ def _run(parsed: argparse.Namespace) -> Path:
 
 
 def _settings(parsed: argparse.Namespace) -> TrainerSettings:
-    return load_config(TrainerSettings, config_file(parsed.config), parsed.overrides)
+    return load_config(TrainerSettings, config_file(parsed.config), parsed.overrides, CONFIGS)
 
 
 def _run_ranks(parsed: argparse.Namespace) -> int:
@@ -132,7 +135,7 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
     ``how`` is the text about the checkpoint. ``message`` replaces the text of the error.
     """
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
-    if parsed.command in ("sft", "grpo"):
+    if parsed.command in ("sft", "grpo") and not parsed.estimate:
         found = checkpoints(parsed.output / FOLDER)
         parts.append(how.format(found[-1]) if found else "no step was completed, so none is saved")
     return "; ".join(parts)

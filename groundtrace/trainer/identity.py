@@ -17,7 +17,8 @@ from groundtrace.trainer.settings import TrainerSettings
 UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
 """The config sections that each command does not read."""
 FREE = {
-    *("threads", "log", "validation", "max_idle_steps", "sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
+    *("threads", "log", "machine", "validation", "max_idle_steps"),
+    *("sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
     *("model.gradient_checkpointing", "reward.wait_s"),
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
     *("environment.max_wait_s", "environment.steps_at_once"),

@@ -1,21 +1,32 @@
 """Estimates the memory of a training step before training starts, and refuses a step that does not fit.
 
-The estimate is the sum of the weights in their own precision, float32 master weights and gradients, the optimiser's two
-moments (one moment with Muon), and the larger of two phases:
+The memory of a GPU in a training on N of them is
+
+    (weights + float32 master weights and gradients + the optimiser's moments + reference model) / N
+    + the weights that FSDP gathers (0 if N = 1) + a server on the same GPU + the largest phase
+
+Each of the N GPUs holds its share of every weight, and has forward passes of ``batch.tokens`` tokens of its own. The
+moments are two numbers per weight (one with Muon). FSDP gathers the weights outside all blocks (embeddings, output
+layer, norms) with their gradients, and two blocks (the one that is computed and the one that is fetched for it). Of one
+block it has the gradients, in the weights' type and in float32, in which they are summed. A block is a layer of the
+language model or of the vision tower. The phases are:
 
 - The update needs a chunk of logits, and the activations that the backward pass keeps of each token and image patch.
-  With gradient checkpointing, these are one hidden state per layer. Without it, they are 34 bytes per layer and hidden
-  dimension at 16 bits (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, because the kernels
-  used here do not keep it). For a vision tower that is not trained, one layer is included.
+  Without gradient checkpointing, these are 34 bytes per layer and hidden dimension at 16 bits (Korthikanti et al. 2022,
+  arXiv:2205.05198, Eq. 2 without its attention term, because the kernels used here do not keep it). With it, they are
+  one hidden state per layer, and the 34 bytes of the layer that is recomputed. For a vision tower that is not trained,
+  one layer is included.
+- The optimiser's step needs a temporary float32 copy of the weights: torch updates all weights of a GPU at once.
 - Rollouts that transformers samples need the keys and values of all tokens, the images of one call, and the activations
-  of one layer of the vision tower. The estimate assumes that every answer has the maximum length.
+  of one layer of the vision tower. The estimate assumes that every answer has the maximum length. If N > 1, each GPU
+  gathers all weights for them.
 
 The tokens and patches per row are measured on the first rows. The estimate assumes that each response gets as many
 images in observations as its limits allow (:func:`observed_patches`). It does not include memory fragmentation.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,11 +91,21 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
     return min(by_tokens, environment.max_images * math.ceil(pixels / tower.patch_size**2))
 
 
-def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
-    """Return the memory that one training step of a loaded model needs on average rows, on each of ``gpus`` GPUs.
+def fullest_row(model: Any, settings: TrainerSettings, is_grpo: bool) -> AverageRow:
+    """Return the longest row that the settings allow, with image tokens only, for estimates without data.
 
-    The model must not be sharded yet. If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The
-    images of a question are included once for its group, and the images of observations once for each response.
+    If ``is_grpo`` is True, the row leaves room for an answer of ``rollout.max_new_tokens``.
+    """
+    tokens = settings.batch.max_tokens - (settings.rollout.max_new_tokens if is_grpo else 0)
+    return AverageRow(tokens, tokens * model.config.vision_config.spatial_merge_size**2)
+
+
+def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
+    """Return the memory that one training step needs on average rows, on each of ``gpus`` GPUs.
+
+    The model may be one without values (:func:`groundtrace.trainer.outline.outline_of`), but it must not be sharded
+    yet. If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The images of a question are
+    included once for its group, and the images of observations once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())
@@ -92,29 +113,58 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
     copied = sum(weight.numel() for weight in trained if weight.dtype != torch.float32)
     count = sum(weight.numel() for weight in trained)
     text, tokens = model.config.text_config, settings.batch.tokens
+    # gradients of float32 weights are freed after each update; gradients of master copies are not
+    gradients = ("gradients", _share(4 * (count - copied), gpus))
     update = [
-        # gradients of float32 weights are freed after each update; gradients of master copies are not
-        ("gradients", 4 * (count - copied)),
+        gradients,
         ("activations", _kept_bytes(settings, tokens, text.num_hidden_layers) * text.hidden_size),
         ("activations of the vision tower", _of_tower(model, settings, rows, is_grpo)),
         ("a chunk of logits", 3 * 4 * min(CHUNK, tokens) * text.vocab_size),
     ]
+    step = [gradients, ("a temporary copy in the optimiser's step", _share(4 * count, gpus))]
     is_sampled_here = is_grpo and settings.rollout.kind == "transformers"
     rollouts = [
-        ("the rollouts' keys and values", _cached(model, settings, rows) if is_sampled_here else 0),
-        ("the rollouts' images", _seen(model, settings, rows) if is_sampled_here else 0),
+        ("the rollouts' gathered weights", size_of(weights) if is_sampled_here and gpus > 1 else 0),
+        ("the rollouts' keys and values", _cached(model, settings, rows, gpus) if is_sampled_here else 0),
+        ("the rollouts' images", _seen(model, settings, rows, gpus) if is_sampled_here else 0),
     ]
     has_reference = is_grpo and settings.grpo.kl_beta > 0 and not settings.model.lora_rank
     return Estimate(
         (
-            ("weights", sum(weight.numel() * weight.element_size() for weight in weights) // gpus),
-            ("float32 master weights", 4 * copied // gpus),
-            ("gradients of these", 4 * copied // gpus),
-            ("optimiser moments", (4 if optimiser.muon_lr > 0 else 8) * count // gpus),
-            ("reference model", sum(w.numel() * w.element_size() for w in weights) // gpus if has_reference else 0),
-            *max(update, rollouts, key=lambda phase: sum(size for _, size in phase)),
+            ("weights", _share(size_of(weights), gpus)),
+            ("float32 master weights", _share(4 * copied, gpus)),
+            ("gradients of these", _share(4 * copied, gpus)),
+            ("optimiser moments", _share((4 if optimiser.muon_lr > 0 else 8) * count, gpus)),
+            ("reference model", _share(size_of(weights) if has_reference else 0, gpus)),
+            ("weights that FSDP gathers", gathered_bytes(model) if gpus > 1 else 0),
+            ("a server on the same GPU", round(settings.machine.server_gib * GIB)),
+            *max(update, step, rollouts, key=lambda phase: sum(size for _, size in phase)),
         )
     )
+
+
+def _share(size: int, gpus: int) -> int:
+    return math.ceil(size / gpus)
+
+
+def size_of(weights: Iterable[torch.Tensor]) -> int:
+    """Return the size of the weights in bytes, each in its own type."""
+    return sum(weight.numel() * weight.element_size() for weight in weights)
+
+
+def gathered_bytes(model: Any) -> int:
+    """Return the bytes of the weights and gradients that FSDP holds unsharded on each GPU, as this module describes.
+
+    A block is a module of a class in ``_no_split_modules`` of transformers.
+    """
+    blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
+    inside = {id(weight) for block in blocks for weight in block.parameters()}
+    outside = [weight for weight in model.parameters() if id(weight) not in inside]
+    largest = max(blocks, key=lambda block: size_of(block.parameters()), default=None)
+    of_block = [] if largest is None else list(largest.parameters())
+    gradients = [weight for weight in (*outside, *of_block) if weight.requires_grad]
+    summed = 4 * sum(weight.numel() for weight in of_block if weight.requires_grad)
+    return size_of(outside) + 2 * size_of(of_block) + size_of(gradients) + summed
 
 
 def _word_bytes(settings: TrainerSettings) -> int:
@@ -123,8 +173,9 @@ def _word_bytes(settings: TrainerSettings) -> int:
 
 def _kept_bytes(settings: TrainerSettings, places: int, layers: int) -> int:
     """Return the bytes that the backward pass keeps for ``places`` tokens or patches, per hidden dimension."""
-    per_layer = 1 if settings.model.gradient_checkpointing else _KEPT_BYTES_PER_HIDDEN // 2
-    return places * layers * per_layer * _word_bytes(settings)
+    whole = _KEPT_BYTES_PER_HIDDEN // 2
+    kept = layers + whole if settings.model.gradient_checkpointing and layers > 1 else layers * whole
+    return places * kept * _word_bytes(settings)
 
 
 def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool) -> int:
@@ -137,25 +188,34 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
     return _kept_bytes(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
 
 
-def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
-    """Return the bytes of the keys and values of responses that are sampled together, all with the maximum length."""
-    text, grpo = model.config.text_config, settings.grpo
-    answers = min(settings.rollout.prompts_at_once, grpo.prompts_per_step) * grpo.group_size
-    tokens = round(answers * (rows.tokens + settings.rollout.max_new_tokens))
+def cached_bytes(model: Any, settings: TrainerSettings, tokens: int) -> int:
+    """Return the bytes of the keys and values of ``tokens`` tokens, in the type of the computation."""
+    text = model.config.text_config
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return tokens * 2 * text.num_hidden_layers * text.num_key_value_heads * head * _word_bytes(settings)
 
 
-def _seen(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
+def _cached(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) -> int:
+    """Return the bytes of the keys and values of the responses that are sampled together, at their maximum length."""
+    answers = _prompts_at_once(settings, gpus) * settings.grpo.group_size
+    return cached_bytes(model, settings, round(answers * (rows.tokens + settings.rollout.max_new_tokens)))
+
+
+def _prompts_at_once(settings: TrainerSettings, gpus: int) -> int:
+    return min(settings.rollout.prompts_at_once, _share(settings.grpo.prompts_per_step, gpus))
+
+
+def _seen(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) -> int:
     """Return the bytes of the images of prompts that are sampled together: pixels, and one layer of the vision tower.
 
     The first turns of a group have one common prompt. Each later turn has its own prompt, with the images of
     observations.
     """
-    grpo, at_once, tower = settings.grpo, settings.rollout.prompts_at_once, model.config.vision_config
-    patches = min(at_once, grpo.prompts_per_step) * rows.patches
+    at_once, tower = _prompts_at_once(settings, gpus), model.config.vision_config
+    patches = at_once * rows.patches
     if observed := observed_patches(model, settings):
-        patches = min(at_once, grpo.prompts_per_step * grpo.group_size) * (rows.patches + observed)
+        responses = _share(settings.grpo.prompts_per_step * settings.grpo.group_size, gpus)
+        patches = min(settings.rollout.prompts_at_once, responses) * (rows.patches + observed)
     pixels = 4 * tower.in_channels * tower.temporal_patch_size * tower.patch_size**2
     return round(patches * (pixels + _KEPT_BYTES_PER_HIDDEN // 2 * _word_bytes(settings) * tower.hidden_size))
 
@@ -178,5 +238,5 @@ def refuse_if_too_large(found: Estimate, available: int) -> None:
     raise DoesNotFit(
         f"a step needs {sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are available: lower "
         "batch.tokens, model.max_pixels, rollout.prompts_at_once or environment.max_images, set "
-        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank, or take a smaller model"
+        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank, or take more GPUs or a smaller model"
     )

@@ -124,7 +124,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     source = {"revision": settings.revision, "trust_remote_code": False}
     auto: Any = AutoModelForImageTextToText
     try:
-        family = _family(AutoConfig.from_pretrained(settings.path, **source), settings)
+        family = family_of(AutoConfig.from_pretrained(settings.path, **source), settings)
         processor = AutoProcessor.from_pretrained(settings.path, **source)
         model, report = auto.from_pretrained(
             settings.path,
@@ -141,7 +141,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     if getattr(processor, "chat_template", None) is None:
         raise ModelError(f"{settings.path} has no chat template: use a model that has one")
     _bound_images(processor.image_processor, settings)
-    _prepare(model, settings)
+    prepare(model, settings)
     return VisionLanguageModel(
         model.to(where),
         processor,
@@ -153,7 +153,16 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     )
 
 
-def _family(config: Any, settings: ModelSettings) -> Family:
+def model_config(settings: ModelSettings) -> Any:
+    """Return the config of the model that the settings name. Raises ModelError if it cannot be loaded."""
+    try:
+        return AutoConfig.from_pretrained(settings.path, revision=settings.revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the config of {settings.path}: {_line(error)}") from error
+
+
+def family_of(config: Any, settings: ModelSettings) -> Family:
+    """Return the family of a model, given its config. Raises ModelError if the trainer does not support the family."""
     families = trainable_families()
     if config.model_type not in families:
         raise ModelError(
@@ -172,7 +181,7 @@ def set_attention(model: Any, implementation: str) -> None:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
 
 
-def _prepare(model: Any, settings: ModelSettings) -> None:
+def prepare(model: Any, settings: ModelSettings) -> None:
     """Apply the settings to the model: adapters, frozen parts, gradient checkpointing, packed attention."""
     if settings.lora_rank:
         require_extra("train", "model.lora_rank", "peft")
@@ -213,7 +222,8 @@ def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.
     for name, layer in model.named_modules():
         if hasattr(layer, "lora_A") and hasattr(layer, "get_delta_weight") and not is_sharded(layer.base_layer.weight):
             weight = layer.base_layer.weight.detach()
-            state[f"{name}.weight"] = weight + layer.get_delta_weight("default").detach().to(weight.dtype)
+            merged = weight + layer.get_delta_weight("default").detach().to(weight.dtype)
+            state[f"{name}.weight"] = merged.cpu()  # on the GPU, these copies would need the memory of a second model
     return state
 
 

@@ -12,17 +12,15 @@ from groundtrace.config.settings import OneOf, PartName, Plugins, settings
 from groundtrace.grading.question_text import INSTRUCTIONS, POINTS
 from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.trajectory import TRAJECTORY
 from groundtrace.trainer.environments.registry import ENVIRONMENTS, make_environment
+from groundtrace.trainer.machine_settings import MachineSettings
 from groundtrace.trainer.optimiser_settings import OptimiserSettings
 from groundtrace.trainer.validation_settings import ValidationSettings
 from groundtrace.vision.crops import CropSettings
 
 if TYPE_CHECKING:
     from groundtrace.trainer.environments.base import Environment
-
-
-TRAJECTORY = "trajectory"
-"""The name of what a reward needs if it scores tool calls: :attr:`groundtrace.rewards.case.Case.trajectory`."""
 
 
 @settings
@@ -182,7 +180,7 @@ class EnvironmentSettings:
     """Holds the settings of the environment, which answers the policy's turns in a rollout, and its limits.
 
     The environment ``sandbox`` executes the code of each turn; its options are those of
-    :class:`groundtrace.trainer.environments.sandbox.SandboxEnvironmentSettings`.
+    :class:`groundtrace.rewards.executed_turns.SandboxEnvironmentSettings`.
     """
 
     kind: Annotated[str, PartName(ENVIRONMENTS), "the environment; single_turn: a response is one turn"] = "single_turn"
@@ -288,6 +286,7 @@ class TrainerSettings:
     eval: EvalSettings = field(default_factory=EvalSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    machine: MachineSettings = field(default_factory=MachineSettings)
     plugins: Plugins = field(default_factory=dict)
 
     def __post_init__(self) -> None:

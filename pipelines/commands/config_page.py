@@ -17,6 +17,10 @@ A config is a TOML file, given with `--config FILE`; keys that are not in it kee
 overrides one key, such as `--set difficulty.high=0.8`. If an entry is in the defaults, such as `[endpoints.coarse]`,
 a config changes only the keys that it sets. A key whose default is *left out* has no value unless it is set.
 
+`extends = "base.toml"` at the top of a config names another one, whose keys it changes; the path is relative to its
+folder. A section changes only the keys that it sets, and a list is replaced as a whole. In a trainer's or a reward's
+config it may also be the name of a bundled config, such as `extends = "argos"`.
+
 - [A pipeline's config](#a-pipelines-config): `beam run`, `beam preview` and `beam validate`
 - [A trainer's config](#a-trainers-config): `trainer sft`, `trainer grpo` and `trainer eval`
 - [A reward's config](#a-rewards-config): `beam serve-reward`, and rewards of other trainers ([rewards.md](rewards.md))

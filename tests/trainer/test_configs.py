@@ -19,7 +19,7 @@ RECIPES = {name: name.partition("-")[0] for name in NAMES}
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_config_has_its_reward_and_an_endpoint_for_each_role(name: str) -> None:
-    settings = load_config(TrainerSettings, config_file(name), [])
+    settings = load_config(TrainerSettings, config_file(name), [], CONFIGS)
     recipe = settings.reward.make_recipe()
     assert recipe.name == RECIPES[name]
     assert set(recipe.roles) <= settings.reward.played.keys()

@@ -15,6 +15,8 @@ from groundtrace.trainer.memory import (
     Estimate,
     available_bytes,
     estimate,
+    fullest_row,
+    gathered_bytes,
     observed_patches,
     refuse_if_too_large,
     rows_like,
@@ -24,6 +26,7 @@ from groundtrace.trainer.settings import (
     EnvironmentSettings,
     ForwardBatchSettings,
     GrpoSettings,
+    MachineSettings,
     ModelSettings,
     OptimiserSettings,
     RolloutSettings,
@@ -43,6 +46,7 @@ def _model(dtype: torch.dtype, is_tower_trained: bool = True) -> Any:
     model["visual"] = nn.ParameterList([nn.Parameter(torch.zeros(10, dtype=dtype))])
     parts["norm"].requires_grad_(False)
     model["visual"].requires_grad_(is_tower_trained)
+    model._no_split_modules = ["ParameterList"]
     text = SimpleNamespace(
         hidden_size=4, num_hidden_layers=2, vocab_size=10, num_attention_heads=2, num_key_value_heads=1
     )
@@ -60,6 +64,8 @@ BF16 = {
     "float32 master weights": 40 * 4,
     "gradients of these": 40 * 4,
     "optimiser moments": 40 * 8,
+    "weights that FSDP gathers": 0,
+    "a server on the same GPU": 0,
     "gradients": 0,
     "activations": 8 * 4 * 2 * 34,  # tokens * hidden * layers * 34 bytes
     "activations of the vision tower": 24 * 5 * 3 * 34,  # patches * hidden * layers * 34 bytes
@@ -76,7 +82,7 @@ FLOAT32 = {"weights": 43 * 4, "float32 master weights": 0, "gradients of these":
         (
             {"model": {"gradient_checkpointing": True}},
             "bfloat16",
-            {"activations": 8 * 4 * 2 * 2, "activations of the vision tower": 24 * 5 * 3 * 2},
+            {"activations": 8 * 4 * (2 + 17) * 2, "activations of the vision tower": 24 * 5 * (3 + 17) * 2},
         ),
         ({"optimiser": {"muon_lr": 0.02}}, "bfloat16", {"optimiser moments": 40 * 4}),
         ({"grpo": {"kl_beta": 0.01}}, "bfloat16", {}),  # SFT has no reference model
@@ -84,7 +90,11 @@ FLOAT32 = {"weights": 43 * 4, "float32 master weights": 0, "gradients of these":
         (
             {"model": {"gradient_checkpointing": True}},
             "float32",
-            {**FLOAT32, "activations": 256, "activations of the vision tower": 24 * 5 * 3 * 4},
+            {
+                **FLOAT32,
+                "activations": 8 * 4 * (2 + 17) * 4,
+                "activations of the vision tower": 24 * 5 * (3 + 17) * 4,
+            },
         ),
     ],
 )
@@ -92,6 +102,55 @@ def test_estimate(settings: dict[str, dict[str, Any]], dtype: str, changes: dict
     found = estimate(_model(getattr(torch, dtype)), _made(dtype, **settings), ROWS)
     assert dict(found.parts) == BF16 | changes
     assert found.total == sum((BF16 | changes).values())
+
+
+def test_each_gpu_holds_its_share_and_what_is_gathered() -> None:
+    """Of 43 weights the tower's 10 are one block: twice, with gradients in 16 and 32 bits; and the others once."""
+    settings = _made("bfloat16", grpo={"kl_beta": 0.1}, rollout={"kind": "vllm", "max_new_tokens": 4})
+    whole = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
+    found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True, gpus=4).parts)
+    sharded = ("weights", "float32 master weights", "gradients of these", "optimiser moments", "reference model")
+    assert {name: found[name] for name in sharded} == {name: whole[name] / 4 for name in sharded}
+    assert found["weights that FSDP gathers"] == (30 * 2 + 3 * 4) + 30 * 2 + (2 + 1) * 10 * 2 + 10 * 4
+    others = whole.keys() - {*sharded, "weights that FSDP gathers"}
+    assert {name: found[name] for name in others} == {name: whole[name] for name in others}
+
+
+def test_weights_that_are_not_trained_have_no_gathered_gradient() -> None:
+    assert gathered_bytes(_model(torch.bfloat16, is_tower_trained=False)) == 30 * 2 + 3 * 4 + 30 * 2 + 2 * 10 * 2
+
+
+def test_the_optimiser_needs_a_copy_if_that_is_more_than_the_activations() -> None:
+    """One token without images: 34 bytes for each of 4 hidden dimensions and 2 layers, and 120 bytes of logits."""
+    settings = replace(_made("bfloat16"), batch=ForwardBatchSettings(2, 2))
+    model = _model(torch.bfloat16)
+    model["more"] = nn.ParameterList([nn.Parameter(torch.zeros(1000, dtype=torch.bfloat16))])
+    found = dict(estimate(model, settings, AverageRow(2.0)).parts)
+    assert found["a temporary copy in the optimiser's step"] == 4 * 1040
+    assert "activations" not in found, "they are freed before the step"
+
+
+def test_a_server_on_the_same_gpu() -> None:
+    settings = replace(_made("bfloat16"), machine=MachineSettings(server_gib=1.5))
+    for gpus in (1, 8):
+        found = dict(estimate(_model(torch.bfloat16), settings, ROWS, gpus=gpus).parts)
+        assert found["a server on the same GPU"] == 1.5 * GIB
+
+
+def test_the_rollouts_of_each_gpu() -> None:
+    """16 prompts on 4 GPUs: 4 prompts of 2 answers each."""
+    settings = _made("bfloat16", grpo={"group_size": 2}, rollout={"max_new_tokens": 9000})
+    found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True, gpus=4).parts)
+    assert found["the rollouts' keys and values"] == 4 * 2 * 9004 * 2 * 2 * 1 * 2 * 2
+    assert found["the rollouts' images"] == 4 * 12 * (600 * 4 + 34 * 5)
+    assert found["the rollouts' gathered weights"] == 40 * 2 + 3 * 4
+
+
+def test_the_fullest_row() -> None:
+    """Each token of an image shows four patches."""
+    settings = replace(_made("bfloat16", rollout={"max_new_tokens": 30}), batch=ForwardBatchSettings(100, 200))
+    assert fullest_row(_model(torch.bfloat16), settings, is_grpo=False) == AverageRow(100, 400)
+    assert fullest_row(_model(torch.bfloat16), settings, is_grpo=True) == AverageRow(70, 280)
 
 
 def _made(dtype: str, **sections: Any) -> TrainerSettings:
@@ -206,6 +265,7 @@ def test_what_rows_are_like(sample: Any, qwen3: VisionLanguageModel) -> None:
 def test_a_real_model_has_all_that_is_looked_at(vlm: VisionLanguageModel) -> None:
     """Of each family: the names of its sizes, and its tower by name."""
     settings = replace(_made("float32", rollout={"max_new_tokens": 10**5}), model=vlm.settings)
+    settings = replace(settings, batch=ForwardBatchSettings(8, 10**5))
     for is_grpo in (False, True):
         found = dict(estimate(vlm.model, settings, ROWS, is_grpo).parts)
         assert found["the rollouts' keys and values" if is_grpo else "activations of the vision tower"] > 0
@@ -224,7 +284,7 @@ def test_the_refusal_shows_the_arithmetic() -> None:
     assert str(refused.value) == (
         "a step needs 3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are available: lower batch.tokens, "
         "model.max_pixels, rollout.prompts_at_once or environment.max_images, set model.gradient_checkpointing, "
-        "model.freeze_vision or model.lora_rank, or take a smaller model"
+        "model.freeze_vision or model.lora_rank, or take more GPUs or a smaller model"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from groundtrace.config.config_file import EXTENDS
 from groundtrace.config.settings import load_config
 from groundtrace.inference.endpoint import is_embedded
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
@@ -15,6 +16,12 @@ from groundtrace.trainer.settings import TrainerSettings
 from .paper_values import DEFAULTS, DEVIATIONS, OPTION_DEFAULTS, STATED
 
 NAMES = sorted(STATED)
+VARIANTS = {
+    path.stem: path.stem.rpartition("-")[0]
+    for path in sorted(CONFIGS.glob("*.toml"))
+    if EXTENDS in tomllib.loads(path.read_text("utf-8"))
+}
+"""The variants of the papers' configs, each with the config that it extends."""
 SECTIONS = ("model", "batch", "sft", "grpo", "rollout", "environment", "reward", "eval")
 """The sections that decide what is trained and evaluated. The other keys are seed, threads, log and plug-ins."""
 MACHINE = ("base_url", "served_name", "timeout_s")
@@ -35,7 +42,7 @@ def plain(settings: Any) -> dict[str, Any]:
 
 def resolved(name: str) -> dict[str, Any]:
     """All values of a config after defaults, by dotted key; of endpoints only the models of the roles in use."""
-    settings = load_config(TrainerSettings, config_file(name), [])
+    settings = load_config(TrainerSettings, config_file(name), [], CONFIGS)
     values = {section: plain(settings)[section] for section in SECTIONS}
     values["reward"]["options"] = plain(settings.reward.make_recipe().settings)  # type: ignore[attr-defined]
     ends = {end: settings.reward.endpoints[end] for end in settings.reward.played.values()}
@@ -73,7 +80,25 @@ def default_reason(key: str, name: str) -> str | None:
 
 def test_every_bundled_paper_has_a_table() -> None:
     bundled = {path.stem for path in CONFIGS.glob("*.toml")} - {"embedded", "tiny"}
-    assert set(STATED) == set(DEVIATIONS) == set(OPTION_DEFAULTS) == bundled
+    assert set(STATED) == set(DEVIATIONS) == set(OPTION_DEFAULTS) == bundled - VARIANTS.keys()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_has_the_values_of_its_paper_but_for_what_it_declares(name: str) -> None:
+    paper, found = resolved(VARIANTS[name]), resolved(name)
+    changed = {key for key in paper.keys() | found.keys() if paper.get(key) != found.get(key)}
+    here = {key for key in given(name) if not key.startswith("machine.")} - {EXTENDS}
+    assert changed == here, "a key that the variant sets is different, and every other value is inherited"
+    undeclared = [key for key in changed if not is_declared(key, name)]
+    assert not undeclared, f"the header of {name}.toml does not declare what it changes"
+    assert changed <= {"model.path", "model.lora_rank", "sft.optimiser.lr", "grpo.optimiser.lr"}
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.endswith("-lora")])
+def test_adapters_have_ten_times_the_rates(name: str) -> None:
+    paper, found = resolved(VARIANTS[name]), resolved(name)
+    keys = ["grpo.optimiser.lr", *(["sft.optimiser.lr"] if VARIANTS[name] != "rucl" else [])]
+    assert [found[key] for key in keys] == pytest.approx([10 * paper[key] for key in keys])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -119,7 +144,7 @@ def test_no_reason_is_stale() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sft_and_rl_have_their_own_optimisers(name: str) -> None:
-    settings = load_config(TrainerSettings, config_file(name), [])
+    settings = load_config(TrainerSettings, config_file(name), [], CONFIGS)
     assert settings.sft.optimiser is not settings.grpo.optimiser
     assert (settings.sft.optimiser.lr, settings.grpo.optimiser.lr) == LEARNING_RATES[name]
 

@@ -2,7 +2,8 @@
 
 ``reward_model.ground_truth`` is the row's reference, by which our reward finds the row. ``extra_info`` also holds the
 reference, and the data that a user's own verifier may need: the question, its gold answer, boxes, choices, the stream,
-the sizes of the images, and columns of the recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
+the number of rows that ask the question (``question_prompts``), the sizes of the images, and columns of the recipe's
+stages, such as rubrics. verl adds further keys to ``extra_info``.
 
 With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
 and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the
@@ -41,6 +42,7 @@ OWN = {
     "index": pa.string(),
     "split": pa.string(),
     "stream": pa.string(),
+    "question_prompts": pa.int32(),
     COLUMN: pa.string(),
     "family": pa.string(),
     "run": pa.string(),
@@ -103,6 +105,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
         repeats = {name: row.fields.get(name) for name in repeated}
         known = {"index": row.id, "split": "train", "stream": row.stream or None, COLUMN: reference}
         known |= {"family": target.family, "run": target.run}
+        known["question_prompts"] = len(row.fields.get("streams") or ()) or 1  # rows that ask the same question
         return {
             "data_source": row.fields.get("source") or "groundtrace",
             "prompt": list(row.turns),

@@ -8,10 +8,13 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 
+from groundtrace.config.errors import ConfigError
 from groundtrace.publishing.rewards.reference import COLUMN, read_reference
+from groundtrace.publishing.rewards.replay import with_trajectories
 from groundtrace.publishing.rewards.row_reward import Answer, BadAnswer, RowReward
 from groundtrace.publishing.rewards.settings import load_reward_settings
 from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.trajectory import TRAJECTORY
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import Verdict
 
@@ -43,7 +46,7 @@ def reward_of(config: str) -> RowReward:
     """
     with _lock:
         if config not in _rewards:
-            reward = RowReward(load_reward_settings(config))
+            reward = RowReward(load_reward_settings(config), has_trajectories=True)
             try:
                 reward.check_endpoints()
             except UserError:
@@ -60,12 +63,20 @@ def close_rewards() -> None:
             _rewards.popitem()[1].close()
 
 
-def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
+def scored_texts(
+    config: str,
+    references: Sequence[object],
+    texts: Sequence[object],
+    is_step: bool,
+    infos: Sequence[object] | None = None,
+) -> list[Scored]:
     """Return the scores of responses. ``texts[i]`` is a response to the row that ``references[i]`` names.
 
-    ``is_step`` is True if the responses are all responses of a training step, or at least all responses to their
-    questions. Raises the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an
-    endpoint does not answer, an error is raised, and no score is made up.
+    ``infos`` holds verl's ``extra_info`` of each response. If it is given, and if the recipe needs the results of code,
+    the code of the responses is executed again (:mod:`groundtrace.publishing.rewards.replay`). ``is_step`` is True if
+    the responses are all responses of a training step, or at least all responses to their questions. Raises the same
+    errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not answer, an
+    error is raised, and no score is made up.
     """
     if len(references) != len(texts):
         raise BadAnswer(0, f"{len(texts)} responses have {len(references)} references: pass one for each response")
@@ -79,7 +90,15 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
             answers.append(Answer(read_reference(reference), text))
         except UserError as error:
             raise BadAnswer(number, str(error)) from error
-    return reward_of(config).score(answers, is_step)
+    reward = reward_of(config)
+    if TRAJECTORY in reward.recipe.needs:
+        if infos is None:
+            needed = reward.recipe.needs[TRAJECTORY]
+            raise ConfigError(
+                f"reward.recipe = {reward.recipe.name!r} needs {needed}, which only verl passes, in lists"
+            )
+        answers = with_trajectories(reward, answers, infos)
+    return reward.score(answers, is_step)
 
 
 def lost_in(info: object) -> str:

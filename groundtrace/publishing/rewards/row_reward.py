@@ -25,6 +25,7 @@ from groundtrace.rewards.rows.reward import Part, PreparedRow, PromptResponses, 
 from groundtrace.rewards.rows.row import TrainingRow, per_stream
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.rewards.trajectory import TRAJECTORY, Trajectory
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.mirror import local_copy
 
@@ -45,11 +46,13 @@ class BadAnswer(UserError):
 class Answer:
     """Holds a response to the prompt of the row that ``reference`` names.
 
-    The coordinates in the text are in the model's own frame (pixels, 0–1 or 0–1000).
+    The coordinates in the text are in the model's own frame (pixels, 0–1 or 0–1000). ``trajectory`` holds the results
+    of the code that the response executed, or None.
     """
 
     reference: RowReference
     text: str
+    trajectory: Trajectory | None = None
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,20 @@ class RowReward:
     """Scores responses to rows of runs. Threads may share an instance.
 
     ``runs`` are run folders by name, in addition to the run folders of the settings. If any run folders are given, no
-    other folder is read. With ``fails_fast``, calls to a server that is known to be unreachable fail immediately.
-    Raises ConfigError and :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
+    other folder is read. With ``fails_fast``, calls to a server that is known to be unreachable fail immediately. With
+    ``has_trajectories``, answers have a trajectory, which some recipes need. Raises ConfigError and
+    :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
     def __init__(
-        self, settings: RemoteRewardSettings, runs: Mapping[str, Path] | None = None, fails_fast: bool = False
+        self,
+        settings: RemoteRewardSettings,
+        runs: Mapping[str, Path] | None = None,
+        fails_fast: bool = False,
+        has_trajectories: bool = False,
     ) -> None:
         self.settings = settings
+        self._has_trajectories = has_trajectories
         self.recipe = settings.reward.make_recipe()
         self._reward = Reward(settings.reward, settings.home, fails_fast)
         self._reads_text = reads_text(settings.reward)
@@ -171,7 +180,7 @@ class RowReward:
         Raises BadAnswer for an answer that cannot be scored, and BadReference for a question without responses of one
         of its streams.
         """
-        groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str]]]] = {}
+        groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str], list[Trajectory | None]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
             try:
@@ -183,9 +192,10 @@ class RowReward:
                 found.append(None)
                 continue
             stream = ready.row.context.stream or ""
-            _, texts = groups.setdefault(key, {}).setdefault(stream, (ready, []))
+            _, texts, trajectories = groups.setdefault(key, {}).setdefault(stream, (ready, [], []))
             found.append((key, stream, len(texts)))
             texts.append(ready.in_pixels(answer.text, speech))
+            trajectories.append(answer.trajectory)
         self._check_streams(groups)
         parts: list[Part] = []
         at: dict[tuple[tuple[Path, str], str], tuple[int, int]] = {}
@@ -210,6 +220,13 @@ class RowReward:
             if is_step if not wanted else sum(len(scored) for _, scored in self._step) >= wanted:
                 self._reward.learn(self._step)
                 self._step = []
+
+    def row_of(self, reference: RowReference) -> TrainingRow:
+        """Return the row that a reference names, with its images.
+
+        Raises BadReference, UnusableRow, ShardError and ConfigError.
+        """
+        return self._shards(self._folder(reference.run)).named(reference.id)
 
     def close(self) -> None:
         """Close the reply cache and the connections."""
@@ -283,10 +300,12 @@ class RowReward:
         with self._lock:
             if folder not in self._runs:
                 shards = Shards(folder, SIDE, self.settings.home / "rows")
-                check_recipe(self.settings.reward, shards.gives)
+                given = (TRAJECTORY,) if self._has_trajectories else ()
+                check_recipe(self.settings.reward, lambda name: name in given or shards.gives(name))
                 self._runs[folder] = shards
             return self._runs[folder]
 
 
-def _asked(ready: PreparedRow, texts: Sequence[str]) -> PromptResponses:
-    return PromptResponses(ready.row, ready.question, tuple(texts))
+def _asked(ready: PreparedRow, texts: Sequence[str], trajectories: Sequence[Trajectory | None]) -> PromptResponses:
+    executed = tuple(trajectories) if any(each is not None for each in trajectories) else ()
+    return PromptResponses(ready.row, ready.question, tuple(texts), executed)

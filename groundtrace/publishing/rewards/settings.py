@@ -14,7 +14,8 @@ from groundtrace.config.settings import PartName, Plugins, build, given_values, 
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
-from groundtrace.rewards.rows.settings import RewardSettings, config_file
+from groundtrace.rewards.executed_turns import SandboxEnvironmentSettings
+from groundtrace.rewards.rows.settings import CONFIGS, RewardSettings, config_file
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, FitRule
 from groundtrace.schemas.registry import use_plugins
 from groundtrace.schemas.text import say
@@ -24,6 +25,7 @@ VARIABLE = "GROUNDTRACE_REWARD"
 
 OTHER_SECTIONS = frozenset((
     "model", "seed", "threads", "max_idle_steps", "batch", "sft", "grpo", "rollout", "environment", "eval", "log",
+    "machine",
 ))  # fmt: skip
 """Keys and sections of our trainer's config that a reward ignores."""
 
@@ -82,7 +84,9 @@ class RemoteRewardSettings:
     """Holds the settings of a reward for another trainer, with the same ``reward`` section as a trainer's config.
 
     A whole trainer's config can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
-    ``speech``, and its other sections are ignored.
+    ``speech``, its ``environment.options`` are those of ``code``, and its other sections are ignored. With ``code``,
+    the code of responses is executed again, if the recipe needs the results
+    (:mod:`groundtrace.publishing.rewards.replay`).
     """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)
@@ -94,6 +98,7 @@ class RemoteRewardSettings:
         "the folder of each run, by the name that the rows use, for runs that were moved; other runs are then not "
         "read (empty: the folders that the rows name)",
     ] = field(default_factory=dict)
+    code: SandboxEnvironmentSettings = field(default_factory=SandboxEnvironmentSettings)
     folder: Annotated[
         str, "the folder of replies, media and memory-mapped rows (empty: groundtrace/reward in the user's cache)"
     ] = ""
@@ -122,17 +127,21 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
 
     If ``named`` is empty, the environment variable :data:`VARIABLE` names the config. If the variable is empty, too,
     the defaults are used. A trainer's config may be named: its ``model.frame`` and ``model.max_pixels`` become defaults
-    of ``speech``, and its other sections are ignored. Raises ConfigError for a config that cannot be used.
+    of ``speech``, the options of its environment ``sandbox`` those of ``code``, and its other sections are ignored.
+    Raises ConfigError for a config that cannot be used.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:
         say(f"groundtrace: {VARIABLE} names no config, so argos with the embedded engine is used", file=sys.stderr)
         return RemoteRewardSettings()
-    values = given_values(config_file(named))
+    values = given_values(config_file(named), (), CONFIGS)
     use_plugins(values.get("plugins", {}))
     model = values.get("model")
     speech = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
     kept = {name: value for name, value in values.items() if name not in OTHER_SECTIONS}
     if speech and isinstance(kept.setdefault("speech", {}), dict):
         kept["speech"] = speech | kept["speech"]
+    environment = values.get("environment")
+    if isinstance(environment, dict) and environment.get("kind") == "sandbox" and "options" in environment:
+        kept.setdefault("code", environment["options"])
     return build(RemoteRewardSettings, kept)

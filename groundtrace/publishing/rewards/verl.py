@@ -38,14 +38,16 @@ def compute_score(
     key (``metric_utils.py``), where a NaN makes the mean NaN and a None stops the validation.
 
     ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used.
-    ``extra_info`` is used only to find responses whose sandbox failed, which are unscored. Raises
+    ``extra_info`` holds what our tool noted: the calls of the response, and whether its sandbox failed, in which case
+    it is unscored. Raises
     :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:
         given = [] if ground_truths is None else list(ground_truths)
-        found = scored_texts(config, given, list(solution_strs), is_step=True)
-        lost = [""] * len(found) if extra_infos is None else map(lost_in, extra_infos)
+        infos = None if extra_infos is None else list(extra_infos)
+        found = scored_texts(config, given, list(solution_strs), is_step=True, infos=infos)
+        lost = [""] * len(found) if infos is None else map(lost_in, infos)
         return [_fields(config, unless_lost(scored, why)) for scored, why in zip(found, lost, strict=True)]
     if solution_str is None:
         raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Starts verl on exports/rucl, from the root of the checkout. Further settings may follow, such as trainer.nnodes=2.
+set -eu
+
+python3 exports/rucl/groundtrace_client.py # ends the script where no reward server answers
+python3 -m verl.trainer.main_ppo --config-path "$PWD/examples/verl/rucl" --config-name config "$@"

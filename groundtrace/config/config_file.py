@@ -1,0 +1,62 @@
+"""Reads a config file, and the configs that it extends."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from groundtrace.config.errors import ConfigError
+from groundtrace.schemas.paths import local_path
+
+EXTENDS = "extends"
+"""The key at the top of a config that names the config whose values it changes."""
+MAX_DEPTH = 8
+"""The maximum number of configs that extend each other; more of them are a circle."""
+
+
+def read_config(path: str, bundled: Path | None = None, depth: int = 0) -> dict[str, Any]:
+    """Return the values in a TOML file.
+
+    If the file has the key ``extends``, the result has the values of the named config, and those of the file in their
+    place. The key is a path relative to the file's folder, or the name of a config in the folder ``bundled``. A section
+    of the file changes only the keys that it sets; a list replaces the whole list. ``depth`` is the number of configs
+    that lead to this one. Raises ConfigError for a file that cannot be read.
+    """
+    values = _parsed(path)
+    extended = values.pop(EXTENDS, None)
+    if extended is None:
+        return values
+    if not isinstance(extended, str) or not extended.strip():
+        raise ConfigError(f"{path}: {EXTENDS} must be the path of a config in quotes, got {extended!r}")
+    if depth == MAX_DEPTH:
+        raise ConfigError(f"{path}: {MAX_DEPTH} configs extend each other; check {EXTENDS} for a circle")
+    return merged(read_config(_place(path, extended, bundled), bundled, depth + 1), values)
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of ``base`` with ``changes``, section by section."""
+    found = dict(base)
+    for name, value in changes.items():
+        old = found.get(name)
+        found[name] = merged(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return found
+
+
+def _place(path: str, extended: str, bundled: Path | None) -> str:
+    """Return the path of the config that the file at ``path`` extends."""
+    beside = local_path(path).parent / Path(extended).expanduser()
+    named = None if bundled is None else bundled / f"{extended}.toml"
+    return str(named if named is not None and named.is_file() and not beside.is_file() else beside)
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    if not path.strip():
+        raise ConfigError("the name of the config is empty: name a TOML file, or leave --config out")
+    try:
+        return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
+    except OSError as error:
+        remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        remedy = 'sections begin with [name], and texts are in "quotes"'
+        raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error

@@ -1,0 +1,68 @@
+"""Executes the code of responses again, for rewards that need the results of the code (CodeDance §3.1).
+
+Another trainer samples a response in several turns, and passes its whole text to the reward. The calls in the text are
+executed once more, as in a rollout of our own trainer (:mod:`groundtrace.rewards.executed_turns`), with the same
+trajectory as the result. The results in the text are not used, so that a policy cannot write results itself.
+
+The text has the results between the turns as chat templates of Qwen models render them, without special tokens: a
+message of the user with ``<tool_response>``, then the word ``assistant``. If the number of calls in the text is not the
+number of calls that the trainer's tool executed (``groundtrace_calls``), the policy has written such a message itself:
+the text is then one turn, whose form is bad.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from groundtrace.inference.runtime import runtime
+from groundtrace.publishing.rewards.reference import COLUMN
+from groundtrace.publishing.rewards.row_reward import Answer, RowReward
+from groundtrace.rewards.executed_turns import ExecutedTurns, SandboxEnvironmentSettings
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.sandbox import SandboxLost
+
+CALLS = f"{COLUMN}_calls"
+_BETWEEN = re.compile(r"\s*\nuser\n<tool_response>.*?</tool_response>\s*\nassistant\n", re.DOTALL)
+
+
+def turns_of(text: str, calls: int) -> tuple[str, ...]:
+    """Return the policy's turns in the text of a response during which the tool executed ``calls`` calls."""
+    turns = tuple(_BETWEEN.split(text))
+    return turns if len(turns) == calls + 1 else (text,)
+
+
+def with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Sequence[object]) -> list[Answer]:
+    """Return the answers with their trajectories, and with the text of their last turns.
+
+    ``infos`` holds verl's ``extra_info`` of each response. The trajectory of a response is None if a sandbox failed.
+    Raises the errors of :meth:`groundtrace.publishing.rewards.row_reward.RowReward.row_of`.
+    """
+    return runtime().submit(_all_with_trajectories(reward, answers, infos)).result()
+
+
+async def _all_with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Sequence[object]) -> list[Answer]:
+    settings = reward.settings.code
+    at_once = asyncio.Semaphore(settings.sandbox.sessions)
+
+    async def one(answer: Answer, info: object) -> Answer:
+        calls = info.get(CALLS) if isinstance(info, Mapping) else None
+        turns = turns_of(answer.text, len(calls or ()))
+        row = await asyncio.to_thread(reward.row_of, answer.reference)
+        async with at_once:
+            return replace(answer, text=turns[-1], trajectory=await _executed(settings, row, turns))
+
+    return list(await asyncio.gather(*(one(answer, info) for answer, info in zip(answers, infos, strict=True))))
+
+
+async def _executed(settings: SandboxEnvironmentSettings, row: TrainingRow, turns: Sequence[str]) -> Trajectory | None:
+    """Return the trajectory of the turns, up to the first that ends the response; None if the sandbox fails."""
+    executed = ExecutedTurns(settings, row)
+    try:
+        for turn in turns:
+            if await executed.step(turn) is None:
+                break
+        return await executed.result()
+    except SandboxLost:
+        return None

@@ -1,0 +1,114 @@
+"""Executes the code in the turns of one response in the sandbox, and finds what it looked at (CodeDance §3.1, §6.2).
+
+No sandbox is reserved between two turns. So for each call, the earlier successful calls are first executed again in a
+fresh sandbox state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve any number of responses.
+
+After the last turn, all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`). As in
+curation, a call whose result does not depend on the image is not rewarded.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.responses.placeholders import as_written
+from groundtrace.grading.responses.turns import Turn, plain_output, read_turn
+from groundtrace.rewards.executing import executions
+from groundtrace.rewards.pretence import groups_of
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.trajectory import Execution, Trajectory
+from groundtrace.sandbox import Observation, SandboxSettings
+from groundtrace.sandbox.replay import run_after
+from groundtrace.sandbox.shared import shared_sandbox
+from groundtrace.vision.decode import decode_image
+from groundtrace.vision.overlay import encode_png
+
+Pixels = NDArray[np.uint8]
+
+
+@settings
+class SandboxEnvironmentSettings:
+    """Holds the settings with which the code of responses is executed: those of the environment ``sandbox``."""
+
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    verify: Annotated[
+        bool,
+        "execute the code of a finished response again, also on changed images: code that does not look earns nothing",
+    ] = True
+    computing_sources: Annotated[
+        tuple[str, ...], "sources whose questions calculation can answer, so that code need not look at an image"
+    ] = ()
+    kinds: Annotated[
+        Mapping[str, str], "the kind of the questions of a source, by which the reward chooses its factors (general)"
+    ] = field(default_factory=dict, hash=False)
+
+
+@dataclass
+class ExecutedTurns:
+    """Executes the code in the turns of a response to ``row``, turn by turn."""
+
+    settings: SandboxEnvironmentSettings
+    row: TrainingRow
+    turns: list[Turn] = field(default_factory=list)
+    _images: tuple[bytes, ...] = ()
+
+    async def step(self, text: str) -> tuple[Turn, Observation] | None:
+        """Execute the code of a turn, and return the turn with its result and the observation.
+
+        Return None if the turn ends the response: it has no code, or a fault. Raises
+        :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
+        """
+        written = read_turn(text)
+        if written.fault or written.after or not written.code:
+            self.turns.append(Turn(as_written(text).strip()))
+            return None
+        seen = await self._run(written.code)
+        turn = Turn(written.text, written.code, seen.status, plain_output(seen.text), len(seen.images))
+        self.turns.append(turn)
+        return turn, seen
+
+    async def _run(self, code: str) -> Observation:
+        """Return the result of a call, executed after the earlier successful calls."""
+        if not self._images:
+            self._images = await asyncio.to_thread(_upright, self.row)
+        earlier = [turn.code for turn in self.turns if turn.status in ("ok", "silent")]
+        return await run_after(earlier, code, self._images, shared_sandbox(self.settings.sandbox))
+
+    async def result(self) -> Trajectory:
+        """Return how each call ended and, if the setting ``verify`` is True, whether its output depends on the image.
+
+        Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
+        """
+        computes = self.row.source in self.settings.computing_sources
+        boxes = self.row.question.gold_boxes or ()
+        found: Sequence[Execution | None] = [_seen(turn) for turn in self.turns]
+        if self.settings.verify and any(turn.status == "ok" for turn in self.turns):
+            images = await asyncio.to_thread(_pixels, self.row)
+            sandbox = shared_sandbox(self.settings.sandbox)
+            again = await executions(self.turns, images, boxes, sandbox, computes=computes, rewarded=True)
+            found = [
+                own and call and replace(call.execution, ended_well=own.ended_well)
+                for own, call in zip(found, again, strict=True)
+            ]
+        groups = len(groups_of(boxes)) if boxes and self.settings.verify and not computes else 0
+        kind = self.settings.kinds.get(self.row.source, "general")
+        return Trajectory(tuple(found), kind, groups, tuple(self.turns))
+
+
+def _seen(turn: Turn) -> Execution | None:
+    """Return whether the turn's code ended well, as the policy saw it; None if the turn has no code."""
+    return Execution(turn.status == "ok") if turn.code else None
+
+
+def _pixels(row: TrainingRow) -> list[Pixels]:
+    return [decode_image(data).pixels for data, _ in row.images]
+
+
+def _upright(row: TrainingRow) -> tuple[bytes, ...]:
+    """Return the row's images as PNG files of their upright pixels, so that code and policy see the same image."""
+    return tuple(encode_png(pixels) for pixels in _pixels(row))

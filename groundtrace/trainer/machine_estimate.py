@@ -1,0 +1,89 @@
+"""Shows what a config needs on each of 1, 2, 4 and 8 GPUs, and whether it fits the machine that it names.
+
+``trainer sft|grpo --config CONFIG --estimate`` prints this table. It needs no weights, no data and no GPU: the model is
+built without values, and each row is as long as the config allows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from groundtrace.trainer.memory import (
+    GIB,
+    Estimate,
+    cached_bytes,
+    estimate,
+    fullest_row,
+    refuse_if_too_large,
+    size_of,
+)
+from groundtrace.trainer.outline import outline_of
+from groundtrace.trainer.settings import TrainerSettings
+
+GPUS = (1, 2, 4, 8)
+
+
+def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
+    """Print the table of a config; return the sentence that says which machine it fits.
+
+    Raises ModelError if the model's config cannot be loaded, and DoesNotFit if the config needs more memory than the
+    machine in ``machine`` has.
+    """
+    model, machine = outline_of(settings.model), settings.machine
+    counts = sorted({*GPUS, machine.gpus})
+    found = {gpus: estimate_on(model, settings, is_grpo, gpus) for gpus in counts}
+    print(table(found))
+    if is_grpo and settings.rollout.kind == "vllm":
+        print(server_line(model, settings))
+    if machine.gpu_gib is None:
+        return "machine.gpu_gib is not set, so the estimate is not compared with a machine"
+    needed = found[machine.gpus]
+    refuse_if_too_large(needed, round(machine.gpu_gib * GIB))
+    return (
+        f"fits {_gpus(machine.gpus)} of {machine.gpu_gib:g} GiB: {needed.total / GIB:.1f} GiB are needed on each, if "
+        f"each row has {settings.batch.max_tokens} tokens"
+    )
+
+
+def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int) -> Estimate:
+    """Return the memory that a step needs on each of ``gpus`` GPUs if each row is as long as the settings allow."""
+    return estimate(model, settings, fullest_row(model, settings, is_grpo), is_grpo, gpus)
+
+
+def table(found: Mapping[int, Estimate]) -> str:
+    """Return the parts of the estimates in GiB, one column for each number of GPUs.
+
+    Parts that are 0 everywhere are left out; "-" is a part of a phase that is not the largest.
+    """
+    parts = {gpus: dict(each.parts) for gpus, each in found.items()}
+    names = dict.fromkeys(name for each in parts.values() for name in each)
+    shown = [name for name in names if any(each.get(name) for each in parts.values())]
+    cells = {name: [_gib(each.get(name)) for each in parts.values()] for name in shown}
+    cells["total on each GPU"] = [_gib(each.total) for each in found.values()]
+    width = max(map(len, cells))
+    lines = [_line("GiB", [_gpus(gpus) for gpus in found], width)]
+    return "\n".join(lines + [_line(name, row, width) for name, row in cells.items()])
+
+
+def server_line(model: Any, settings: TrainerSettings) -> str:
+    """Return the sentence about the memory of the vLLM server, which the table leaves out."""
+    tokens = settings.batch.max_tokens
+    weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB
+    where = "on GPUs of its own"
+    if given := settings.machine.server_gib:
+        where = f"in {given:g} GiB of each training GPU (machine.server_gib)"
+    return (
+        f"the vLLM server needs {weights:.1f} GiB for weights {where}, and {cached:.2f} GiB for the keys and values of "
+        f"each response of {tokens} tokens"
+    )
+
+
+def _gib(size: int | None) -> str:
+    return "-" if size is None else f"{size / GIB:.1f}"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def _line(name: str, cells: Sequence[str], width: int) -> str:
+    return f"{name:<{width}}" + "".join(f"{cell:>9}" for cell in cells)

@@ -1,0 +1,62 @@
+"""Configs that extend others."""
+
+from pathlib import Path
+
+import pytest
+
+from groundtrace.config.config_file import MAX_DEPTH, merged, read_config
+from groundtrace.config.errors import ConfigError
+
+
+def write(folder: Path, **texts: str) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.toml").write_text(text, "utf-8")
+
+
+def test_a_config_changes_the_keys_that_it_sets(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        base='a = 1\n[s]\nx = 1\ny = [1, 2]\n[s.deep]\nz = 1\nw = 2\n[t]\nu = "u"\n',
+        mine='extends = "base.toml"\na = 2\n[s]\ny = [3]\n[s.deep]\nz = 5\n[v]\nnew = true\n',
+    )
+    found = read_config(str(tmp_path / "mine.toml"))
+    assert found == {"a": 2, "s": {"x": 1, "y": [3], "deep": {"z": 5, "w": 2}}, "t": {"u": "u"}, "v": {"new": True}}
+
+
+def test_a_chain_of_configs(tmp_path: Path) -> None:
+    write(tmp_path / "sub", middle='extends = "../base.toml"\nb = 2\nc = 2\n')
+    write(tmp_path, base="a = 1\nb = 1\nc = 1\n", mine='extends = "sub/middle.toml"\nc = 3\n')
+    assert read_config(str(tmp_path / "mine.toml")) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_bundled_config_is_named_without_its_ending(tmp_path: Path) -> None:
+    write(tmp_path / "bundled", argos="a = 1\n", small='extends = "argos"\nb = 2\n')
+    write(tmp_path / "own", mine='extends = "small"\nc = 3\n')
+    mine = str(tmp_path / "own" / "mine.toml")
+    assert read_config(mine, tmp_path / "bundled") == {"a": 1, "b": 2, "c": 3}
+    (tmp_path / "own" / "small").write_text("b = 7\n", "utf-8")
+    assert read_config(mine, tmp_path / "bundled") == {"b": 7, "c": 3}, "a file of that name goes first"
+    with pytest.raises(ConfigError, match=r"cannot read the config .*own/small"):
+        (tmp_path / "own" / "small").unlink()
+        read_config(mine)
+
+
+def test_a_value_and_a_section_replace_each_other() -> None:
+    assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
+    assert merged({"a": 2}, {"a": {"b": 1}}) == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("extends = 3", "extends must be the path of a config in quotes, got 3"),
+        ('extends = " "', "extends must be the path of a config in quotes"),
+        ('extends = "mine.toml"', f"{MAX_DEPTH} configs extend each other; check extends for a circle"),
+        ('extends = "none.toml"', "cannot read the config"),
+    ],
+)
+def test_what_cannot_be_extended(text: str, said: str, tmp_path: Path) -> None:
+    write(tmp_path, mine=text)
+    with pytest.raises(ConfigError, match=said):
+        read_config(str(tmp_path / "mine.toml"))
