@@ -126,7 +126,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     """Exit with code 2 if ``--data`` or ``--output`` is missing, or if either is given with ``--estimate``."""
-    if parsed.command == "export":
+    if parsed.command in ("export", "tiny"):
         return
     given = {"--data": parsed.data, "--output": parsed.output}
     if getattr(parsed, "estimate", False):

@@ -123,7 +123,7 @@ def _run_ranks(parsed: argparse.Namespace) -> int:
     return _fail(message, failure.code)
 
 
-def _print_result(result: Path) -> None:
+def _print_result(result: Path | str) -> None:
     place = ranks.place()
     if place is None or place.index == 0:
         print(result)

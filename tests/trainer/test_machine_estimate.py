@@ -15,7 +15,7 @@ from groundtrace.trainer.settings import ModelSettings, TrainerSettings
 
 from .runs import Command
 
-NAMES = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != "embedded")
+NAMES = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem not in ("embedded", "tiny"))
 PAPERS = ("argos", "codedance", "ivgr", "rucl", "sail_rl")
 SIZES_GIB = {78: "80 GB", 139: "141 GB"}
 """The memory that a GPU of each size has for a training."""

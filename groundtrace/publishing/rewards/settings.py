@@ -26,6 +26,7 @@ VARIABLE = "GROUNDTRACE_REWARD"
 OTHER_SECTIONS = frozenset((
     "model", "seed", "threads", "max_idle_steps", "batch", "sft", "grpo", "rollout", "environment", "eval", "log",
     "machine",
+    "validation",
 ))  # fmt: skip
 """Keys and sections of our trainer's config that a reward ignores."""
 
