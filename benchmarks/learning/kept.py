@@ -1,6 +1,7 @@
 """Keeps the results of long trainings as small files, from which tables and figures are made again."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from benchmarks.learning.held import COUNTED, Counts
 
-CURVES = ("reward", "outcome", "spatial", "response_tokens", "truncated", "entropy", "grad_norm", "groups_flat")
+CURVES = ("reward", "outcome", "spatial", "response_tokens", "truncated", "entropy", "grad_norm")
 """The metrics of a GRPO step that are kept, if the training has them."""
 
 
@@ -39,7 +40,7 @@ class Kept:
     @property
     def file(self) -> str:
         """Return the name of the file."""
-        return f"{self.name.replace(' ', '-').lower()}-seed-{self.seed}.json"
+        return f"{re.sub(r'[^a-z0-9.]+', '-', self.name.lower())}-seed-{self.seed}.json"
 
 
 def keep(folder: Path, kept: Kept) -> None:

@@ -14,8 +14,8 @@ class Tried:
 TRIED = (
     Tried("1e-4"),
     Tried("1e-4, shuffled", ("grpo.shuffle_advantages=true",)),
+    Tried("1e-4, scaled by the deviation", ("grpo.advantage_scale=std",)),
     Tried("2e-4", ("grpo.optimiser.lr=2e-4",)),
-    Tried(
-        "2e-4, pointing counts twice", ("grpo.optimiser.lr=2e-4", "reward.options.weights={outcome=1.0,spatial=2.0}")
-    ),
+    Tried("2e-4, pointing twice", ("grpo.optimiser.lr=2e-4", "reward.options.weights.spatial=2.0")),
+    Tried("5e-4", ("grpo.optimiser.lr=5e-4",)),
 )
