@@ -173,7 +173,8 @@ def test_grpo_and_export(start: Start, tmp_path: Path, folders: Mapping[str, Pat
     assert all(line["groups_sampled"] == 2 and line["logprob_gap"] < 1e-4 for line in lines)
     assert len(list((tmp_path / "rl" / "rollouts").glob("step-*"))) == 2
     export = [sys.executable, "-m", "groundtrace.trainer.cli", "export", "rl/checkpoints/step-000002", "exported"]
-    subprocess.run(export, cwd=tmp_path, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}  # the tokenizer's file names the latter
+    subprocess.run(export, cwd=tmp_path, check=True, env=environment, capture_output=True)
     for name in sorted(path.name for path in (tmp_path / "rl" / "model").iterdir()):
         assert (tmp_path / "exported" / name).read_bytes() == (tmp_path / "rl" / "model" / name).read_bytes(), name
 
