@@ -234,9 +234,10 @@ def rewards_of(config: Any, processor: Any, items: Sequence[Any]) -> list[dict[s
 
 
 def loaded(config: Any, processor: Any) -> Any:
-    """verl's data set, as its trainer makes it."""
+    """verl's data set, as its trainer makes it, but in this process: a fork of one with torch's threads may hang."""
     from verl.trainer.ppo.utils import create_rl_dataset
 
+    config.data.filter_overlong_prompts_workers = None
     return create_rl_dataset([config.data.train_files], config.data, processor.tokenizer, processor)
 
 
