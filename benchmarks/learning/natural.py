@@ -1,4 +1,4 @@
-"""Measures what verified data is worth if nobody planted the faults: traces sampled from a half-trained model.
+"""Measures what verified data is worth with natural faults: its traces are sampled from a half-trained model.
 
     python benchmarks/learning/natural.py --seeds 0 1 2 3 4
     python benchmarks/learning/natural.py --data RECORDS --held RECORDS --image-side 128 --set batch.max_tokens=640

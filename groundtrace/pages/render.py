@@ -56,7 +56,7 @@ def _environment(package: str) -> jinja2.Environment:
 
 
 def _source_in(package: str) -> Callable[[str], str | None]:
-    """Return a function that returns the text of a template of the package; None if there is no such file."""
+    """Return a function that returns the text of a template of the package; None if the package lacks this file."""
 
     def source(name: str) -> str | None:
         file = resources.files(package).joinpath(name)

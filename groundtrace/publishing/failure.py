@@ -70,7 +70,7 @@ def write_failure(
 
 
 def _standing(root: Path) -> RunSummary | None:
-    """Return the summary of the finished run in the folder; None if there is no finished run."""
+    """Return the summary of the finished run in the folder; None if the folder holds only unfinished runs."""
     try:
         return read_summary(root, checked=False)
     except InspectError:

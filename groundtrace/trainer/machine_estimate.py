@@ -23,7 +23,7 @@ GPUS = (1, 2, 4, 8)
 
 
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
-    """Print the table of a config; return the sentence that says which machine it fits.
+    """Print the table of a config; return the sentence about the machine that it fits.
 
     Raises ModelError if the model's config cannot be loaded, and DoesNotFit if the config needs more memory than the
     machine in ``machine`` has.

@@ -29,7 +29,7 @@ LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_pr
 
 
 class ModelError(UserError):
-    """Raised if the model cannot be loaded or trained; the message says why and what to do."""
+    """Raised if the model cannot be loaded or trained; the message holds the reason and what to do."""
 
 
 @dataclass

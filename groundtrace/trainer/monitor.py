@@ -187,7 +187,7 @@ class SilentMonitor(Monitor):
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:
-    """Return the last step of the lines; -1 if there are none."""
+    """Return the last step of the lines; -1 without lines."""
     return max((line["step"] for line in lines), default=-1)
 
 

@@ -69,7 +69,7 @@ def is_rank() -> bool:
 
 
 def place() -> Place | None:
-    """Return what the launcher told this process; None if it is not a rank."""
+    """Return the place that the launcher gave this process; None if it is not a rank."""
     return Place(**json.loads(os.environ[ENV])) if is_rank() else None
 
 
@@ -225,7 +225,7 @@ class Report:
 
 
 def report(failure: Report) -> bool:
-    """Report the failure of this rank to the launcher, which shows it; return False if there is no launcher."""
+    """Report the failure of this rank to the launcher, which shows it; return False without a launcher."""
     own = place()
     if own is None:
         return False

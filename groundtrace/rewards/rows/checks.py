@@ -38,7 +38,7 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
-    """Return a description of the first field that the recipe needs and no row has; None if there is no such field.
+    """Return a description of the first field that the recipe needs and no row has; None if the rows have all fields.
 
     ``gives`` is the function of :func:`check_recipe`.
     """

@@ -76,7 +76,7 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
 
 
 def _rollouts(output: Path) -> list[ShownQuestion]:
-    """Return the last saved rollouts, by question; empty if there are none."""
+    """Return the last saved rollouts, by question; empty if nothing was saved."""
     folders = sorted(path.parent for path in (output / "rollouts").glob("step-*/rollouts.jsonl"))
     if not folders:
         return []

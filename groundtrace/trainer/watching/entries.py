@@ -13,7 +13,7 @@ MAX_TEXT_CHARS = 3000
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """Holds an answer as the page shows it; ``when`` says when it was given. None is an unscored value."""
+    """Holds an answer as the page shows it; ``when`` describes the step of the answer. None is an unscored value."""
 
     when: str
     text: str
