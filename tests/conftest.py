@@ -68,13 +68,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def log_level() -> Iterator[None]:
-    """The commands set how much is logged, each for its process; here many run in one."""
+def log_level() -> None:
+    """Set the root logger's default level before each test.
+
+    A command sets the levels of its process. Here many commands run in one process, some of them in fixtures of the
+    session, which run before this one.
+    """
     root = logging.getLogger()
-    before = root.level
-    yield
-    if root.level != before:  # setting it clears what all loggers remember
-        root.setLevel(before)
+    if root.level != logging.WARNING:  # setting it clears what all loggers remember
+        root.setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")

@@ -173,7 +173,6 @@ def test_the_damaged_file_is_kept_and_one_line_says_so(
 def test_damage_while_two_have_it_open(
     folders: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING)  # a command that ran before in this process may have set another one
     folder = copied(folders["closed"], tmp_path / "cut")
     one, other = ReplyCache(str(folder / NAME)), ReplyCache(str(folder / NAME))
     os.truncate(folder / NAME, 4096 * 2)
