@@ -23,7 +23,7 @@ SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 FAILED_PAGE = "failed.html"
 """The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
-_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,
@@ -182,7 +182,7 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
     shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
     with (
         tempfile.TemporaryDirectory(prefix="groundtrace-") as scratch,
-        duckdb.connect(":memory:", config=_CLOSED) as connection,
+        duckdb.connect(":memory:", config=CLOSED) as connection,
     ):
         for name, schema in SHARDS.items():
             try:

@@ -25,7 +25,7 @@ def add_view(db: duckdb.DuckDBPyConnection, name: str, files: Sequence[Path], sc
         files = [scratch / f"{name}.parquet"]
         with pq.ParquetWriter(files[0], schema):
             pass  # no row
-    listed = ", ".join(map(_quoted, files))
+    listed = ", ".join(map(quoted_path, files))
     db.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{listed}], union_by_name = true)")
 
 
@@ -42,7 +42,7 @@ def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | in
     db.execute(f"CREATE TEMP TABLE {name} AS SELECT {columns}", list(row.values()))
 
 
-def _quoted(file: Path) -> str:
+def quoted_path(file: Path) -> str:
     """Return a path as a literal of SQL that matches this file alone."""
     path = _GLOB.sub(lambda found: f"[{found[0]}]", str(file)).replace("'", "''")
     return f"'{path}'"

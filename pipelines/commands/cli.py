@@ -27,6 +27,7 @@ from groundtrace.pipelines.commands.publish import add_publish_parser
 from groundtrace.pipelines.commands.sandbox import add_sandbox_parser
 from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
 from groundtrace.pipelines.commands.streams import written_out
+from groundtrace.pipelines.commands.view import add_view_parser
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.schemas.text import printable, say
 
@@ -47,6 +48,7 @@ _EXAMPLES = """examples:
   beam validate pipelines/grounded_cot.py --input data/sample --config my.toml
   beam config > my.toml
   beam inspect runs/sample
+  beam view runs/sample
   beam diff runs/before runs/after
   beam export runs/sample --format trl --family qwen3-vl --output exports/trl
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
@@ -166,6 +168,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_inspect(commands)
     _add_diff(commands)
+    add_view_parser(commands)
     add_export_parser(commands)
     add_publish_parser(commands)
     config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)

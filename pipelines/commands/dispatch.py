@@ -39,6 +39,7 @@ COMMANDS = {
     "init": "groundtrace.pipelines.commands.init:init",
     "inspect": "groundtrace.pipelines.commands.inspect:run_inspect",
     "diff": "groundtrace.pipelines.commands.diff:run_diff",
+    "view": "groundtrace.pipelines.commands.view:run_view",
     "publish": "groundtrace.pipelines.commands.publish:run_publish",
     "export": "groundtrace.pipelines.commands.export:run_export",
     "config": "groundtrace.pipelines.commands.config:print_config",

@@ -1,24 +1,18 @@
 """Implements ``beam serve-reward``: defines its arguments, and runs the server until a signal ends it."""
 
 import argparse
-import asyncio
 import contextlib
 import ipaddress
 import os
-import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from groundtrace.pipelines.running.execute.interrupts import SAME_STOP_S, STOP_SIGNALS
-from groundtrace.schemas.errors import UserError
+from groundtrace.pipelines.commands.serving import ServeError, http_loop, listening, stopped_by_signals
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy
 
-T = TypeVar("T")
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
 ENDING_S = 10.0
 """How many seconds open requests may still take after a signal."""
@@ -26,10 +20,6 @@ EXAMPLES = """examples:
   beam serve-reward --config argos --data runs/mine
   beam serve-reward --config reward.toml --data runs/mine photos=runs/photos --port 9000
 """
-
-
-class ServeError(UserError):
-    """Raised if the server cannot be started. The message says why, and what to do."""
 
 
 def add_serve_reward_parser(commands: Any) -> None:
@@ -167,59 +157,7 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
 
     Raises ServeError if the server cannot listen on the address.
     """
-    from aiohttp import web
-
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
 
     runner = runner_of(RewardServer(reward, rows, bounds, token).app(), ENDING_S)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except (OSError, OverflowError) as error:
-        await runner.cleanup()
-        raise ServeError(f"cannot listen on {host}:{port}: {error}; choose another --host or --port") from error
-    named = f"[{host}]" if ":" in host else host
-    return runner, f"http://{named}:{runner.addresses[0][1]}"
-
-
-@contextlib.contextmanager
-def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
-    """Run an event loop for HTTP in a separate thread, so that scoring does not block responses.
-
-    Yields a function that runs a coroutine on this event loop and returns the coroutine's result.
-    """
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="http", daemon=True)
-    thread.start()
-    try:
-        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-@contextlib.contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT, SIGTERM and SIGHUP set. A second signal ends the process as usual."""
-    stopped, first_s = threading.Event(), float("inf")
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
-    if before[signal.SIGHUP] is signal.SIG_IGN:  # set by nohup
-        del before[signal.SIGHUP]
-
-    def stop(number: int, _: object) -> None:
-        nonlocal first_s
-        if not stopped.is_set():
-            first_s = time.monotonic()
-            stopped.set()
-        elif number == signal.SIGINT or time.monotonic() - first_s > SAME_STOP_S:
-            signal.signal(number, before[signal.Signals(number)])
-            signal.raise_signal(number)
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return runner, await listening(runner, host, port)

@@ -18,7 +18,8 @@ import pytest
 
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.commands.serve_reward import TOKEN_VARIABLE, ServeError, check_address, runs_named
+from groundtrace.pipelines.commands.serve_reward import TOKEN_VARIABLE, check_address, runs_named
+from groundtrace.pipelines.commands.serving import ServeError
 from groundtrace.publishing.rewards.settings import SpeechSettings
 from groundtrace.schemas.coordinates import CoordinateFrame
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from groundtrace.grading.responses.speech import Speech
-from groundtrace.pipelines.commands.serve_reward import http_loop, started
+from groundtrace.pipelines.commands.serve_reward import started
+from groundtrace.pipelines.commands.serving import http_loop
 from groundtrace.publishing.rewards import plugin
 from groundtrace.publishing.rewards.row_reward import RowReward
 from groundtrace.publishing.rewards.server import Bounds

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from groundtrace.grading.responses.turns import call_of
-from groundtrace.pipelines.commands.serve_reward import http_loop, started
+from groundtrace.pipelines.commands.serve_reward import started
+from groundtrace.pipelines.commands.serving import http_loop
 from groundtrace.publishing.rewards.row_reward import RowReward
 from groundtrace.publishing.rewards.server import Bounds
 from groundtrace.publishing.rewards.settings import SpeechSettings, load_reward_settings

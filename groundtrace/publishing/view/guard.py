@@ -1,0 +1,89 @@
+"""Keeps other programs, pages and machines out of a view, which serves private data to the browser of one person."""
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+from urllib.parse import urlencode, urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+TOKEN = "token"
+
+
+class Guard:
+    """Lets in only the browser that opened the address with the token.
+
+    The token is in the address once. The server exchanges it for an HttpOnly SameSite cookie and redirects to the
+    address without it. The Host header must name this machine (a page of another site cannot give its own name this
+    address), and a request that changes something must have the Origin of this server.
+    """
+
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._value = secrets.token_urlsafe(24)
+        self._cookie = "groundtrace_view_" + hashlib.sha256(self.token.encode()).hexdigest()[:10]
+
+    @property
+    def middleware(self) -> Middleware:
+        """Return the middleware that checks each request and adds the headers to each response."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+            refusal = self._refusal(request)
+            if refusal is None:
+                try:
+                    response = await handler(request)
+                except web.HTTPException as error:
+                    response = error
+            else:
+                response = refusal
+            response.headers.update(HEADERS)
+            if isinstance(response, web.HTTPException):
+                raise response
+            return response
+
+        return check
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        """Return the response that refuses a request, or gives it its cookie; None if it may go on."""
+        if not _is_this_machine(request.host):
+            return web.Response(status=403, text="the Host header names another machine")
+        given = request.query.get(TOKEN, "")
+        if request.method == "GET" and given:
+            if not hmac.compare_digest(given.encode(), self.token.encode()):
+                return _closed()
+            kept = [(name, value) for name, value in request.query.items() if name != TOKEN]
+            response = web.Response(status=303, headers={"Location": "/?" + urlencode(kept) if kept else "/"})
+            response.set_cookie(self._cookie, self._value, httponly=True, samesite="Lax", path="/")
+            return response
+        if not hmac.compare_digest(request.cookies.get(self._cookie, "").encode(), self._value.encode()):
+            return _closed()
+        if request.method not in ("GET", "HEAD"):
+            origin = urlsplit(request.headers.get("Origin", ""))
+            if origin.netloc != request.host or request.content_type != "application/json":
+                return web.Response(status=403, text="the request does not come from this page")
+        return None
+
+
+def _closed() -> web.Response:
+    return web.Response(status=403, text="open the address that `beam view` printed; it holds the token of this view")
+
+
+def _is_this_machine(host: str) -> bool:
+    """Return whether a Host header names this machine, at any port (``ssh -L`` may give another one)."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,118 @@
+"""Reads the images of a run's rows from its shards and media, and makes thumbnails of them."""
+
+import threading
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.rows import RowPlace
+from groundtrace.vision.decode import UndecodableMedia, decode_image
+from groundtrace.vision.lru_cache import LruCache
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
+
+THUMBNAIL_SIDE_PX = 240
+CACHE_BYTES = 64 * 2**20
+Column = Literal["images", "overlays", "media"]
+_SHOWN_AS_THEY_ARE = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png", b"GIF8": "image/gif"}
+
+
+class NoImage(LookupError):
+    """Raised for an image that the row does not have, or that cannot be read. The message says why."""
+
+
+class RowImages:
+    """Reads images of rows by their places. Thread-safe.
+
+    ``images`` and ``overlays`` are columns of a row, whose bytes are in its shard; ``media`` are the files of a
+    rejected record, which are read from the run's input folder while it is there.
+    """
+
+    def __init__(self, store: MediaStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._shards: dict[Path, pq.ParquetFile] = {}
+        self._thumbnails: LruCache[bytes] = LruCache(CACHE_BYTES, size_of=len)
+
+    def values(self, place: RowPlace, columns: list[str]) -> dict[str, Any]:
+        """Return some columns of a row; a column may be a path of Parquet, such as ``images.list.element.path``.
+
+        Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed since it was opened.
+        """
+        with self._lock:
+            try:
+                shard = self._shards.get(place.file) or pq.ParquetFile(place.file, memory_map=True)
+                self._shards[place.file] = shard
+                group, row = _group_of(shard, place.row)
+                seen = 0
+                for batch in shard.iter_batches(64, row_groups=[group], columns=columns):
+                    if row < seen + batch.num_rows:
+                        return batch.slice(row - seen, 1).to_pylist()[0]
+                    seen += batch.num_rows
+            except OSError as error:
+                raise InspectError(f"cannot read {place.file} ({error}): has the run been repeated?") from error
+        raise InspectError(f"{place.file} has no row {place.row}: has the run been repeated?")
+
+    def schema_names(self, place: RowPlace) -> list[str]:
+        """Return the columns of the row's shard."""
+        return pq.read_schema(place.file).names
+
+    def original(self, place: RowPlace, column: Column, index: int) -> tuple[str, bytes]:
+        """Return the type and the bytes of an image as a browser can show it. Raises NoImage."""
+        data = self._bytes(place, column, index)
+        for magic, kind in _SHOWN_AS_THEY_ARE.items():
+            if data.startswith(magic):
+                return kind, data
+        return "image/png", _encoded(data, None)
+
+    def thumbnail(self, place: RowPlace) -> tuple[str, bytes]:
+        """Return the type and the bytes of a small copy of the row's first image. Raises NoImage."""
+        column: Column = "media" if place.set == "rejected" else "images"
+        key = f"{place.file}#{place.row}"
+        data = self._thumbnails.of(key, lambda: _encoded(self._bytes(place, column, 0), THUMBNAIL_SIDE_PX))
+        return "image/jpeg", data
+
+    def _bytes(self, place: RowPlace, column: Column, index: int) -> bytes:
+        if column == "media":
+            media = self.values(place, ["media"]).get("media") or []
+            if not 0 <= index < len(media):
+                raise NoImage(f"the record has {len(media)} media")
+            try:
+                data = self._store.open_bytes(media[index]["uri"], self._store.limits.max_bytes)
+            except (MediaMissing, MediaNotAllowed, UndecodableMedia, OSError) as error:
+                raise NoImage(f"cannot read its file: {error}") from error
+            if sniff_kind(data) == "video":
+                raise NoImage("it is a clip, whose frames a rejected record does not hold")
+            return data
+        images = self.values(place, [column]).get(column) or []
+        if not 0 <= index < len(images):
+            raise NoImage(f"the row has {len(images)} {column}")
+        return images[index]["bytes"]
+
+
+def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
+    """Return the row group of a shard's row, and the row's number in it."""
+    for group in range(shard.num_row_groups):
+        size = shard.metadata.row_group(group).num_rows
+        if row < size:
+            return group, row
+        row -= size
+    raise InspectError("the shard has fewer rows than before: has the run been repeated?")
+
+
+def _encoded(data: bytes, side_px: int | None) -> bytes:
+    """Return the image as PNG, or as a JPEG with at most ``side_px`` on its longer side. Raises NoImage."""
+    try:
+        pixels = decode_image(data).pixels
+    except UndecodableMedia as error:
+        raise NoImage(f"cannot be decoded: {error.kind}") from error
+    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    if side_px is None:
+        return cv2.imencode(".png", bgr, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+    height, width = bgr.shape[:2]
+    scale = min(side_px / max(width, height), 1.0)
+    size = (max(round(width * scale), 1), max(round(height * scale), 1))
+    small = cv2.resize(bgr, size, interpolation=cv2.INTER_AREA) if scale < 1 else bgr
+    return cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, 82])[1].tobytes()

@@ -1,0 +1,153 @@
+"""Prepares one record for the view: its images, marks, traces with verdicts, attempts, turns and facts."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.pages.response_parts import spans_of
+from groundtrace.publishing.shown_turns import executed_turns, written_turns
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.rows import RowPlace
+from groundtrace.schemas.arrow import CORE
+
+MAX_CHARS = 60_000
+"""How many characters of one text a page shows."""
+_PATHS = {"images": "images.list.element.path", "overlays": "overlays.list.element.path"}
+Json = dict[str, Any]
+
+
+def record_of(place: RowPlace, images: RowImages) -> Json:
+    """Return a record as the page shows it, ready for JSON.
+
+    Coordinates are in pixels of the upright original. Marks of a text have the numbers that they have in the text.
+    ``images`` of the record are addressed by column and index. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
+    """
+    names = images.schema_names(place)
+    row = images.values(place, [_PATHS.get(name, name) for name in names])
+    turns = _turns_of(row)
+    of_code = sum(turn["images"] for turn in turns)
+    return {
+        "id": row["id"],
+        "set": place.set,
+        "stage": row.get("stage"),
+        "reason": row.get("reason"),
+        "detail": row.get("detail"),
+        "question": row.get("question"),
+        "choices": row.get("choices") or [],
+        "answer": row.get("answer"),
+        "answer_type": row.get("answer_type"),
+        "images": _images_of(row, of_code),
+        "gold": [_box(number, box) for number, box in enumerate(row.get("gold_boxes") or [], 1)],
+        "traces": _traces_of(row),
+        "attempts": [
+            {**_text(each["text"] or ""), "answer": each["answer"], "correct": each["correct"]}
+            for each in row.get("attempts") or []
+        ],
+        "turns": turns,
+        "facts": _facts_of(row),
+    }
+
+
+def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
+    """Return the row's images: originals or frames, what was drawn of them, and what code showed."""
+    frames, held = row.get("frames") or [], row.get("images") or []
+    originals, found = max(len(held) - of_code, 0), list[Json]()
+    names = row.get("media_names") or []
+    for index in range(len(held)):
+        shown = {"column": "images", "index": index, "media_index": index, "frame": None, "kind": "original"}
+        if index >= originals:
+            shown |= {"kind": "code", "caption": f"shown by code ({index - originals + 1})"}
+        elif index < len(frames):
+            frame = frames[index]
+            shown |= {"media_index": frame["media_index"], "frame": frame["frame"], "kind": "frame"}
+            shown |= {"caption": f"frame {frame['frame']}, {frame['t_s']:.2f} s", "t_s": frame["t_s"]}
+        else:
+            shown |= {"caption": (names[index] if index < len(names) else "") or f"original {index + 1}"}
+        found.append(shown)
+    for index, medium in enumerate(row.get("media") or []) if not held else ():
+        name = (names[index] if index < len(names) else "") or medium["uri"].rpartition("/")[2]
+        found.append({"column": "media", "index": index, "media_index": index, "frame": None, "kind": "original"})
+        found[-1]["caption"] = name
+    for index in range(len(row.get("overlays") or [])):
+        found.append({"column": "overlays", "index": index, "media_index": None, "frame": None, "kind": "overlay"})
+        found[-1]["caption"] = f"as the teacher saw it ({index + 1})"
+    return found
+
+
+def _traces_of(row: Mapping[str, Any]) -> list[Json]:
+    """Return the row's traces, the best one first. A row of a training set has the trace that was kept."""
+    if row.get("traces"):
+        ordered = sorted(row["traces"], key=lambda each: -(each["score"] if each["score"] is not None else -1.0))
+        return [
+            {**_text(each["text"]), "answer": each["answer"], "score": each["score"]}
+            | {"verdicts": [_verdict(verdict) for verdict in each["verdicts"] or []]}
+            for each in ordered
+        ]
+    messages = row.get("messages") or []
+    if not messages:
+        return []
+    scores = dict(row.get("scores") or {})
+    final, verdicts = scores.pop("final", None), [_verdict(each) for each in row.get("verdicts") or []]
+    named = {each["name"] for each in verdicts}
+    verdicts += [{"name": name, "value": value} for name, value in scores.items() if name not in named]
+    prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
+    last = {**_text(messages[-1]["content"] or ""), "answer": None, "score": final, "verdicts": verdicts}
+    return [last | {"prompt": prompt}]
+
+
+def _verdict(verdict: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in verdict.items() if value not in (None, "", [])} | {
+        "value": verdict.get("value")
+    }
+
+
+def _text(text: str) -> Json:
+    """Return a response in parts, with its points and boxes as numbered marks, and the SHA-256 of its text."""
+    points = [{"n": n, "kind": "point"} | asdict(point) for n, point in enumerate(parse_points(text), 1)]
+    boxes = [_box(n, asdict(box)) for n, box in enumerate(parse_boxes(text), 1)]
+    parts = [
+        {"kind": part.kind, "text": part.text, "marks": [{"n": n, "at": at} for n, at in part.marks]}
+        for part in spans_of(text, MAX_CHARS)
+    ]
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return {"parts": parts, "marks": [*points, *boxes], "sha256": digest}
+
+
+def _box(number: int, box: Mapping[str, Any]) -> Json:
+    return {"n": number, "kind": "box", "frame": None} | dict(box)
+
+
+def _turns_of(row: Mapping[str, Any]) -> list[Json]:
+    """Return the turns of a trajectory: those of the row, or those written in its best trace; else an empty list."""
+    executed: Sequence[Any] = executed_turns(row)
+    if not executed and row.get("traces"):
+        best = max(row["traces"], key=lambda each: each["score"] if each["score"] is not None else -1.0)
+        executed = executed_turns({"turns": written_turns(best["text"] or "")})
+    return [{**asdict(turn), **_text(turn.text)} for turn in executed]
+
+
+def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what else is known of the record as (name, text) pairs: core figures, added columns, and its lineage."""
+    wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
+    facts = [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
+    facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]
+    lineage = row.get("lineage") or {}
+    facts += [(f"{each['role']}", each["model"]) for each in lineage.get("models") or []]
+    facts += [("prompt", each["id"]) for each in lineage.get("prompts") or []]
+    return facts + [("cache key", key) for key in lineage.get("cache_keys") or []]
+
+
+def _is_shown(value: object) -> bool:
+    plain = str | int | float | bool
+    return value not in ("", []) and (
+        isinstance(value, plain) or (isinstance(value, list) and all(isinstance(each, plain) for each in value))
+    )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,301 @@
+"""Makes one table of all rows of a finished run, and answers its filters, sorts and counts with DuckDB."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, columns_of, one_line
+from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
+from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.storage.views import quoted_path
+
+BINS = 20
+MAX_CLASSES = 40
+"""How many classes of a category are counted; the classes with the most rows come first."""
+SCORE = "score "
+"""The beginning of the dimensions that hold verdicts, such as ``score final``."""
+_TRACE_LENGTH = "trace characters"
+_CORE_CLASSES = ("stage", "reason", "source", "answer_type", "license")
+_CORE_NUMBERS = ("pass_rate", "k")
+
+
+@dataclass(frozen=True)
+class RowPlace:
+    """Holds where a row is: its set, its shard, and its number in the shard, from 0."""
+
+    set: str
+    file: Path
+    row: int
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Holds a histogram: the rows in each of :data:`BINS` bins of equal width between ``low`` and ``high``.
+
+    ``missing`` is the number of rows without a value.
+    """
+
+    low: float
+    high: float
+    rows: tuple[int, ...]
+    missing: int
+
+
+class ViewedRows:
+    """Holds one row of each record of a run in memory, without images. Thread-safe.
+
+    ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
+    A row's ``n`` is its number in the run: sft, rl, then rejected rows, each in the order of their shards.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read.
+    """
+
+    def __init__(self, run: Path, summary: RunSummary) -> None:
+        self.summary = summary
+        self._writing = threading.Lock()
+        self._db = duckdb.connect(":memory:", config=CLOSED)
+        try:
+            found = _selections(run, self._db)
+            self._db.execute("CREATE TABLE loaded AS " + (" UNION ALL BY NAME ".join(found) or _NO_ROWS))
+            self._db.execute(
+                "CREATE TABLE rows AS SELECT row_number() OVER (ORDER BY part, file, file_row) - 1 AS n, *, "
+                f'false AS "{FLAG}", \'\' AS "{TAGS}" FROM loaded ORDER BY n'
+            )
+            self._db.execute("DROP TABLE loaded")
+            self.dimensions = tuple(_dimensions(self._db))
+            self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            self._db.close()
+            raise InspectError(f"cannot read the shards of {run}: {one_line(error)}: repeat the run") from error
+        self._db.execute("SET enable_external_access = false")
+
+    def close(self) -> None:
+        """Free the table."""
+        self._db.close()
+
+    def __len__(self) -> int:
+        """Return the number of rows of all sets."""
+        with self._db.cursor() as cursor:
+            return _count(cursor, "SELECT count(*) FROM rows")
+
+    def page(self, filters: Filters, offset: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
+        """Return the number of rows that pass the filters, and ``limit`` of them from ``offset`` on."""
+        names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
+        columns = ", ".join(map(_quoted, dict.fromkeys(names)))
+        with self._found(filters) as (cursor, where, values):
+            total = _count(cursor, f"SELECT count(*) FROM found WHERE {where}", values)
+            query = f"SELECT {columns} FROM found WHERE {where} ORDER BY {filters.order_sql} LIMIT ? OFFSET ?"
+            rows = cursor.execute(query, [*values, limit, offset]).fetchall()
+        return total, [dict(zip(dict.fromkeys(names), row, strict=True)) for row in rows]
+
+    def ids(self, filters: Filters) -> list[str]:
+        """Return the ids of all rows that pass the filters, in their order."""
+        with self._found(filters) as (cursor, where, values):
+            query = f"SELECT id FROM found WHERE {where} ORDER BY {filters.order_sql}"
+            return [each for (each,) in cursor.execute(query, values).fetchall()]
+
+    def neighbours(self, filters: Filters, n: int) -> tuple[int | None, int, str | None, str | None]:
+        """Return the row's position among the filtered rows, their number, and the ids before and after it.
+
+        The position and both ids are None if the row ``n`` does not pass the filters.
+        """
+        with self._found(filters) as (cursor, where, values):
+            query = f"""SELECT position, total, before, after FROM (
+                SELECT n, row_number() OVER turn AS position, count(*) OVER () AS total,
+                    lag(id) OVER turn AS before, lead(id) OVER turn AS after
+                FROM found WHERE {where} WINDOW turn AS (ORDER BY {filters.order_sql})
+            ) WHERE n = ?"""
+            found = cursor.execute(query, [*values, n]).fetchone()
+            total = _count(cursor, f"SELECT count(*) FROM found WHERE {where}", values)
+        return (None, total, None, None) if found is None else found
+
+    def counts(self, filters: Filters) -> dict[str, list[tuple[str, int]] | Bins]:
+        """Return how many rows are in each class of each category, and in each bin of each number.
+
+        The filter on a dimension itself is left out of its own counts, so that its other classes can be chosen too.
+        """
+        with self._found(filters) as (cursor, _, _):
+            return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
+
+    def number_of(self, record_id: str) -> int | None:
+        """Return the ``n`` of the record with this id; None if the run has no such record."""
+        with self._db.cursor() as cursor:
+            found = cursor.execute("SELECT n FROM rows WHERE id = ? ORDER BY n LIMIT 1", [record_id]).fetchone()
+        return None if found is None else found[0]
+
+    def place_of(self, n: int) -> RowPlace | None:
+        """Return where the row ``n`` is; None if there is no such row."""
+        with self._db.cursor() as cursor:
+            found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
+        return None if found is None else RowPlace(found[0], Path(found[1]), found[2])
+
+    def mark(self, marks: Mapping[str, tuple[bool, str]]) -> None:
+        """Set the flag and the tags of records, by their ids, so that they can be filtered by them."""
+        with self._writing, self._db.cursor() as cursor:
+            query = f'UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ? WHERE id = ?'
+            for record_id, (is_flagged, tags) in marks.items():
+                cursor.execute(query, [is_flagged, tags, record_id])
+
+    @contextmanager
+    def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:
+        """Yield a connection with the view ``found`` of the rows that hold the filters' text, and the other filters.
+
+        The text is looked for once; all counts of a page then read its result.
+        """
+        with self._db.cursor() as cursor:
+            if filters.text:
+                query = "CREATE TEMP TABLE found AS SELECT * EXCLUDE (words) FROM rows WHERE contains(words, lower(?))"
+                cursor.execute(query, [filters.text])
+            else:
+                cursor.execute("CREATE TEMP VIEW found AS FROM rows")
+            try:
+                where, values = filters.where()
+                yield cursor, where, values
+            finally:
+                cursor.execute(f"DROP {'TABLE' if filters.text else 'VIEW'} found")
+
+    def _count_one(
+        self, cursor: duckdb.DuckDBPyConnection, filters: Filters, dimension: Dimension
+    ) -> list[tuple[str, int]] | Bins:
+        where, values = filters.where(without=dimension.name)
+        column = _quoted(dimension.name)
+        if not dimension.is_number:
+            query = f"SELECT {dimension.sql}, count(*) FROM found WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
+            return cursor.execute(query, [*values, MAX_CLASSES]).fetchall()
+        low, high = self.bounds[dimension.name]
+        width = (high - low) / BINS or 1.0
+        bin_of = f"least(greatest(floor(({column} - ?) / ?), 0), {BINS - 1})::INT"
+        query = f"SELECT CASE WHEN isfinite({column}) THEN {bin_of} END, count(*) FROM found WHERE {where} GROUP BY 1"
+        rows = dict(cursor.execute(query, [low, width, *values]).fetchall())
+        missing = rows.pop(None, 0)
+        return Bins(low, high, tuple(rows.get(index, 0) for index in range(BINS)), missing)
+
+    def _bounds(self, dimension: Dimension) -> tuple[float, float]:
+        column = _quoted(dimension.name)
+        found = self._db.execute(f"SELECT min({column}), max({column}) FROM rows WHERE isfinite({column})").fetchone()
+        low, high = found or (None, None)
+        if low is None or high is None or (low < high and low >= 0 and high <= 1):
+            return 0.0, 1.0  # a score or a share
+        return float(low), float(high)
+
+
+_NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
+    '' AS detail, '' AS words WHERE false"""
+
+
+def _selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return one query for each set with shards."""
+    queries = []
+    for part, name in enumerate(SHARDS):
+        files = sorted((run / name).glob("*.parquet"))
+        if files:
+            listed = ", ".join(map(quoted_path, files))
+            source = f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true)"
+            queries.append(_selection(part, name, columns_of(run, name), source, db))
+    return queries
+
+
+def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> str:
+    """Return the query for a set's rows; ``part`` is the set's position, and ``source`` reads its shards."""
+    has = set(schema.names)
+    trace = ""
+    if "messages" in has:
+        trace = "messages[-1].content"
+    elif "traces" in has:
+        trace = f"{_BEST_TRACE}.text"
+    columns = {
+        "part": str(part),
+        "set": _literal(name),
+        "file": "filename",
+        "file_row": "file_row_number",
+        "id": "id",
+        "question": "question" if "question" in has else "''",
+        "answer": "answer" if "answer" in has else "''",
+        "detail": "detail" if "detail" in has else "NULL::VARCHAR",
+    }
+    columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
+    columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
+    columns |= _scores_of(schema, source, db)
+    columns |= {each.name: cast for each in added_columns(schema) if (cast := _cast(each.name, each.type))}
+    columns[_TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
+    all_traces = "array_to_string(list_transform(traces, lambda t: t.text), ' ')" if "traces" in has else trace
+    texts = ["id", columns["question"], columns["answer"], columns["detail"], *([all_traces] if all_traces else [])]
+    columns["words"] = f"lower(concat_ws(chr(10), {', '.join(texts)}))"
+    return f"SELECT {', '.join(f'{sql} AS {_quoted(column)}' for column, sql in columns.items())} FROM {source}"
+
+
+_SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
+_BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
+"""The trace with the highest score, of the first ones if several have it; null without traces."""
+
+
+def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return the SQL of each score of a set's rows, by its name as a dimension."""
+    if "traces" in schema.names:
+        held, found = f"{_BEST_TRACE}.verdicts", {f"{SCORE}final": f"{_BEST_TRACE}.score"}
+        of_one = "list_transform(t.verdicts, lambda v: v.name)"
+        names = f"SELECT DISTINCT unnest(flatten(list_transform(traces, lambda t: {of_one})))"
+    else:
+        found = {f"{SCORE}{field.name}": f"scores.{_quoted(field.name)}" for field in schema.field("scores").type}
+        held = "verdicts" if "verdicts" in schema.names else ""
+        names = "SELECT DISTINCT unnest(list_transform(verdicts, lambda v: v.name))"
+    if not held:
+        return found
+    for (name,) in db.execute(f"{names} FROM {source} ORDER BY 1").fetchall():
+        if name and f"{SCORE}{name}" not in found:
+            found[f"{SCORE}{name}"] = f"list_filter({held}, lambda v: v.name = {_literal(name)})[1].value"
+    return found
+
+
+def _cast(name: str, kind: pa.DataType) -> str:
+    """Return the SQL of an added column as a class or a number; "" for a column of lists or structs."""
+    if pa.types.is_boolean(kind) or pa.types.is_string(kind):
+        return f"{_quoted(name)}::VARCHAR"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return f"{_quoted(name)}::DOUBLE"
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        return f"array_to_string(list_sort({_quoted(name)}), ', ')"
+    return ""
+
+
+def _dimensions(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
+    """Yield the columns with at least two values, or with a value in only some rows.
+
+    A column of texts with more classes than a page can show, such as a question's author, is left out of the counts
+    but can be searched.
+    """
+    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "words"}
+    described = db.execute("DESCRIBE rows").fetchall()
+    for name, kind, *_ in described:
+        if name in hidden:
+            continue
+        is_number = kind == "DOUBLE"
+        if name not in (FLAG, TAGS):
+            column = _quoted(name)
+            (distinct, filled) = db.execute(
+                f"SELECT count(DISTINCT {column}), count({column}) FROM rows"
+            ).fetchone() or (0, 0)
+            if not filled or (not is_number and distinct > MAX_CLASSES * 25):
+                continue
+        yield Dimension(name, is_number)
+
+
+def _count(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] = ()) -> int:
+    found = cursor.execute(query, list(values)).fetchone()
+    return 0 if found is None else found[0]
+
+
+def _quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,207 @@
+"""Serves a run to a browser: the page, and its rows, counts, records, images and marks as JSON."""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
+from groundtrace.publishing.view.guard import Guard
+from groundtrace.publishing.view.images import NoImage, RowImages
+from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.reviews import Mark, Reviews
+from groundtrace.publishing.view.rows import RowPlace, ViewedRows
+
+MAX_PAGE_ROWS = 200
+MAX_MARKED = 10_000
+_STATIC = {
+    "/": ("view.html", "text/html"),
+    "/view.js": ("view.js", "text/javascript"),
+    "/view.css": ("view.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_OWN = ("offset", "limit", "id", "view")
+"""The parts of an address that are not filters."""
+T = TypeVar("T")
+
+
+def state_of(address: str) -> list[tuple[str, str]]:
+    """Return the (name, value) pairs of an address; a page's whole address or a leading question mark is allowed."""
+    return parse_qsl(address.rpartition("?")[2], keep_blank_values=True)
+
+
+def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those pairs of an address that are filters or the order."""
+    return [(name, value) for name, value in items if name not in _OWN]
+
+
+class ViewServer:
+    """Implements the HTTP server of one run; :meth:`app` makes its application."""
+
+    def __init__(self, run: Path, rows: ViewedRows, images: RowImages, reviews: Reviews, guard: Guard) -> None:
+        self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
+
+    def app(self) -> web.Application:
+        """Return the application with its routes."""
+        app = web.Application(middlewares=[self._guard.middleware, _errors], client_max_size=2**20)
+        for path, (name, kind) in _STATIC.items():
+            app.router.add_get(path, _file(name, kind))
+        app.router.add_get("/api/run", self._get_run)
+        app.router.add_get("/api/rows", self._get_rows)
+        app.router.add_get("/api/counts", self._get_counts)
+        app.router.add_get("/api/ids", self._get_ids)
+        app.router.add_get("/api/record", self._get_record)
+        app.router.add_get("/image/{n:[0-9]{1,12}}/{column:images|overlays|media}/{index:[0-9]{1,6}}", self._get_image)
+        app.router.add_get("/thumbnail/{n:[0-9]{1,12}}", self._get_thumbnail)
+        app.router.add_post("/api/mark", self._post_mark)
+        return app
+
+    async def _get_run(self, _: web.Request) -> web.Response:
+        summary = self._rows.summary
+        about = {
+            "name": self._run.name,
+            "path": str(self._run),
+            "recipe": summary.recipe,
+            "input": summary.input,
+            "finished": summary.finished,
+            "rows": len(self._rows),
+            "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
+        }
+        return _json(about)
+
+    async def _get_rows(self, request: web.Request) -> web.Response:
+        filters = self._filters(request)
+        offset, limit = _number(request, "offset", 0), min(_number(request, "limit", 48), MAX_PAGE_ROWS)
+        total, rows = await _apart(lambda: self._rows.page(filters, offset, limit))
+        return _json({"total": total, "rows": rows})
+
+    async def _get_counts(self, request: web.Request) -> web.Response:
+        filters = self._filters(request)
+        counts = await _apart(lambda: self._rows.counts(filters))
+        return _json({name: each if isinstance(each, list) else asdict(each) for name, each in counts.items()})
+
+    async def _get_ids(self, request: web.Request) -> web.StreamResponse:
+        """Return the ids of all rows that pass the filters, one on each line, as JSON texts."""
+        filters = self._filters(request)
+        ids = await _apart(lambda: self._rows.ids(filters))
+        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in ids)
+        headers = {"Content-Disposition": 'attachment; filename="ids.jsonl"'}
+        return web.Response(text=text, content_type="application/jsonl", headers=headers)
+
+    async def _get_record(self, request: web.Request) -> web.Response:
+        """Return a record with its number, its neighbours among the filtered rows, and its mark."""
+        record_id, filters = request.query.get("id", ""), self._filters(request)
+        n = await _apart(lambda: self._rows.number_of(record_id))
+        if n is None:
+            raise web.HTTPNotFound(text=f"the run has no record {record_id!r}")
+        place = self._place(n)
+        record = await _apart(lambda: record_of(place, self._images))
+        position, total, before, after = await _apart(lambda: self._rows.neighbours(filters, n))
+        found = record | {"n": n, "position": position, "total": total, "before": before, "after": after}
+        return _json(found | {"mark": asdict(self._reviews.of(record["id"]))})
+
+    async def _get_image(self, request: web.Request) -> web.Response:
+        place = self._place(int(request.match_info["n"]))
+        column: Any = request.match_info["column"]
+        index = int(request.match_info["index"])
+        return await _image(lambda: self._images.original(place, column, index))
+
+    async def _get_thumbnail(self, request: web.Request) -> web.Response:
+        place = self._place(int(request.match_info["n"]))
+        return await _image(lambda: self._images.thumbnail(place))
+
+    async def _post_mark(self, request: web.Request) -> web.Response:
+        """Set the flag, tags or note of records; what the request leaves out stays as it is."""
+        try:
+            asked = await request.json()
+            ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
+            changes = {name: asked[name] for name in ("flagged", "tags", "note") if name in asked}
+            marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids[:MAX_MARKED]]
+            kept = await _apart(lambda: [self._reviews.keep(each) for each in marks])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
+        except OSError as error:
+            raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
+        await _apart(lambda: self._rows.mark({each.id: (each.flagged, each.tags_text) for each in kept}))
+        return _json([asdict(each) for each in kept])
+
+    def _changed(self, record_id: str, trace: str, changes: dict[str, Any]) -> Mark:
+        """Return a record's mark with the changes. Raises ValueError for an unknown record or a value of no mark."""
+        if self._rows.number_of(record_id) is None:
+            raise ValueError(f"the run has no record {record_id!r}")
+        mark = self._reviews.of(record_id)
+        flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
+        if not (isinstance(flagged, bool) and isinstance(note, str) and all(isinstance(each, str) for each in tags)):
+            raise ValueError("flagged is true or false, tags are a list of texts, and note is a text")
+        return Mark(record_id, trace or mark.trace, flagged, tuple(tags), note)
+
+    def _filters(self, request: web.Request) -> Filters:
+        return read_filters(filter_items(request.query.items()), self._rows.dimensions)
+
+    def _place(self, n: int) -> RowPlace:
+        place = self._rows.place_of(n)
+        if place is None:
+            raise web.HTTPNotFound(text=f"the run has no row {n}")
+        return place
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+    """Return errors about the request or the run as text."""
+    try:
+        return await handler(request)
+    except BadFilter as error:
+        return web.Response(status=400, text=str(error))
+    except InspectError as error:
+        return web.Response(status=409, text=str(error))
+
+
+def _file(name: str, kind: str) -> Callable[[web.Request], Any]:
+    data = resources.files("groundtrace.publishing.view").joinpath(name).read_bytes()
+
+    async def respond(_: web.Request) -> web.Response:
+        return web.Response(body=data, content_type=kind, charset="utf-8")
+
+    return respond
+
+
+async def _apart(work: Callable[[], T]) -> T:
+    """Do the work in another thread, so that other requests go on."""
+    return await asyncio.to_thread(work)
+
+
+async def _image(read: Callable[[], tuple[str, bytes]]) -> web.Response:
+    try:
+        kind, data = await _apart(read)
+    except NoImage as error:
+        return web.Response(status=404, text=str(error))
+    return web.Response(body=data, content_type=kind)
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise BadFilter(f"{name} must be a number from 0 on, got {text!r}")
+    return int(text)
+
+
+def _json(value: Any) -> web.Response:
+    """Return a value as JSON, in which NaN and infinity are null."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    return web.Response(body=text.encode("utf-8", "backslashreplace"), content_type="application/json")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,84 @@
+"""Implements ``beam view``: serves the rows of a finished run to a browser on this machine, until a signal ends it."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from groundtrace.pipelines.commands.serving import http_loop, listening, stopped_by_signals
+from groundtrace.schemas.text import counted, say
+from groundtrace.storage.mirror import local_copy
+
+HOST = "127.0.0.1"
+ENDING_S = 2.0
+EXAMPLES = """examples:
+  beam view runs/mine
+  beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
+  ssh -L 8600:127.0.0.1:8600 HOST beam view runs/mine --port 8600       # for a run on another machine
+"""
+
+
+def add_view_parser(commands: Any) -> None:
+    """Add ``view`` to the subparsers of the ``beam`` command."""
+    parser = commands.add_parser(
+        "view",
+        help="look at all rows of a finished run in a browser",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="a run folder")
+    parser.add_argument("--at", default="", metavar="STATE", help="the filters and the record to open, as in a link")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
+
+
+def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Serve a run until the process receives a signal, and return the exit code.
+
+    Raises :class:`groundtrace.schemas.errors.UserError` for a run, a state or a port that cannot be used.
+    """
+    from aiohttp import web
+
+    from groundtrace.publishing.reading import InspectError, read_summary
+    from groundtrace.publishing.view.filters import BadFilter, read_filters
+    from groundtrace.publishing.view.guard import TOKEN, Guard
+    from groundtrace.publishing.view.images import RowImages
+    from groundtrace.publishing.view.reviews import Reviews
+    from groundtrace.publishing.view.rows import ViewedRows
+    from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
+    from groundtrace.vision.media import MediaStore
+
+    begun = time.monotonic()
+    run = local_copy(parsed.run).absolute()
+    summary = read_summary(run)
+    rows = ViewedRows(run, summary)
+    state = state_of(parsed.at)
+    try:
+        read_filters(filter_items(state), rows.dimensions)
+    except BadFilter as error:
+        raise InspectError(f"--at {parsed.at}: {error}") from error
+    reviews = Reviews(run, is_copy="://" in parsed.run)
+    rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
+    guard = Guard()
+    images = RowImages(MediaStore(_input_of(summary.input), str(run), cache_bytes=0))
+    app = ViewServer(run, rows, images, reviews, guard).app()
+    with stopped_by_signals() as stopped, http_loop() as on_loop:
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S)
+        address = on_loop(listening(runner, HOST, parsed.port))
+        took = time.monotonic() - begun
+        say(f"beam: {counted(len(rows), 'row')} of {run} in {took:.1f} s; Ctrl-C ends the view", file=sys.stderr)
+        say(f"{address}/?{urlencode([*state, (TOKEN, guard.token)])}")
+        sys.stdout.flush()
+        stopped.wait()
+        on_loop(runner.cleanup())
+    rows.close()
+    return 0
+
+
+def _input_of(given: str) -> str:
+    """Return the folder of the run's input, from which the images of rejected records are read."""
+    path = Path(given)
+    return str(path.parent if path.is_file() else path)

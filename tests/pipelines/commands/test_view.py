@@ -1,0 +1,67 @@
+"""``beam view`` as a process: its address, its ends, and what it refuses."""
+
+import signal
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from groundtrace.pipelines.commands.cli import main
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_the_run_until_a_signal(demo: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "groundtrace", "view", str(demo / "runs/demo"), "--at", "?set=rl&view=table"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    address = urlsplit(process.stdout.readline().strip())
+    state = parse_qs(address.query)
+    assert (state["set"], state["view"]) == (["rl"], ["table"]) and address.hostname == "127.0.0.1"
+    connection = HTTPConnection("127.0.0.1", address.port or 0, timeout=20)
+    connection.request("GET", f"/?{address.query}")
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Location"]) == (303, "/?set=rl&view=table")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert err.startswith("beam: 120 rows of ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--at", "colour=red"), "--at colour=red: the run has no column 'colour'"),
+        (("--at", "pass_rate=high"), "write it as LOW..HIGH"),
+        (("--port", "-1"), "choose another --host or --port"),
+        (("--port", "70000"), "choose another --host or --port"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    demo: Path, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["view", str(demo / "runs/demo"), *words]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1 and err.startswith("beam: ")
+
+
+def test_a_port_that_is_taken_is_one_line(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["view", str(demo / "runs/demo"), "--port", str(taken.getsockname()[1])]) == 2
+    assert "cannot listen on 127.0.0.1" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_finished_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", str(tmp_path)]) == 2
+    assert "has no run.json" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,60 @@
+"""Addresses of a view, read as filters."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundtrace.publishing.view.filters import BadFilter, Dimension, Filters, read_filters
+
+SET, RATE, ODD = Dimension("set", False), Dimension("pass_rate", True), Dimension('a "b" c', False)
+DIMENSIONS = (SET, RATE, ODD)
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ([], Filters()),
+        ([("q", "  red box ")], Filters(text="red box")),
+        ([("set", "sft"), ("set", "rl")], Filters(classes={SET: ("sft", "rl")})),
+        ([("set", "")], Filters(classes={SET: ("",)})),
+        ([("pass_rate", "0.25..1")], Filters(ranges={RATE: (0.25, 1.0)})),
+        ([("pass_rate", "..0.5")], Filters(ranges={RATE: (None, 0.5)})),
+        ([("pass_rate", "-1e3..")], Filters(ranges={RATE: (-1000.0, None)})),
+        ([("sort", "-pass_rate")], Filters(sort=RATE, descends=True)),
+        ([("sort", "set")], Filters(sort=SET)),
+    ],
+)
+def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> None:
+    assert read_filters(items, DIMENSIONS) == expected
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([("colour", "red")], "the run has no column 'colour'"),
+        ([("sort", "-")], "the run has no column ''"),
+        ([("pass_rate", "0.5")], "write it as LOW..HIGH"),
+        ([("pass_rate", "a..b")], "write it as LOW..HIGH"),
+        ([("pass_rate", "nan..1")], "write it as LOW..HIGH"),
+    ],
+)
+def test_a_malformed_address_is_refused(items: list[tuple[str, str]], message: str) -> None:
+    with pytest.raises(BadFilter, match=message):
+        read_filters(items, DIMENSIONS)
+
+
+@given(st.lists(st.tuples(st.sampled_from([each.name for each in DIMENSIONS] + ["q", "sort"]), st.text(max_size=20))))
+def test_values_never_become_part_of_the_condition(items: list[tuple[str, str]]) -> None:
+    try:
+        filters = read_filters(items, DIMENSIONS)
+    except BadFilter:
+        return
+    where, values = filters.where()
+    assert where.count("?") == len(values)
+    bare = where.replace("?", "").replace(RATE.column, "").replace(SET.sql, "").replace(ODD.sql, "")
+    assert set(bare) <= set("true AND IN (),<>= ")
+
+
+def test_the_filter_of_one_dimension_can_be_left_out() -> None:
+    filters = read_filters([("set", "sft"), ("pass_rate", "0..1")], DIMENSIONS)
+    assert filters.where(without="set") == ('true AND "pass_rate" >= ? AND "pass_rate" <= ?', [0.0, 1.0])

@@ -1,0 +1,251 @@
+"""The page of a view in a headless Chromium (``make test-browser``): filters, records, marks, keys, hostile texts."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from groundtrace.publishing.reading import read_summary
+from groundtrace.publishing.view.guard import Guard
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.reviews import Reviews
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.server import ViewServer
+from groundtrace.vision.media import MediaStore
+
+from .viewed import image, sft_row, write_run
+
+pytestmark = pytest.mark.browser
+
+SCREENS = {"phone": (390, 844), "desk": (1440, 900)}
+HOSTILE = "</script><script>fetch('http://evil.example')</script><img src=x onerror=alert(1)>\u202e\u2028\x00${7*7}"
+TRACE = (
+    '<think>Here <points x1="10" y1="12" x2="30" y2="22" alt="cat">cat</points> and '
+    f"<box>[1, 2, 30, 28]</box> {HOSTILE}</think><answer>2</answer>"
+)
+
+
+@dataclass
+class Page:
+    """A page of the browser, what its console printed, and the addresses that it requested."""
+
+    page: Any
+    address: str
+    printed: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
+
+    def count(self) -> str:
+        return self.page.inner_text("#count")
+
+    def ids(self) -> list[str]:
+        return self.page.evaluate("shown.rows.map(each => each.id)")
+
+    def state(self) -> str:
+        return self.page.evaluate("location.search")
+
+    def wait(self, expression: str) -> None:
+        """Wait for a condition. Playwright's own wait needs eval in the page, which its security policy forbids."""
+        last_s = time.monotonic() + 15
+        while not self.page.evaluate(f"!!(({expression}))"):
+            assert time.monotonic() < last_s, f"{expression} has not become true: {self.printed}"
+            time.sleep(0.03)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Path], str]]:
+    """Serves runs on an event loop of its own, and returns the address with the token."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    runners = list[web.AppRunner]()
+
+    def on_loop(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    async def start(app: web.Application) -> str:
+        runners.append(web.AppRunner(app))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
+
+    def serve(folder: Path) -> str:
+        summary = read_summary(folder)
+        rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
+        rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
+        images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
+        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard).app()))
+        return f"{address}/?token={guard.token}"
+
+    yield serve
+    for runner in runners:
+        on_loop(runner.cleanup())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def folder(run: Path, tmp_path: Path) -> Path:
+    """A run of 100 rows, of which the first has a hostile text in every field."""
+    gold = [{"label": HOSTILE, "x1": 5.0, "y1": 6.0, "x2": 15.0, "y2": 16.0, "media_index": 0}]
+    verdict = {"name": HOSTILE, "value": 0.5, "failed": False, "reason": HOSTILE, "evidence": [HOSTILE]}
+    attempts = [{"text": HOSTILE, "answer": HOSTILE, "correct": False}]
+    hostile = sft_row(
+        HOSTILE.replace("\x00", ""), question=HOSTILE, answer=HOSTILE, source=HOSTILE, license=HOSTILE, trace=TRACE,
+        choices=[HOSTILE], gold_boxes=gold, attempts=attempts, verdicts=[verdict], media_names=[HOSTILE],
+        images=[{"bytes": image(), "path": HOSTILE}, {"bytes": image(60, 60), "path": "b.png"}], pass_rate=None,
+    )  # fmt: skip
+    plain = [
+        sft_row(f"row-{n:02}", source=f"source {n % 3}", pass_rate=n / 100, question=f"How many cats, {n}?")
+        for n in range(79)
+    ]
+    rejected = [
+        {"id": f"no-{n}", "stage": "difficulty", "reason": "too_hard", "question": "Which?", "media": [], "detail": ""}
+        for n in range(20)
+    ]
+    return write_run(tmp_path / "run", run, {"sft": [hostile, *plain], "rejected": rejected})
+
+
+@pytest.fixture(params=SCREENS)
+def page(request: pytest.FixtureRequest, browser: Any, folder: Path, serve: Callable[[Path], str]) -> Iterator[Page]:
+    width, height = SCREENS[request.param]
+    scheme = "dark" if request.param == "phone" else "light"
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    opened = Page(context.new_page(), serve(folder))
+    opened.page.on("console", lambda message: opened.printed.append(f"{message.type}: {message.text}"))
+    opened.page.on("pageerror", lambda error: opened.printed.append(str(error)))
+    opened.page.on("request", lambda asked: opened.requested.append(asked.url))
+    opened.page.goto(opened.address)
+    opened.wait("shown.rows.length > 0")
+    yield opened
+    origin = opened.address.partition("/?")[0]
+    assert [each for each in opened.requested if not each.startswith(origin)] == []
+    missing = "Failed to load resource: the server responded with a status of 404"  # the rejected rows have no media
+    assert [each for each in opened.printed if missing not in each] == []
+    context.close()
+
+
+def test_the_token_leaves_the_address_and_the_page_fits_the_screen(page: Page) -> None:
+    assert "token" not in page.page.url
+    assert page.count() == "100 of 100 records"
+    for view in ("", "view=table"):
+        page.page.goto(page.address.partition("?")[0] + "?" + view)
+        page.wait("shown.rows.length > 0")
+        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .question")
+    assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("dialog .question")
+    assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
+    assert page.page.evaluate("document.querySelectorAll('script').length") == 1
+    page.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.page.evaluate("document.querySelector('dialog').scrollWidth <= innerWidth")
+
+
+def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector(".stage circle")
+    page.page.mouse.move(1, 1)
+    assert page.page.evaluate("document.querySelectorAll('.stage circle').length") == 2
+    assert page.page.evaluate("document.querySelectorAll('.stage rect').length") == 1
+    page.page.evaluate(
+        "document.querySelector('sup[data-mark=trace-point-2]').dispatchEvent(new Event('pointerenter'))"
+    )
+    assert page.page.evaluate("[...document.querySelectorAll('.lit')].map(each => each.tagName)") == ["circle", "SUP"]
+    page.page.evaluate(
+        "document.querySelector('sup[data-mark=trace-point-2]').dispatchEvent(new Event('pointerleave'))"
+    )
+    assert page.page.evaluate("document.querySelectorAll('.lit').length") == 0
+    page.page.hover("circle[data-mark=trace-point-1]")
+    assert page.page.evaluate("document.querySelector('sup[data-mark=trace-point-1]').className") == "lit"
+    page.page.check(".layers >> text=gold")
+    assert page.page.evaluate("document.querySelectorAll('.stage rect').length") == 2
+    page.page.click(".strip button >> nth=1")
+    page.wait("document.querySelectorAll('.stage rect').length == 0")
+
+
+def test_a_class_and_a_bar_filter_and_the_address_holds_them(page: Page) -> None:
+    if page.page.is_visible("#facets-open"):
+        page.page.click("#facets-open")
+    page.page.click("#facets button.class:has-text('rejected')")
+    page.wait("shown.total == 20")
+    assert page.state() == "?set=rejected" and "too_hard" in page.page.inner_text(".card >> nth=0")
+    page.page.click("#chips button")
+    page.wait("shown.total == 100")
+    page.page.click("button[aria-label^='pass_rate 0.5 to']")
+    page.wait("shown.total < 100")
+    assert page.state() == "?pass_rate=0.5..0.55"
+    assert page.ids() == [f"row-{n}" for n in range(50, 56)]
+    address = page.page.url
+    page.page.goto(page.address.partition("?")[0])
+    page.wait("shown.total == 100")
+    page.page.goto(address)
+    page.wait("shown.total == 6")
+    page.page.go_back()
+    page.wait("shown.total == 100")
+
+
+def test_text_order_pages_and_the_table(page: Page) -> None:
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("CATS, 7")
+    page.page.keyboard.press("Enter")
+    page.wait("shown.total == 10")
+    page.page.select_option("#sort", "pass_rate")
+    page.page.click("#descends")
+    page.wait("shown.rows[0].id == 'row-78'")
+    page.page.click("#layout")
+    assert page.page.inner_text("tbody tr >> nth=0").startswith("row-78")
+    page.page.click("#home")
+    page.wait("shown.total == 100")
+    page.page.click("text=next page")
+    page.wait("shown.rows.length == 48 && location.search == '?offset=48'")
+    page.page.click("text=next page")
+    page.wait("shown.rows.length == 4")
+    assert page.page.is_disabled("text=next page")
+
+
+def test_all_by_keyboard_and_marks_are_kept(page: Page, folder: Path) -> None:
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    first = page.page.evaluate("current.id")
+    assert first == page.ids()[1]
+    page.page.keyboard.press("f")
+    page.wait("current.mark.flagged")
+    page.page.keyboard.press("j")
+    page.wait(f"current.id != '{first}'")
+    page.page.keyboard.press("k")
+    page.wait(f"current.id == '{first}' && current.mark.flagged")
+    page.page.fill("textarea", "look again")
+    page.page.fill("input[aria-label^=tags]", "odd, dark")
+    page.page.press("input[aria-label^=tags]", "Tab")
+    page.wait("current.mark.tags.length == 2 && current.mark.note == 'look again'")
+    page.page.keyboard.press("Escape")
+    page.wait("!document.querySelector('dialog').open")
+    mark = Reviews(folder).of(first)
+    assert (mark.flagged, mark.tags, mark.note, len(mark.trace)) == (True, ("odd", "dark"), "look again", 64)
+
+
+def test_all_filtered_records_are_flagged_at_once(page: Page, folder: Path) -> None:
+    page.page.goto(page.address.partition("?")[0] + "?set=rejected")
+    page.wait("shown.total == 20")
+    page.page.on("dialog", lambda dialog: dialog.accept())
+    page.page.click("#flag-all")
+    page.wait("shown.rows.every(each => each.flagged)")
+    assert {mark.id for mark in Reviews(folder) if mark.flagged} == {f"no-{n}" for n in range(20)}
+
+
+def test_an_unknown_column_in_the_address_is_explained(page: Page) -> None:
+    page.page.goto(page.address.partition("?")[0] + "?colour=red")
+    page.page.wait_for_selector("#trouble:not([hidden])")
+    assert "the run has no column 'colour'" in page.page.inner_text("#trouble")
+    page.printed = [each for each in page.printed if "400 (Bad Request)" not in each]

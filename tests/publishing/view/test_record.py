@@ -1,0 +1,141 @@
+"""One record as a view shows it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.view.filters import Filters, read_filters
+from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowImages
+from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.rows import RowPlace, ViewedRows
+from groundtrace.vision.decode import decode_image
+from groundtrace.vision.media import MediaStore
+
+from .viewed import image, sft_row, write_run
+
+TRACE = (
+    '<think>A <points x1="10" y1="12" x2="20" y2="22" alt="cat">cat</points> in <box>[1, 2, 30, 28]</box>'
+    " &lt;b&gt;<b>bold</b></think><answer>2</answer>"
+)
+
+
+def opened(folder: Path, input_root: Path | None = None) -> tuple[ViewedRows, RowImages]:
+    rows = ViewedRows(folder, read_summary(folder))
+    return rows, RowImages(MediaStore(str(input_root or folder), str(folder), cache_bytes=0))
+
+
+def place(rows: ViewedRows, row_id: str) -> RowPlace:
+    n = rows.number_of(row_id)
+    found = None if n is None else rows.place_of(n)
+    assert found is not None
+    return found
+
+
+def shown(folder: Path, row_id: str, input_root: Path | None = None) -> dict[str, Any]:
+    rows, images = opened(folder, input_root)
+    return record_of(place(rows, row_id), images)
+
+
+def test_the_trace_is_in_parts_whose_marks_have_the_numbers_of_its_text(run: Path, tmp_path: Path) -> None:
+    gold = [{"label": "cat", "x1": 5.0, "y1": 6.0, "x2": 15.0, "y2": 16.0, "media_index": 0}]
+    made = sft_row("one", trace=TRACE, gold_boxes=gold, scores={"spatial": 0.5, "final": 0.75})
+    record = shown(write_run(tmp_path / "run", run, {"sft": [made]}), "one")
+    (trace,) = record["traces"]
+    marks = [(mark["kind"], mark["n"]) for mark in trace["marks"]]
+    assert marks == [("point", 1), ("point", 2), ("box", 1)]
+    assert (trace["marks"][1]["x"], trace["marks"][1]["y"]) == (20.0, 22.0)
+    numbered = [(p["kind"], [m["n"] for m in p["marks"]]) for p in trace["parts"] if p["marks"]]
+    assert numbered == [("points", [1, 2]), ("box", [1])]
+    assert "".join(p["text"] for p in trace["parts"] if p["kind"] == "text").count("&lt;b&gt;") == 1
+    assert (trace["score"], [(v["name"], v["value"]) for v in trace["verdicts"]][:2]) == (
+        0.75,
+        [("outcome", None), ("spatial", 0.5)],
+    )
+    assert record["gold"] == [{"n": 1, "kind": "box", "frame": None, **gold[0]}]
+    assert [each["caption"] for each in record["images"]] == ["original 1"]
+    assert [each["role"] for each in trace["prompt"]] == ["user"]
+
+
+def test_images_of_code_follow_those_of_the_question(run: Path, tmp_path: Path) -> None:
+    turns = [
+        {"text": "I look.", "code": "show(crop)", "status": "ok", "output": "done", "images": 2},
+        {"text": "<answer>1</answer>", "code": "", "status": "", "output": "", "images": 0},
+    ]
+    images = [{"bytes": image(value=value), "path": f"{value}.png"} for value in (10, 20, 30)]
+    made = sft_row("turns", images=images, turns=turns)
+    record = shown(write_run(tmp_path / "run", run, {"sft": [made]}, turns=True), "turns")
+    assert [each["kind"] for each in record["images"]] == ["original", "code", "code"]
+    assert [(each["code"], each["status"], each["images"]) for each in record["turns"]] == [
+        ("show(crop)", "ok", 2),
+        ("", "", 0),
+    ]
+
+
+def test_frames_of_a_clip_have_their_times(run: Path, tmp_path: Path) -> None:
+    images = [{"bytes": image(value=value), "path": f"{value}.png"} for value in (10, 20)]
+    frames = [{"media_index": 0, "frame": each, "t_s": each / 2} for each in (0, 3)]
+    record = shown(write_run(tmp_path / "run", run, {"sft": [sft_row("c", images=images, frames=frames)]}), "c")
+    assert [(each["kind"], each["frame"], each.get("t_s")) for each in record["images"]] == [
+        ("frame", 0, 0.0),
+        ("frame", 3, 1.5),
+    ]
+
+
+def test_every_row_of_a_real_run_can_be_shown(run: Path, rows: ViewedRows) -> None:
+    images = RowImages(MediaStore(rows.summary.input, str(run), cache_bytes=0))
+    for row_id in rows.ids(Filters()):
+        found = place(rows, row_id)
+        record = record_of(found, images)
+        assert record["id"] == row_id and record["question"] and record["images"]
+        kind, data = images.original(found, record["images"][0]["column"], 0)
+        assert kind == "image/png" and decode_image(data).pixels.size
+
+
+def test_thumbnails_are_small_and_of_the_right_row(run: Path, tmp_path: Path) -> None:
+    made = [sft_row(f"r{n}", images=[{"bytes": image(600, 300, value=n * 20), "path": f"{n}.png"}]) for n in range(10)]
+    rows, images = opened(write_run(tmp_path / "run", run, {"sft": made}))
+    for number in range(10):
+        kind, data = images.thumbnail(place(rows, f"r{number}"))
+        pixels = decode_image(data).pixels
+        assert kind == "image/jpeg" and pixels.shape[:2] == (THUMBNAIL_SIDE_PX // 2, THUMBNAIL_SIDE_PX)
+        assert abs(int(pixels[0, 0, 0]) - number * 20) <= 4
+
+
+@pytest.mark.parametrize(
+    ("media", "message"),
+    [
+        ([], "the record has 0 media"),
+        ([{"uri": "input:gone.png", "sha256": "", "width": 1, "height": 1}], "cannot read its file"),
+        ([{"uri": "input:../secret", "sha256": "", "width": 1, "height": 1}], "cannot read its file"),
+        ([{"uri": "/etc/hostname", "sha256": "", "width": 1, "height": 1}], "cannot read its file"),
+        ([{"uri": "input:broken.png", "sha256": "", "width": 1, "height": 1}], "cannot be decoded"),
+    ],
+)
+def test_an_image_that_cannot_be_shown_has_a_reason(
+    run: Path, tmp_path: Path, media: list[dict[str, object]], message: str
+) -> None:
+    (tmp_path / "secret").write_bytes(image())
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "broken.png").write_bytes(image()[:50])
+    made = {"id": "r", "stage": "ingest", "reason": "undecodable_media", "media": media}
+    rows, images = opened(write_run(tmp_path / "run", run, {"rejected": [made]}), data)
+    with pytest.raises(NoImage, match=message):
+        images.thumbnail(place(rows, "r"))
+
+
+def test_a_run_that_was_repeated_meanwhile_is_noticed(run: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("a"), sft_row("b")]})
+    rows, images = opened(folder)
+    found = place(rows, "b")
+    write_run(tmp_path / "other", run, {"sft": [sft_row("a")]})
+    (tmp_path / "other/sft/train-00000-of-00001.parquet").replace(folder / "sft/train-00000-of-00001.parquet")
+    with pytest.raises(InspectError, match="has the run been repeated"):
+        record_of(found, images)
+
+
+def test_filters_apply_to_the_rows_that_are_shown(rows: ViewedRows) -> None:
+    filters = read_filters([("set", "rl")], rows.dimensions)
+    assert all(place(rows, each).set == "rl" for each in rows.ids(filters))

@@ -1,0 +1,128 @@
+"""The rows of a run as a view filters, sorts and counts them, held against DuckDB over the shards."""
+
+from pathlib import Path
+
+import pytest
+
+from groundtrace.publishing.reading import InspectError, open_tables, read_summary
+from groundtrace.publishing.view.filters import Filters, read_filters
+from groundtrace.publishing.view.rows import BINS, Bins, ViewedRows
+
+from .viewed import sft_row, write_run
+
+
+def filtered(rows: ViewedRows, *items: tuple[str, str]) -> Filters:
+    return read_filters(items, rows.dimensions)
+
+
+def test_every_record_of_the_run_is_a_row_once(run: Path, rows: ViewedRows) -> None:
+    summary = read_summary(run)
+    with open_tables(run, summary) as tables:
+        ids = {
+            name: {each for (each,) in tables.execute(f"SELECT id FROM {name}").fetchall()}
+            for name in ("sft", "rl", "rejected")
+        }
+    assert len(rows) == summary.counts.input == sum(map(len, ids.values()))
+    total, page = rows.page(Filters(), 0, len(rows))
+    assert total == len(rows) and [row["n"] for row in page] == list(range(total))
+    assert {name: {row["id"] for row in page if row["set"] == name} for name in ids} == ids
+
+
+def test_filters_and_orders_give_what_the_shards_hold(run: Path, rows: ViewedRows) -> None:
+    with open_tables(run, read_summary(run)) as tables:
+        query = "SELECT id FROM rejected WHERE pass_rate >= 0.5 AND answer_type = 'numeric' AND question ILIKE '%BLUE%'"
+        expected = {each for (each,) in tables.execute(query).fetchall()}
+    filters = filtered(
+        rows, ("set", "rejected"), ("pass_rate", "0.5.."), ("answer_type", "numeric"), ("q", "BLUE"), ("sort", "-k")
+    )
+    found = {each["id"] for each in rows.page(filters, 0, 1000)[1] if "blue" in each["question"].lower()}
+    assert found == expected and expected
+    ordered = [row["pass_rate"] for row in rows.page(filtered(rows, ("sort", "-pass_rate")), 0, 1000)[1]]
+    assert ordered == sorted(ordered, reverse=True)
+
+
+def test_a_page_and_its_ids_and_neighbours_have_one_order(rows: ViewedRows) -> None:
+    filters = filtered(rows, ("set", "sft"), ("sort", "-trace characters"))
+    total, all_rows = rows.page(filters, 0, 1000)
+    ids = rows.ids(filters)
+    assert [row["id"] for row in all_rows] == ids and len(ids) == total
+    assert [row["id"] for row in rows.page(filters, 5, 3)[1]] == ids[5:8]
+    for position, row in enumerate(all_rows, 1):
+        before = ids[position - 2] if position > 1 else None
+        after = ids[position] if position < total else None
+        assert rows.neighbours(filters, row["n"]) == (position, total, before, after)
+    outside = rows.number_of(rows.ids(filtered(rows, ("set", "rl")))[0])
+    assert outside is not None and rows.neighbours(filters, outside) == (None, total, None, None)
+
+
+def test_counts_of_each_dimension_sum_to_the_filtered_rows(rows: ViewedRows) -> None:
+    filters = filtered(rows, ("set", "rejected"))
+    total, _ = rows.page(filters, 0, 0)
+    counts = rows.counts(filters)
+    for name, found in counts.items():
+        if isinstance(found, Bins):
+            assert len(found.rows) == BINS and sum(found.rows) + found.missing == total, name
+        elif name != "set":
+            assert sum(number for _, number in found) == total, name
+    sets = counts["set"]
+    assert isinstance(sets, list) and sum(number for _, number in sets) == len(rows)
+
+
+def test_scores_without_a_value_are_missing_and_not_zero(rows: ViewedRows) -> None:
+    final = rows.counts(filtered(rows, ("set", "rejected")))["score final"]
+    assert (
+        isinstance(final, Bins)
+        and sum(final.rows) == 0
+        and final.missing == rows.page(filtered(rows, ("set", "rejected")), 0, 0)[0]
+    )
+
+
+def test_the_best_trace_of_a_rejected_record_has_its_scores(run: Path, tmp_path: Path) -> None:
+    def trace(score: float | None, spatial: float | None) -> dict[str, object]:
+        verdict = {"name": "spatial", "value": spatial, "failed": False, "reason": ""}
+        return {"text": f"<answer>{score}</answer>", "answer": "1", "score": score, "verdicts": [verdict]}
+
+    rejected = {"stage": "verify", "reason": "low_grounding", "question": "Where?", "media": []}
+    rows_of = {
+        "several": [trace(0.2, 0.1), trace(0.7, 0.6), trace(None, 0.9)],
+        "unscored": [trace(None, 0.4)],
+        "none": [],
+    }
+    made = [{"id": name, "traces": traces, **rejected} for name, traces in rows_of.items()]
+    folder = write_run(tmp_path / "run", run, {"rejected": made})
+    found = ViewedRows(folder, read_summary(folder)).page(Filters(), 0, 10)[1]
+    scores = {row["id"]: (row["score final"], row["score spatial"], row["trace characters"]) for row in found}
+    assert scores == {"several": (0.7, 0.6, 20.0), "unscored": (None, 0.4, 21.0), "none": (None, None, None)}
+
+
+def test_hostile_names_and_texts_are_only_values(run: Path, tmp_path: Path) -> None:
+    hostile = "'; DROP TABLE rows; --\" \x00 ? %"
+    made = [sft_row(hostile, source=hostile), sft_row("plain", source="plain")]
+    folder = write_run(tmp_path / "run", run, {"sft": made})
+    rows = ViewedRows(folder, read_summary(folder))
+    assert rows.ids(filtered(rows, ("source", hostile), ("q", "DROP table"))) == [hostile]
+    assert rows.number_of(hostile) is not None and len(rows) == 2
+
+
+def test_marks_can_be_filtered_by(run: Path) -> None:
+    rows = ViewedRows(run, read_summary(run))
+    first, second, *_ = rows.ids(Filters())
+    rows.mark({first: (True, "odd"), second: (False, "odd, dark")})
+    assert rows.ids(filtered(rows, ("flagged", "true"))) == [first]
+    assert rows.ids(filtered(rows, ("tags", "odd, dark"))) == [second]
+
+
+def test_a_run_without_rows_has_an_empty_view(run: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run, {})
+    rows = ViewedRows(folder, read_summary(folder))
+    assert len(rows) == 0 and rows.page(Filters(), 0, 10) == (0, [])
+    assert rows.counts(Filters()).keys() == {each.name for each in rows.dimensions}
+
+
+def test_a_damaged_shard_is_one_line(run: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("a")]})
+    file = folder / "sft/train-00000-of-00001.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(InspectError, match="repeat the run") as caught:
+        ViewedRows(folder, read_summary(folder))
+    assert "\n" not in str(caught.value)

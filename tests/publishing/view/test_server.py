@@ -1,0 +1,159 @@
+"""The server of a view over HTTP: who may use it, what it returns, and what it keeps."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from groundtrace.publishing.reading import read_summary
+from groundtrace.publishing.view.guard import HEADERS, Guard
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.reviews import FILE, Reviews
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
+from groundtrace.vision.media import MediaStore
+
+Client = TestClient[web.Request, web.Application]
+Use = Callable[[Client, Guard], Awaitable[Any]]
+
+
+@pytest.fixture
+def served(run: Path, tmp_path: Path) -> Callable[[Use], Any]:
+    """Serves a copy of a real run, and gives a client and the guard to a coroutine function."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("cache"))
+
+    async def use(work: Use) -> Any:
+        summary = read_summary(folder)
+        rows, guard = ViewedRows(folder, summary), Guard()
+        images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
+        app = ViewServer(folder, rows, images, Reviews(folder), guard).app()
+        async with TestClient(TestServer(app)) as client:
+            return await work(client, guard)
+
+    return lambda work: asyncio.run(use(work))
+
+
+async def enter(client: Client, guard: Guard) -> None:
+    response = await client.get(f"/?set=sft&token={guard.token}", allow_redirects=False)
+    assert (response.status, response.headers["Location"]) == (303, "/?set=sft")
+    cookie = response.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and guard.token not in cookie
+
+
+def test_only_the_browser_with_the_token_gets_in(served: Callable[[Use], Any]) -> None:
+    async def work(client: Client, guard: Guard) -> None:
+        paths = ("/", "/view.js", "/api/run", "/api/rows", "/image/0/images/0", "/thumbnail/0", "/api/ids", "/no")
+        for path in paths:
+            assert (await client.get(path)).status == 403, path
+        for token in ("", "x", guard.token[:-1], guard.token + "x"):
+            assert (await client.get(f"/?token={token}", allow_redirects=False)).status == 403
+        await enter(client, guard)
+        for path in paths[:-1]:
+            response = await client.get(path)
+            assert response.status == 200, path
+            assert {name: response.headers[name] for name in HEADERS} == HEADERS
+
+    served(work)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost.evil.example:80", 403),
+        ("10.0.0.1", 403),
+        ("", 403),
+        ("[", 403),
+        ("localhost:9000", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:80", 200),
+    ],
+)
+def test_the_host_header_must_name_this_machine(served: Callable[[Use], Any], host: str, status: int) -> None:
+    async def work(client: Client, guard: Guard) -> int:
+        await enter(client, guard)
+        return (await client.get("/api/run", headers={"Host": host})).status
+
+    assert served(work) == status
+
+
+def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path: Path) -> None:
+    async def work(client: Client, guard: Guard) -> None:
+        await enter(client, guard)
+        origin = str(client.make_url("/")).rstrip("/")
+        ids = (await (await client.get("/api/ids")).text()).splitlines()
+        body = {"ids": [json.loads(ids[0])], "flagged": True}
+        for headers in ({}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+            assert (await client.post("/api/mark", json=body, headers=headers)).status == 403
+        plain = {"Origin": origin, "Content-Type": "text/plain"}
+        assert (await client.post("/api/mark", data=json.dumps(body), headers=plain)).status == 403
+        assert not (tmp_path / "run" / FILE).exists()
+        response = await client.post("/api/mark", json=body, headers={"Origin": origin})
+        assert response.status == 200 and [each["flagged"] for each in await response.json()] == [True]
+        rows = await (await client.get("/api/rows?flagged=true")).json()
+        assert [row["id"] for row in rows["rows"]] == body["ids"]
+        note = {"ids": body["ids"], "note": "look", "tags": ["odd"]}
+        await client.post("/api/mark", json=note, headers={"Origin": origin})
+        mark = Reviews(tmp_path / "run").of(body["ids"][0])
+        assert (mark.flagged, mark.note, mark.tags) == (True, "look", ("odd",))
+        for wrong in ({"ids": ["none"]}, {"ids": body["ids"], "flagged": 1}, {"ids": body["ids"], "tags": [1]}, [], {}):
+            assert (await client.post("/api/mark", json=wrong, headers={"Origin": origin})).status == 400
+
+    served(work)
+
+
+def test_errors_are_one_line_with_a_status(served: Callable[[Use], Any]) -> None:
+    async def work(client: Client, guard: Guard) -> dict[str, tuple[int, str]]:
+        await enter(client, guard)
+        found = {}
+        for path in (
+            "/api/rows?colour=red",
+            "/api/rows?offset=-1",
+            "/api/record?id=none",
+            "/thumbnail/999999",
+            "/image/0/images/9",
+        ):
+            response = await client.get(path)
+            found[path] = response.status, await response.text()
+        return found
+
+    found = served(work)
+    assert [status for status, _ in found.values()] == [400, 400, 404, 404, 404]
+    assert all(text and "\n" not in text and "Traceback" not in text for _, text in found.values())
+
+
+def test_a_record_has_its_neighbours_and_its_images(served: Callable[[Use], Any]) -> None:
+    async def work(client: Client, guard: Guard) -> None:
+        await enter(client, guard)
+        rows = (await (await client.get("/api/rows?set=sft&sort=-k")).json())["rows"]
+        record = await (
+            await client.get("/api/record", params={"id": rows[1]["id"], "set": "sft", "sort": "-k"})
+        ).json()
+        assert (record["position"], record["before"], record["after"]) == (2, rows[0]["id"], rows[2]["id"])
+        for image in record["images"]:
+            response = await client.get(f"/image/{record['n']}/{image['column']}/{image['index']}")
+            assert (response.status, response.content_type) == (200, "image/png")
+
+    served(work)
+
+
+@pytest.mark.parametrize(
+    ("given", "items"),
+    [
+        ("", []),
+        ("set=rl&id=a%26b", [("set", "rl"), ("id", "a&b")]),
+        ("http://127.0.0.1:8600/?q=%3F&view=table", [("q", "?"), ("view", "table")]),
+        ("?reason=", [("reason", "")]),
+    ],
+)
+def test_a_state_is_read_from_an_address(given: str, items: list[tuple[str, str]]) -> None:
+    assert state_of(given) == items
+    assert filter_items(items) == [each for each in items if each[0] not in ("id", "view")]
