@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from groundtrace.pipelines.commands.serving import ServeError, http_loop, listening, stopped_by_signals
+from groundtrace.pipelines.commands.serving import ServeError, http_loop, listening, positive, stopped_by_signals
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy
 
@@ -44,24 +44,15 @@ def add_serve_reward_parser(commands: Any) -> None:
         help="start even if a judge does not answer yet; /health returns 503 until it does",
     )
     parser.add_argument(
-        "--max-batch", type=_positive, default=4096, metavar="N", help="maximum responses in one request"
+        "--max-batch", type=positive, default=4096, metavar="N", help="maximum responses in one request"
     )
-    parser.add_argument(
-        "--max-scoring", type=_positive, default=64, metavar="N", help="maximum requests scored at once"
-    )
+    parser.add_argument("--max-scoring", type=positive, default=64, metavar="N", help="maximum requests scored at once")
     parser.add_argument(
         "--max-waiting", type=_not_negative, default=256, metavar="N", help="maximum requests in the queue"
     )
     parser.add_argument(
         "--timeout-s", type=_seconds, default=150.0, metavar="X", help="timeout for a request (default 150)"
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
 
 
 def _not_negative(text: str) -> int:

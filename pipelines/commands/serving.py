@@ -1,5 +1,6 @@
 """Runs an HTTP server for a command until a signal ends it: the event loop, the address, and the signals."""
 
+import argparse
 import asyncio
 import contextlib
 import signal
@@ -19,6 +20,14 @@ T = TypeVar("T")
 
 class ServeError(UserError):
     """Raised if the server cannot be started. The message says why, and what to do."""
+
+
+def positive(text: str) -> int:
+    """Return the number of an argument. Raises ArgumentTypeError if it is below 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
 
 
 async def listening(runner: "web.AppRunner", host: str, port: int) -> str:

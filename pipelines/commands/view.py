@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from groundtrace.pipelines.commands.serving import http_loop, listening, stopped_by_signals
+from groundtrace.pipelines.commands.serving import http_loop, listening, positive, stopped_by_signals
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy
 
@@ -17,6 +17,7 @@ ENDING_S = 2.0
 EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
+  beam view runs/mine --audit 100                                       # how often is "verified" right?
   ssh -L 8600:127.0.0.1:8600 HOST beam view runs/mine --port 8600       # for a run on another machine
 """
 
@@ -32,6 +33,8 @@ def add_view_parser(commands: Any) -> None:
     )
     parser.add_argument("run", metavar="RUN", help="a run folder")
     parser.add_argument("--at", default="", metavar="STATE", help="the filters and the record to open, as in a link")
+    parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of N rows by hand")
+    parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
 
 
@@ -43,6 +46,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from aiohttp import web
 
     from groundtrace.publishing.reading import InspectError, read_summary
+    from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.filters import BadFilter, read_filters
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.images import RowImages
@@ -64,7 +68,13 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
     guard = Guard()
     images = RowImages(MediaStore(_input_of(summary.input), str(run), cache_bytes=0))
-    app = ViewServer(run, rows, images, reviews, guard).app()
+    audit = None
+    if parsed.audit:
+        if "://" in parsed.run:
+            raise InspectError("--audit keeps judgements beside the run: copy the run to this machine first")
+        audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
+        state = state or [("view", "audit")]
+    app = ViewServer(run, rows, images, reviews, guard, audit).app()
     with stopped_by_signals() as stopped, http_loop() as on_loop:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S)
         address = on_loop(listening(runner, HOST, parsed.port))

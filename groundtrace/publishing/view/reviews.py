@@ -4,14 +4,13 @@ Each change is one line with the record's id, the SHA-256 of its best trace at t
 and the time. The last line of an id counts. The folder is not part of the committed set, so a review changes no shard.
 """
 
-import json
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.journal import append_line, read_lines
 from groundtrace.schemas.text import utc_now
 
 FILE = Path("reviews") / "marks.jsonl"
@@ -46,7 +45,7 @@ class Reviews:
     def __init__(self, run: Path, is_copy: bool = False) -> None:
         self._file, self._is_copy = run / FILE, is_copy
         self._lock = threading.Lock()
-        self._marks = {mark.id: mark for mark in _read(self._file)}
+        self._marks = {mark.id: mark for mark in read_lines(self._file, _mark)}
 
     def __iter__(self) -> Iterator[Mark]:
         """Iterate over the marks that count, one for each record."""
@@ -65,32 +64,11 @@ class Reviews:
         if len(mark.tags) > MAX_TAGS or any(not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag for tag in mark.tags):
             raise ValueError(f"at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas are kept")
         dated = replace(mark, at=utc_now())
-        line = json.dumps(asdict(dated), ensure_ascii=False) + "\n"
         with self._lock:
-            self._file.parent.mkdir(exist_ok=True)
-            whole = not self._file.exists() or self._file.read_bytes()[-1:] in (b"", b"\n")
-            with self._file.open("ab") as file:
-                file.write(("" if whole else "\n").encode() + line.encode("utf-8", "backslashreplace"))
-                file.flush()
-                os.fsync(file.fileno())
+            append_line(self._file, asdict(dated))
             self._marks[dated.id] = dated
         return dated
 
 
-def _read(file: Path) -> Iterator[Mark]:
-    """Yield the marks in a file. A last line without its end, which a killed process left, is passed over."""
-    try:
-        lines = file.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InspectError(f"cannot read {file}: {error.strerror or error}: make it readable") from error
-    for number, line in enumerate(lines, 1):
-        try:
-            if line:
-                fields = json.loads(line)
-                yield Mark(**{**fields, "tags": tuple(fields["tags"])})
-        except (ValueError, TypeError, KeyError) as error:
-            if number == len(lines):
-                return
-            raise InspectError(f"{file} is damaged at line {number}: remove this line") from error
+def _mark(fields: dict[str, Any]) -> Mark:
+    return Mark(**{**fields, "tags": tuple(fields["tags"])})

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, columns_of, one_line
+from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_summary import RunSummary
@@ -122,6 +123,18 @@ class ViewedRows:
         """
         with self._found(filters) as (cursor, _, _):
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
+
+    def strata(self) -> list[tuple[str, str]]:
+        """Return (id, stratum) of each row whose trace was verified: :data:`KEPT`, or the reason of its rejection.
+
+        Rows for RL have no trace. Records that a quota, a budget or a target left over were not rejected for their
+        trace.
+        """
+        query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
+            WHERE {_quoted(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
+            AND coalesce(reason, '') NOT IN ('over_quota', 'budget', 'not_drawn') ORDER BY n"""
+        with self._db.cursor() as cursor:
+            return cursor.execute(query).fetchall()
 
     def number_of(self, record_id: str) -> int | None:
         """Return the ``n`` of the record with this id; None if the run has no such record."""

@@ -1,18 +1,19 @@
 """Serves a run to a browser: the page, and its rows, counts, records, images and marks as JSON."""
 
-import asyncio
 import json
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.answers import apart, json_response
+from groundtrace.publishing.view.audit import Audit
+from groundtrace.publishing.view.audit_routes import AuditRoutes
 from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import NoImage, RowImages
@@ -25,12 +26,12 @@ MAX_MARKED = 10_000
 _STATIC = {
     "/": ("view.html", "text/html"),
     "/view.js": ("view.js", "text/javascript"),
+    "/audit.js": ("audit.js", "text/javascript"),
     "/view.css": ("view.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _OWN = ("offset", "limit", "id", "view")
 """The parts of an address that are not filters."""
-T = TypeVar("T")
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
@@ -46,8 +47,17 @@ def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 class ViewServer:
     """Implements the HTTP server of one run; :meth:`app` makes its application."""
 
-    def __init__(self, run: Path, rows: ViewedRows, images: RowImages, reviews: Reviews, guard: Guard) -> None:
+    def __init__(
+        self,
+        run: Path,
+        rows: ViewedRows,
+        images: RowImages,
+        reviews: Reviews,
+        guard: Guard,
+        audit: Audit | None = None,
+    ) -> None:
         self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
+        self._audit = audit
 
     def app(self) -> web.Application:
         """Return the application with its routes."""
@@ -62,6 +72,8 @@ class ViewServer:
         app.router.add_get("/image/{n:[0-9]{1,12}}/{column:images|overlays|media}/{index:[0-9]{1,6}}", self._get_image)
         app.router.add_get("/thumbnail/{n:[0-9]{1,12}}", self._get_thumbnail)
         app.router.add_post("/api/mark", self._post_mark)
+        if self._audit is not None:
+            AuditRoutes(self._audit, self._rows, self._images).add_to(app.router)
         return app
 
     async def _get_run(self, _: web.Request) -> web.Response:
@@ -73,25 +85,26 @@ class ViewServer:
             "input": summary.input,
             "finished": summary.finished,
             "rows": len(self._rows),
+            "has_audit": self._audit is not None,
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }
-        return _json(about)
+        return json_response(about)
 
     async def _get_rows(self, request: web.Request) -> web.Response:
         filters = self._filters(request)
         offset, limit = _number(request, "offset", 0), min(_number(request, "limit", 48), MAX_PAGE_ROWS)
-        total, rows = await _apart(lambda: self._rows.page(filters, offset, limit))
-        return _json({"total": total, "rows": rows})
+        total, rows = await apart(lambda: self._rows.page(filters, offset, limit))
+        return json_response({"total": total, "rows": rows})
 
     async def _get_counts(self, request: web.Request) -> web.Response:
         filters = self._filters(request)
-        counts = await _apart(lambda: self._rows.counts(filters))
-        return _json({name: each if isinstance(each, list) else asdict(each) for name, each in counts.items()})
+        counts = await apart(lambda: self._rows.counts(filters))
+        return json_response({name: each if isinstance(each, list) else asdict(each) for name, each in counts.items()})
 
     async def _get_ids(self, request: web.Request) -> web.StreamResponse:
         """Return the ids of all rows that pass the filters, one on each line, as JSON texts."""
         filters = self._filters(request)
-        ids = await _apart(lambda: self._rows.ids(filters))
+        ids = await apart(lambda: self._rows.ids(filters))
         text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in ids)
         headers = {"Content-Disposition": 'attachment; filename="ids.jsonl"'}
         return web.Response(text=text, content_type="application/jsonl", headers=headers)
@@ -99,14 +112,14 @@ class ViewServer:
     async def _get_record(self, request: web.Request) -> web.Response:
         """Return a record with its number, its neighbours among the filtered rows, and its mark."""
         record_id, filters = request.query.get("id", ""), self._filters(request)
-        n = await _apart(lambda: self._rows.number_of(record_id))
+        n = await apart(lambda: self._rows.number_of(record_id))
         if n is None:
             raise web.HTTPNotFound(text=f"the run has no record {record_id!r}")
         place = self._place(n)
-        record = await _apart(lambda: record_of(place, self._images))
-        position, total, before, after = await _apart(lambda: self._rows.neighbours(filters, n))
+        record = await apart(lambda: record_of(place, self._images))
+        position, total, before, after = await apart(lambda: self._rows.neighbours(filters, n))
         found = record | {"n": n, "position": position, "total": total, "before": before, "after": after}
-        return _json(found | {"mark": asdict(self._reviews.of(record["id"]))})
+        return json_response(found | {"mark": asdict(self._reviews.of(record["id"]))})
 
     async def _get_image(self, request: web.Request) -> web.Response:
         place = self._place(int(request.match_info["n"]))
@@ -125,13 +138,13 @@ class ViewServer:
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
             changes = {name: asked[name] for name in ("flagged", "tags", "note") if name in asked}
             marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids[:MAX_MARKED]]
-            kept = await _apart(lambda: [self._reviews.keep(each) for each in marks])
+            kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
-        await _apart(lambda: self._rows.mark({each.id: (each.flagged, each.tags_text) for each in kept}))
-        return _json([asdict(each) for each in kept])
+        await apart(lambda: self._rows.mark({each.id: (each.flagged, each.tags_text) for each in kept}))
+        return json_response([asdict(each) for each in kept])
 
     def _changed(self, record_id: str, trace: str, changes: dict[str, Any]) -> Mark:
         """Return a record's mark with the changes. Raises ValueError for an unknown record or a value of no mark."""
@@ -173,14 +186,9 @@ def _file(name: str, kind: str) -> Callable[[web.Request], Any]:
     return respond
 
 
-async def _apart(work: Callable[[], T]) -> T:
-    """Do the work in another thread, so that other requests go on."""
-    return await asyncio.to_thread(work)
-
-
 async def _image(read: Callable[[], tuple[str, bytes]]) -> web.Response:
     try:
-        kind, data = await _apart(read)
+        kind, data = await apart(read)
     except NoImage as error:
         return web.Response(status=404, text=str(error))
     return web.Response(body=data, content_type=kind)
@@ -191,17 +199,3 @@ def _number(request: web.Request, name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise BadFilter(f"{name} must be a number from 0 on, got {text!r}")
     return int(text)
-
-
-def _json(value: Any) -> web.Response:
-    """Return a value as JSON, in which NaN and infinity are null."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
-    return web.Response(body=text.encode("utf-8", "backslashreplace"), content_type="application/json")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

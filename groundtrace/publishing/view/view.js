@@ -67,7 +67,14 @@ let listed = null;
 async function show() {
   const mine = ++turn;
   const now = state();
+  const isAudit = run.has_audit && now.get("view") === "audit";
+  document.body.classList.toggle("is-audit", isAudit);
   try {
+    if (isAudit) {
+      await showAudit(now, () => mine === turn);
+      trouble(null);
+      return;
+    }
     const filters = filtersOf(now);
     const key = `${filters}&offset=${now.get("offset") || 0}`;
     if (key !== listed) {
@@ -534,7 +541,8 @@ function onKey(event) {
   const isTyping = ["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName) && event.target.type !== "checkbox";
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping) return;
   const key = event.key;
-  if (key === "/") { event.preventDefault(); if (!current) byId("q").focus(); }
+  if (document.body.classList.contains("is-audit")) onAuditKey(key);
+  else if (key === "/") { event.preventDefault(); if (!current) byId("q").focus(); }
   else if (key === "j" || key === "ArrowRight" && current) current ? current.after !== null && open(current.after) : choose(1);
   else if (key === "k" || key === "ArrowLeft" && current) current ? current.before !== null && open(current.before) : choose(-1);
   else if (key === "f") {
@@ -566,9 +574,11 @@ async function start() {
   byId("copy").addEventListener("click", copyLink);
   byId("facets-open").addEventListener("click", event => event.target.setAttribute("aria-expanded", String(byId("facets").classList.toggle("open"))));
   byId("record").addEventListener("cancel", event => { event.preventDefault(); close(); });
+  byId("audit").hidden = !run.has_audit;
+  byId("audit").addEventListener("click", () => go(new URLSearchParams("view=audit")));
   document.addEventListener("keydown", onKey);
   window.addEventListener("popstate", show);
   await show();
 }
 
-start();
+window.addEventListener("DOMContentLoaded", start);

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from groundtrace.publishing.reading import read_summary
+from groundtrace.publishing.view.audit import open_audit
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import Reviews
@@ -58,7 +59,7 @@ class Page:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Path], str]]:
+def serve() -> Iterator[Callable[..., str]]:
     """Serves runs on an event loop of its own, and returns the address with the token."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -74,12 +75,13 @@ def serve() -> Iterator[Callable[[Path], str]]:
         await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
         return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
 
-    def serve(folder: Path) -> str:
+    def serve(folder: Path, audited: int = 0) -> str:
         summary = read_summary(folder)
         rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
         rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
         images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
-        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard).app()))
+        audit = open_audit(folder, rows, images, audited, "") if audited else None
+        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit).app()))
         return f"{address}/?token={guard.token}"
 
     yield serve
@@ -113,7 +115,7 @@ def folder(run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=SCREENS)
-def page(request: pytest.FixtureRequest, browser: Any, folder: Path, serve: Callable[[Path], str]) -> Iterator[Page]:
+def page(request: pytest.FixtureRequest, browser: Any, folder: Path, serve: Callable[..., str]) -> Iterator[Page]:
     width, height = SCREENS[request.param]
     scheme = "dark" if request.param == "phone" else "light"
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -145,7 +147,7 @@ def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
     page.page.wait_for_selector("dialog[open] .question")
     assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("dialog .question")
     assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
-    assert page.page.evaluate("document.querySelectorAll('script').length") == 1
+    assert page.page.evaluate("document.querySelectorAll('script').length") == 2
     page.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.page.evaluate("document.querySelector('dialog').scrollWidth <= innerWidth")
 
@@ -249,3 +251,27 @@ def test_an_unknown_column_in_the_address_is_explained(page: Page) -> None:
     page.page.wait_for_selector("#trouble:not([hidden])")
     assert "the run has no column 'colour'" in page.page.inner_text("#trouble")
     page.printed = [each for each in page.printed if "400 (Bad Request)" not in each]
+
+
+def test_an_audit_is_done_by_keyboard_and_goes_on_after_reopening(
+    browser: Any, folder: Path, serve: Callable[..., str]
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    for done in (0, 3):
+        opened = Page(context.new_page(), serve(folder, 6))
+        opened.page.on("console", lambda message, page=opened: page.printed.append(message.text))
+        opened.page.goto(opened.address + "&view=audit")
+        opened.wait("audit !== null && judged !== null")
+        assert opened.count() == f"{done} of 6 traces judged"
+        for n, key in enumerate("123" if not done else "11", done + 1):
+            opened.page.keyboard.press(key)
+            opened.wait(f"document.getElementById('count').textContent.startsWith('{n} of')")
+    opened.page.keyboard.press("1")
+    opened.wait("document.getElementById('count').textContent.startsWith('6 of')")
+    opened.page.keyboard.press("u")
+    opened.wait("document.getElementById('count').textContent.startsWith('5 of')")
+    opened.page.click("#result")
+    opened.wait("document.getElementById('precision') !== null")
+    assert "%" in opened.page.inner_text("#precision") and opened.printed == []
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()

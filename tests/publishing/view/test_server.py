@@ -110,6 +110,14 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
     served(work)
 
 
+def test_without_an_audit_there_are_no_routes_of_one(served: Callable[[Use], Any]) -> None:
+    async def work(client: Client, guard: Guard) -> int:
+        await enter(client, guard)
+        return (await client.get("/api/audit")).status
+
+    assert served(work) == 404
+
+
 def test_errors_are_one_line_with_a_status(served: Callable[[Use], Any]) -> None:
     async def work(client: Client, guard: Guard) -> dict[str, tuple[int, str]]:
         await enter(client, guard)

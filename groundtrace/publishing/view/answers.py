@@ -1,0 +1,30 @@
+"""Makes the responses of a view's server, and keeps slow work off its event loop."""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+T = TypeVar("T")
+
+
+async def apart(work: Callable[[], T]) -> T:
+    """Do the work in another thread, so that other requests go on."""
+    return await asyncio.to_thread(work)
+
+
+def json_response(value: Any) -> web.Response:
+    """Return a value as JSON, in which NaN and infinity are null."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    return web.Response(body=text.encode("utf-8", "backslashreplace"), content_type="application/json")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

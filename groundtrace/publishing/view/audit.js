@@ -1,0 +1,107 @@
+// The audit of `beam view RUN --audit N`: a person judges traces without seeing what the machine found.
+"use strict";
+
+const WHOLE = "whole trace";
+const CHOICES = [["right", "1"], ["wrong", "2"], ["unclear", "3"]];
+const CHOICE_NAMES = { right: "right", wrong: "wrong", unclear: "cannot tell" };
+let audit = null;
+let judged = null;
+
+async function showAudit(now, isCurrent) {
+  audit = await fetched("/api/audit");
+  if (!isCurrent()) return;
+  const dialog = byId("record");
+  if (dialog.open) dialog.close();
+  const showCount = () => {
+    const done = audit.rows.filter(([, choice]) => choice).length;
+    byId("count").textContent = `${done} of ${audit.rows.length} traces judged`;
+    byId("chips").replaceChildren(...(audit.reviewer ? [`reviewer: ${audit.reviewer}`] : []));
+    byId("pages").replaceChildren();
+  };
+  if (now.get("id") === "result") {
+    const result = await fetched("/api/audit/result");
+    if (isCurrent()) byId("rows").replaceChildren(auditBar(null), resultOf(result));
+    showCount();
+    return;
+  }
+  const id = now.get("id") ?? (audit.rows.find(([, choice]) => !choice) || audit.rows[0] || [null])[0];
+  if (id === null) {
+    byId("rows").replaceChildren("The sample has no row.");
+    showCount();
+    return;
+  }
+  const record = await fetched(`/api/audit/record?${new URLSearchParams({ id })}`);
+  if (!isCurrent()) return;
+  judged = record;
+  showCount();
+  byId("rows").replaceChildren(auditBar(record), element("div", { class: "two" }, new Viewer(record).box, judging(record)));
+}
+
+const auditTo = id => go(new URLSearchParams(id === null ? { view: "audit" } : { view: "audit", id }));
+
+function auditStep(step) {
+  const at = audit.rows.findIndex(([id]) => judged && id === judged.id);
+  const next = audit.rows[Math.min(Math.max(at + step, 0), audit.rows.length - 1)];
+  if (next) auditTo(next[0]);
+}
+
+function auditBar(record) {
+  const at = record ? audit.rows.findIndex(([id]) => id === record.id) + 1 : 0;
+  return element("div", { class: "row" },
+    record ? `${at} of ${audit.rows.length}` : "",
+    element("button", { type: "button", onclick: () => auditStep(-1), title: "k" }, "previous"),
+    element("button", { type: "button", onclick: () => auditStep(1), title: "j" }, "next"),
+    element("button", { type: "button", onclick: () => auditTo(null) }, "next not judged"),
+    element("button", { type: "button", id: "result", onclick: () => auditTo("result") }, "result"));
+}
+
+function judging(record) {
+  const asked = [element("p", { class: "question t" }, record.question || "")];
+  if (record.choices.length) asked.push(element("ol", { type: "A" }, ...record.choices.map(each => element("li", { class: "t" }, each))));
+  asked.push(element("p", {}, element("span", { class: "muted" }, "gold answer "), element("b", { class: "t" }, record.answer ?? "–")));
+  const trace = record.turns.length ? turnsOf(record) : element("section", {}, element("h3", {}, "trace"), text(record.traces[0], "trace"));
+  return element("div", {}, element("section", {}, ...asked), trace, element("section", {},
+    element("h3", {}, "your judgement"),
+    element("p", { class: "muted" }, "Right: the answer is right, each point and box lies on what it names, and the reasoning holds for this image."),
+    choicesOf(record, WHOLE, true),
+    element("details", {}, element("summary", { class: "muted" }, "single verdicts"), ...record.names.map(name => element("div", {}, element("p", { class: "muted t" }, name), choicesOf(record, name, false))))));
+}
+
+function choicesOf(record, about, hasKeys) {
+  const buttons = CHOICES.map(([choice, key]) => element("button", { type: "button", "data-choice": choice, "aria-pressed": String(record.judgements[about] === choice), onclick: () => judge(about, choice) }, `${CHOICE_NAMES[choice]}${hasKeys ? ` (${key})` : ""}`));
+  const undo = element("button", { type: "button", disabled: !record.judgements[about], onclick: () => judge(about, "") }, hasKeys ? "undo (u)" : "undo");
+  return element("div", { class: "row choices" }, ...buttons, undo);
+}
+
+async function judge(about, choice) {
+  try {
+    await fetched("/api/audit/judge", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: judged.id, about, choice }) });
+    const at = audit.rows.findIndex(([id]) => id === judged.id);
+    if (about === WHOLE && choice && at + 1 < audit.rows.length) await auditTo(audit.rows[at + 1][0]);
+    else await auditTo(judged.id);
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+function onAuditKey(key) {
+  const choice = CHOICES.find(([, each]) => each === key);
+  if (choice && judged && state().get("id") !== "result") judge(WHOLE, choice[0]);
+  else if (key === "u" && judged) judge(WHOLE, "");
+  else if (key === "j") auditStep(1);
+  else if (key === "k") auditStep(-1);
+}
+
+function resultOf(result) {
+  const percent = value => `${(100 * value).toFixed(1)} %`;
+  const range = share => share ? `${percent(share.value)} (${percent(share.low)} to ${percent(share.high)})` : "not yet: judge at least one row of each line below";
+  const rows = result.strata.map(each => element("tr", {},
+    ...[each.stratum, each.rows.toLocaleString("en"), each.right, each.wrong, each.unclear, each.open, each.interval ? `${percent(each.interval[0])} to ${percent(each.interval[1])}` : "–"].map(value => element("td", { class: "t" }, String(value)))));
+  const head = ["rows", "in the run", "right", "wrong", "cannot tell", "not judged", "right, 95 % interval"].map(each => element("th", { scope: "col" }, each));
+  return element("section", {},
+    element("h3", {}, "how often \"verified\" is right"),
+    element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision))),
+    element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall))),
+    ...Object.entries(result.kappa).map(([name, value]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"}: kappa ${value.toFixed(2)}`)),
+    element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));
+}

@@ -1,0 +1,193 @@
+"""Draws the sample of an audit, keeps the judgements in ``RUN/reviews``, and counts them for the estimate.
+
+Half of the sample are kept rows. The other half are records whose traces the verification rejected, from each reason
+in proportion to its rows, and at least :data:`MIN_PER_REASON` of each. ``audit.json`` holds the sample, and
+``judgements.jsonl`` one line for each judgement, with the SHA-256 of the trace. A judgement counts for a row only while
+its trace is the same: after a repetition of the run, a changed trace is judged again.
+"""
+
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.audit_estimate import KEPT, Judged
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.journal import append_line, read_lines
+from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.schemas.text import utc_now
+
+SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
+MIN_PER_REASON = 5
+WHOLE = "whole trace"
+"""What is judged of a row for the estimates; further judgements are about single verdicts, by their names."""
+CHOICES = ("right", "wrong", "unclear")
+SEED = 0
+
+
+@dataclass(frozen=True)
+class AuditedRow:
+    """Holds a row of the sample: the record's id, its stratum, and the SHA-256 of its best trace."""
+
+    id: str
+    stratum: str
+    trace: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Holds a person's judgement of a trace. ``choice`` is one of :data:`CHOICES`, or "" for one that was undone."""
+
+    id: str
+    trace: str
+    about: str
+    choice: str
+    reviewer: str = ""
+    at: str = ""
+
+
+def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
+    """Return ``count`` random ids by stratum, from the ids of all rows by stratum; fewer if there are fewer rows.
+
+    If the minimum of each reason does not fit into the half of the rejected records, the sample is larger.
+    """
+    generator = random.Random(seed)
+    rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
+    kept = sorted(strata.get(KEPT, ()))
+    total = sum(map(len, rejected.values()))
+    half = min(total, max(count // 2, count - len(kept)))
+    sizes = {
+        name: min(len(ids), max(MIN_PER_REASON, half * len(ids) // max(total, 1))) for name, ids in rejected.items()
+    }
+    sizes |= {KEPT: min(len(kept), max(count - sum(sizes.values()), count // 2))}
+    return {name: generator.sample(kept if name == KEPT else rejected[name], size) for name, size in sizes.items()}
+
+
+class Audit:
+    """Holds the sample of an audit of a run, and its judgements by one reviewer.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` for files that cannot be read.
+    """
+
+    def __init__(self, run: Path, strata: Mapping[str, int], rows: Sequence[AuditedRow], reviewer: str = "") -> None:
+        self._file = run / JUDGEMENTS
+        self.strata, self.rows, self.reviewer = dict(strata), tuple(rows), reviewer
+        self._all = list(read_lines(self._file, lambda fields: Judgement(**fields)))
+
+    @property
+    def judgements(self) -> dict[tuple[str, str], Judgement]:
+        """Return the reviewer's judgements that count, by the record's id and what they are about."""
+        return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
+
+    def judge(self, record_id: str, about: str, choice: str) -> Judgement:
+        """Keep a judgement, or undo it with the choice "". Raises ValueError for a row outside the sample."""
+        row = next((each for each in self.rows if each.id == record_id), None)
+        if row is None or choice not in (*CHOICES, ""):
+            raise ValueError(f"{record_id!r} is not in the sample, or {choice!r} is not one of {', '.join(CHOICES)}")
+        made = Judgement(record_id, row.trace, about, choice, self.reviewer, utc_now())
+        append_line(self._file, asdict(made))
+        self._all.append(made)
+        return made
+
+    def counted(self) -> list[Judged]:
+        """Return the judgements of whole traces by stratum, the kept rows first."""
+        judged, found = self.judgements, defaultdict[str, Counter[str]](Counter)
+        for row in self.rows:
+            made = judged.get((row.id, WHOLE))
+            found[row.stratum][made.choice if made else "open"] += 1
+        names = sorted(self.strata, key=lambda name: (name != KEPT, name))
+        return [Judged(name, self.strata[name], *(found[name][each] for each in (*CHOICES, "open"))) for name in names]
+
+    def kappa(self) -> dict[str, float]:
+        """Return Cohen's kappa between this reviewer and each other reviewer, over the rows that both judged."""
+        mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
+        others = sorted({each.reviewer for each in self._all} - {self.reviewer})
+        pairs = {name: _pairs(mine, _last(self._all, name, traces)) for name in others}
+        return {name: _kappa(both) for name, both in pairs.items() if both}
+
+
+def _last(
+    judgements: Sequence[Judgement], reviewer: str, traces: Mapping[str, str]
+) -> dict[tuple[str, str], Judgement]:
+    """Return a reviewer's last judgement of each row and subject, without those that were undone."""
+    found = {(each.id, each.about): each for each in judgements if each.reviewer == reviewer}
+    return {key: each for key, each in found.items() if each.choice and traces.get(each.id) == each.trace}
+
+
+def _pairs(
+    mine: Mapping[tuple[str, str], Judgement], theirs: Mapping[tuple[str, str], Judgement]
+) -> list[tuple[str, str]]:
+    return [(mine[key].choice, theirs[key].choice) for key in mine.keys() & theirs.keys() if key[1] == WHOLE]
+
+
+def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
+    """Return Cohen's kappa of pairs of choices; 1.0 if both always made the same single choice."""
+    count = len(pairs)
+    first, second = (Counter(each[side] for each in pairs) for side in (0, 1))
+    agreed = sum(a == b for a, b in pairs) / count
+    chance = sum(first[each] * second[each] for each in first) / count**2
+    return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
+
+
+def read_sample(run: Path) -> Mapping[str, Any] | None:
+    """Return the content of the run's ``audit.json``; None if the run has no audit. Raises InspectError."""
+    file = run / SAMPLE
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        _check(found)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InspectError(
+            f"{file} is damaged ({type(error).__name__}): move it away to draw another sample"
+        ) from error
+    return found
+
+
+def _check(found: Any) -> None:
+    """Raise an error if the content of an ``audit.json`` has another form."""
+    if not all(isinstance(each, str) for each in found["ids"]) or not isinstance(found["count"], int):
+        raise TypeError("ids")
+
+
+def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> None:
+    """Write the ids of a sample to ``audit.json``; it is written once, before the first judgement."""
+    ids = [each for ids in drawn.values() for each in ids]
+    random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
+    (run / SAMPLE).parent.mkdir(exist_ok=True)
+    begun = (run / SAMPLE).with_suffix(".new")
+    begun.write_text(json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1), "utf-8")
+    begun.replace(run / SAMPLE)
+
+
+def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
+    """Return the run's audit, whose sample is drawn if there is none yet.
+
+    Rows of the sample that are no longer in the run are left out. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the sample has another size, or the run no trace.
+    """
+    strata: dict[str, list[str]] = defaultdict(list)
+    of = dict(rows.strata())
+    for record_id, stratum in of.items():
+        strata[stratum].append(record_id)
+    if not strata.get(KEPT):
+        raise InspectError(f"{run} has no kept row with a trace to audit")
+    sample = read_sample(run)
+    if sample is None:
+        write_sample(run, count, draw(strata, count))
+        sample = read_sample(run)
+    if sample is None or sample["count"] != count:
+        held = "no" if sample is None else sample["count"]
+        raise InspectError(f"{run / SAMPLE} has a sample of {held} rows: use --audit {held}, or move it away")
+    audited = list[AuditedRow]()
+    for record_id in sample["ids"]:
+        n = rows.number_of(record_id) if record_id in of else None
+        place = None if n is None else rows.place_of(n)
+        if place is not None:
+            audited.append(AuditedRow(record_id, of[record_id], record_of(place, images)["traces"][0]["sha256"]))
+    return Audit(run, {name: len(ids) for name, ids in strata.items()}, audited, reviewer)

@@ -1,0 +1,94 @@
+"""Estimates precision and recall of a run's verification from the judgements of a person.
+
+The rows of a run are divided into strata: the kept rows, and the rows that the verification rejected for each reason.
+In each stratum a random sample is judged. Precision is the share of the kept rows that are right. Recall is the share
+of all right rows that were kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from groundtrace.schemas.intervals import wilson
+
+KEPT = "kept"
+DRAWS = 4000
+SEED = 0
+"""The draws are the same each time, so that the same judgements give the same intervals."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Holds the judgements of one stratum: its name, its rows, and how many of its sampled rows are right and wrong.
+
+    ``unclear`` rows were judged as neither; estimates leave them out. ``open`` rows are sampled and not judged yet.
+    """
+
+    stratum: str
+    rows: int
+    right: int
+    wrong: int
+    unclear: int = 0
+    open: int = 0
+
+    @property
+    def decided(self) -> int:
+        """Return the number of rows that were judged as right or wrong."""
+        return self.right + self.wrong
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of Wilson for the share of right rows; None if no row was decided."""
+        return wilson(self.right, self.decided) if self.decided else None
+
+
+@dataclass(frozen=True)
+class Share:
+    """Holds an estimated share with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Holds the precision and the recall of a verification; None where the judgements do not suffice."""
+
+    precision: Share | None
+    recall: Share | None
+
+
+def estimate(strata: Sequence[Judged]) -> Estimate:
+    """Return precision and recall with 95 % intervals.
+
+    In each stratum, the share of right rows is drawn from the Beta distribution with the prior of Jeffreys, and the
+    rows that were not judged are drawn from it. A stratified bootstrap of the judgements would have intervals of zero
+    width where no judged row is wrong, which is usual in a good run: with a true precision of .97, that is so in 22 %
+    of the samples of 50 rows. Recall needs a decided row in every stratum.
+    """
+    kept = next((each for each in strata if each.stratum == KEPT), None)
+    if kept is None or not kept.decided:
+        return Estimate(None, None)
+    generator = np.random.default_rng(SEED)
+    right = {each.stratum: _right_rows(each, generator) for each in strata if each.decided}
+    precision = _share(kept.right / kept.decided, right[KEPT] / kept.rows)
+    if any(not each.decided for each in strata):
+        return Estimate(precision, None)
+    expected = {each.stratum: each.rows * each.right / each.decided for each in strata}
+    total, drawn = sum(expected.values()), np.sum(list(right.values()), axis=0)
+    with np.errstate(invalid="ignore"):
+        shares = np.where(drawn > 0, right[KEPT] / drawn, 1.0)
+    return Estimate(precision, _share(expected[KEPT] / total, shares) if total else None)
+
+
+def _right_rows(judged: Judged, generator: np.random.Generator) -> np.ndarray:
+    """Return draws of the number of right rows in a stratum; exact where all its rows were decided."""
+    shares = generator.beta(judged.right + 0.5, judged.wrong + 0.5, DRAWS)
+    return judged.right + generator.binomial(max(judged.rows - judged.decided, 0), shares)
+
+
+def _share(value: float, draws: np.ndarray) -> Share:
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return Share(value, min(float(low), value), max(float(high), value))

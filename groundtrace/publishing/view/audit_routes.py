@@ -1,0 +1,84 @@
+"""Serves an audit to the page: its rows without what the machine found, the judgements, and the estimates."""
+
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from groundtrace.publishing.view.answers import apart, json_response
+from groundtrace.publishing.view.audit import WHOLE, Audit
+from groundtrace.publishing.view.audit_estimate import estimate
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.rows import ViewedRows
+
+
+class AuditRoutes:
+    """Holds the routes of one audit."""
+
+    def __init__(self, audit: Audit, rows: ViewedRows, images: RowImages) -> None:
+        self._audit, self._rows, self._images = audit, rows, images
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Add the routes."""
+        router.add_get("/api/audit", self._get_audit)
+        router.add_get("/api/audit/record", self._get_record)
+        router.add_get("/api/audit/result", self._get_result)
+        router.add_post("/api/audit/judge", self._post_judge)
+
+    async def _get_audit(self, _: web.Request) -> web.Response:
+        """Return the ids of the sample in their order, each with the judgement of the whole trace ("" if none)."""
+        judged = self._audit.judgements
+        choices = [
+            (row.id, judged[row.id, WHOLE].choice if (row.id, WHOLE) in judged else "") for row in self._audit.rows
+        ]
+        return json_response({"reviewer": self._audit.reviewer, "rows": choices})
+
+    async def _get_record(self, request: web.Request) -> web.Response:
+        """Return a record of the sample without its end, its scores, and its attempts' grades."""
+        record_id = request.query.get("id", "")
+        n = self._rows.number_of(record_id) if any(row.id == record_id for row in self._audit.rows) else None
+        place = None if n is None else self._rows.place_of(n)
+        if place is None:
+            raise web.HTTPNotFound(text=f"the sample has no record {record_id!r}")
+        record = await apart(lambda: record_of(place, self._images))
+        judged = self._audit.judgements
+        mine = {about: each.choice for (held, about), each in judged.items() if held == record_id}
+        return json_response(_without_verdicts(record) | {"n": n, "judgements": mine})
+
+    async def _get_result(self, _: web.Request) -> web.Response:
+        """Return the judgements by stratum with intervals, precision, recall, and the agreement of reviewers."""
+        counted = self._audit.counted()
+        found = await apart(lambda: estimate(counted))
+        strata = [asdict(each) | {"interval": each.interval} for each in counted]
+        return json_response({"strata": strata, "kappa": self._audit.kappa()} | asdict(found))
+
+    async def _post_judge(self, request: web.Request) -> web.Response:
+        try:
+            asked = await request.json()
+            made = await apart(lambda: self._audit.judge(str(asked["id"]), str(asked["about"]), str(asked["choice"])))
+        except (ValueError, TypeError, KeyError) as error:
+            raise web.HTTPBadRequest(text=f"the judgement cannot be kept: {error}") from error
+        except OSError as error:
+            raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
+        return json_response(asdict(made))
+
+
+def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as a reviewer may see it before judging; its verdicts have only their names.
+
+    What was drawn for the teacher is left out, too: only kept rows hold it.
+    """
+    trace = record["traces"][0]
+    names = sorted(each["name"] for each in trace["verdicts"] if each["value"] is not None)
+    shown = {name: trace[name] for name in ("parts", "marks", "sha256")} | {
+        "score": None,
+        "answer": None,
+        "verdicts": [],
+    }
+    images = [
+        each | {"caption": f"image {n}"} for n, each in enumerate(record["images"], 1) if each["kind"] != "overlay"
+    ]
+    turns = [turn | {"status": ""} for turn in record["turns"]]  # only kept rows hold it
+    kept = {name: record[name] for name in ("id", "question", "choices", "answer", "answer_type", "gold")}
+    return kept | {"turns": turns} | {"traces": [shown], "images": images, "attempts": [], "facts": [], "names": names}

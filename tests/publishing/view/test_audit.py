@@ -1,0 +1,189 @@
+"""The audit of a run: its sample, its judgements beside the run, and what a reviewer is not shown."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.view.audit import (
+    JUDGEMENTS,
+    MIN_PER_REASON,
+    SAMPLE,
+    WHOLE,
+    Audit,
+    AuditedRow,
+    draw,
+    open_audit,
+)
+from groundtrace.publishing.view.audit_estimate import KEPT, Judged
+from groundtrace.publishing.view.guard import Guard
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.reviews import Reviews
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.server import ViewServer
+from groundtrace.vision.media import MediaStore
+
+from .viewed import sft_row, write_run
+
+ROWS = [AuditedRow("a", KEPT, "ta"), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
+STRATA = {"verify: low": 7, KEPT: 40}
+
+
+def rejected(row_id: str, reason: str = "low_grounding", **values: Any) -> dict[str, Any]:
+    verdict = {"name": "spatial", "value": 0.25, "failed": False, "reason": "off"}
+    trace = {"text": f"<think>{row_id}</think><answer>2</answer>", "answer": "2", "score": 0.25, "verdicts": [verdict]}
+    row = {"id": row_id, "stage": "verify", "reason": reason, "question": "How many?", "answer": "1", "media": []}
+    return row | {"traces": [trace]} | values
+
+
+def opened(run: Path, count: int = 12, reviewer: str = "") -> Audit:
+    rows = ViewedRows(run, read_summary(run))
+    images = RowImages(MediaStore(str(run), str(run), cache_bytes=0))
+    return open_audit(run, rows, images, count, reviewer)
+
+
+@pytest.fixture
+def folder(run: Path, tmp_path: Path) -> Path:
+    """A run of 30 kept rows, 20 and 2 rejected ones, and 9 that are not part of an audit."""
+    verdict = {"name": "spatial", "value": 1.0, "failed": False, "reason": "", "evidence": ["on it"]}
+    kept = [sft_row(f"kept-{n:02}", verdicts=[verdict], attempts=[]) for n in range(30)]
+    sides = [rejected(f"low-{n:02}") for n in range(20)] + [rejected(f"odd-{n}", "odd_count") for n in range(2)]
+    others = [rejected(f"left-{n}", "over_quota") for n in range(4)]
+    others += [rejected(f"hard-{n}", "too_hard", stage="difficulty", traces=[]) for n in range(5)]
+    return write_run(tmp_path / "run", run, {"sft": kept, "rejected": [*sides, *others]})
+
+
+@given(
+    st.dictionaries(st.sampled_from([KEPT, "a", "b", "c"]), st.integers(0, 60), min_size=1),
+    st.integers(1, 100),
+)
+def test_a_sample_is_of_each_stratum_and_of_the_wanted_size(sizes: Mapping[str, int], count: int) -> None:
+    strata = {name: [f"{name}{n}" for n in range(size)] for name, size in sizes.items()}
+    drawn = draw(strata, count)
+    for name, ids in drawn.items():
+        assert len(set(ids)) == len(ids) and set(ids) <= set(strata.get(name, ()))
+    reasons = {name: ids for name, ids in strata.items() if name != KEPT}
+    assert all(len(drawn[name]) >= min(MIN_PER_REASON, len(ids)) for name, ids in reasons.items() if ids)
+    if sizes.get(KEPT, 0) >= count and sum(map(len, reasons.values())) >= count:
+        assert count <= sum(map(len, drawn.values())) <= count + MIN_PER_REASON * len(reasons)
+    assert drawn == draw(strata, count)
+
+
+def test_the_sample_of_a_run_is_drawn_once_and_of_verified_traces_alone(folder: Path) -> None:
+    audit = opened(folder)
+    strata = {name: sorted(row.id for row in audit.rows if row.stratum == name) for name in audit.strata}
+    assert audit.strata == {KEPT: 30, "verify: low_grounding": 20, "verify: odd_count": 2}
+    assert {name: len(ids) for name, ids in strata.items()} == {
+        KEPT: 6,
+        "verify: low_grounding": 5,
+        "verify: odd_count": 2,
+    }
+    assert opened(folder).rows == audit.rows
+    assert len({row.stratum for row in audit.rows[:6]}) > 1
+    with pytest.raises(InspectError, match="has a sample of 12 rows: use --audit 12"):
+        opened(folder, 40)
+
+
+def test_the_last_judgement_counts_and_can_be_undone(tmp_path: Path) -> None:
+    audit = Audit(tmp_path, STRATA, ROWS)
+    audit.judge("a", WHOLE, "wrong")
+    audit.judge("a", WHOLE, "right")
+    audit.judge("b", WHOLE, "unclear")
+    audit.judge("c", WHOLE, "wrong")
+    audit.judge("c", WHOLE, "")
+    audit.judge("a", "spatial", "wrong")
+    for each in (audit, Audit(tmp_path, STRATA, ROWS)):
+        assert each.counted() == [Judged(KEPT, 40, 1, 0, 1, 0), Judged("verify: low", 7, 0, 0, 0, 1)]
+        assert each.judgements["a", "spatial"].choice == "wrong"
+
+
+def test_a_judgement_does_not_pass_to_another_trace(tmp_path: Path) -> None:
+    Audit(tmp_path, STRATA, ROWS).judge("a", WHOLE, "right")
+    changed = [AuditedRow("a", KEPT, "other"), *ROWS[1:]]
+    assert Audit(tmp_path, STRATA, changed).judgements == {}
+    assert Audit(tmp_path, STRATA, ROWS).judgements["a", WHOLE].choice == "right"
+
+
+@pytest.mark.parametrize(("record_id", "choice"), [("x", "right"), ("a", "maybe"), ("", "")])
+def test_what_is_not_in_the_sample_is_not_judged(tmp_path: Path, record_id: str, choice: str) -> None:
+    with pytest.raises(ValueError, match=r"not in the sample|not one of"):
+        Audit(tmp_path, STRATA, ROWS).judge(record_id, WHOLE, choice)
+    assert not (tmp_path / JUDGEMENTS).exists()
+
+
+def test_two_reviewers_judge_apart_and_their_agreement_is_kappa(tmp_path: Path) -> None:
+    rows = [AuditedRow(str(n), KEPT, f"t{n}") for n in range(4)]
+    ana, ben = (Audit(tmp_path, {KEPT: 4}, rows, name) for name in ("ana", "ben"))
+    for n, (one, other) in enumerate([("right", "right"), ("right", "wrong"), ("wrong", "wrong"), ("right", "right")]):
+        ana.judge(str(n), WHOLE, one)
+        ben.judge(str(n), WHOLE, other)
+    assert ana.counted()[0].right == 3 and ben.counted()[0].right == 2
+    # by hand: agreed .75, by chance .75·.5 + .25·.5 = .5
+    assert Audit(tmp_path, {KEPT: 4}, rows, "ana").kappa() == {"ben": pytest.approx(0.5)}
+    assert Audit(tmp_path, {KEPT: 4}, rows, "cy").kappa() == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"ids": [1], "count": 2}', '{"ids": ["a"]}'])
+def test_a_damaged_sample_is_one_line(folder: Path, content: str) -> None:
+    (folder / "reviews").mkdir()
+    (folder / SAMPLE).write_text(content)
+    with pytest.raises(InspectError, match="is damaged"):
+        opened(folder)
+
+
+def test_a_run_without_kept_traces_has_no_audit(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InspectError, match="no kept row with a trace"):
+        opened(write_run(tmp_path / "run", run, {"rejected": [rejected("a")]}))
+
+
+def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: Path) -> None:
+    shutil.rmtree(folder / "reviews", ignore_errors=True)
+
+    async def work() -> None:
+        summary = read_summary(folder)
+        rows, guard = ViewedRows(folder, summary), Guard()
+        images = RowImages(MediaStore(str(folder), str(folder), cache_bytes=0))
+        audit = open_audit(folder, rows, images, 12, "ana")
+        app = ViewServer(folder, rows, images, Reviews(folder), guard, audit).app()
+        async with TestClient[web.Request, web.Application](TestServer(app)) as client:
+            await client.get(f"/?token={guard.token}", allow_redirects=False)
+            origin = {"Origin": str(client.make_url("/")).rstrip("/")}
+            listed = await (await client.get("/api/audit")).json()
+            assert [choice for _, choice in listed["rows"]] == [""] * 13
+            for row_id, _ in listed["rows"]:
+                answer = await client.get("/api/audit/record", params={"id": row_id})
+                text = await answer.text()
+                assert json.loads(text)["names"] == ["spatial"]
+                for secret in (
+                    "low_grounding",
+                    "odd_count",
+                    "0.25",
+                    "1.0",
+                    "verify",
+                    "sft",
+                    "rejected",
+                    "on it",
+                    "off",
+                ):
+                    assert secret not in text, (secret, text)
+                choice = "right" if row_id.startswith("kept") else "wrong"
+                body = {"id": row_id, "about": WHOLE, "choice": choice}
+                assert (await client.post("/api/audit/judge", json=body)).status == 403
+                assert (await client.post("/api/audit/judge", json=body, headers=origin)).status == 200
+            for wrong in ({"id": "x", "about": WHOLE, "choice": "right"}, {"id": listed["rows"][0][0]}, []):
+                assert (await client.post("/api/audit/judge", json=wrong, headers=origin)).status == 400
+            assert (await client.get("/api/audit/record?id=left-0")).status == 404
+            result = await (await client.get("/api/audit/result")).json()
+            assert (result["precision"]["value"], result["recall"]["value"]) == (1.0, 1.0)
+            assert result["precision"]["low"] < 1 and result["precision"]["high"] == 1
+
+    asyncio.run(work())
