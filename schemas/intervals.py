@@ -19,3 +19,41 @@ def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, fl
     half = z * math.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
     low, high = max(0.0, middle - half), min(1.0, middle + half)
     return (0.0 if not hits else low), (1.0 if hits == n else high)
+
+
+def paired_difference(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
+    """Return Newcombe's interval of the difference of two shares of the same things, second minus first.
+
+    The arguments count the things that are hits in both, only in the first, only in the second, and in neither. The
+    interval combines Wilson's intervals of the two shares with the correlation of the hits (Newcombe 1998, Statistics
+    in Medicine 17, 2635–2650, method 10). Raises ValueError if all counts are 0.
+    """
+    n = both + first + second + neither
+    hits = both + second, both + first
+    (low_b, high_b), (low_a, high_a) = (wilson(each, n) for each in hits)
+    b, a = (each / n for each in hits)
+    product = both * neither - first * second
+    spread = math.sqrt(hits[0] * hits[1] * (n - hits[0]) * (n - hits[1]))
+    correlation = (max(product - n / 2, 0) if product > 0 else product) / spread if spread else 0.0
+    return _combined(b - a, (b - low_b, high_b - b), (a - low_a, high_a - a), correlation)
+
+
+def difference(hits_a: int, n_a: int, hits_b: int, n_b: int) -> tuple[float, float]:
+    """Return Newcombe's interval of the difference of two shares of different things, B minus A.
+
+    It combines Wilson's intervals of the two shares (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10).
+    Raises ValueError as :func:`wilson` does.
+    """
+    (low_a, high_a), (low_b, high_b) = wilson(hits_a, n_a), wilson(hits_b, n_b)
+    a, b = hits_a / n_a, hits_b / n_b
+    return _combined(b - a, (b - low_b, high_b - b), (a - low_a, high_a - a), 0.0)
+
+
+def _combined(
+    middle: float, of_b: tuple[float, float], of_a: tuple[float, float], correlation: float
+) -> tuple[float, float]:
+    """Return the interval of B − A from the distances of A and B to the bounds of their own intervals."""
+    (down_b, up_b), (down_a, up_a) = of_b, of_a
+    down = math.sqrt(max(0.0, down_b**2 - 2 * correlation * down_b * up_a + up_a**2))
+    up = math.sqrt(max(0.0, up_b**2 - 2 * correlation * up_b * down_a + down_a**2))
+    return max(-1.0, middle - down), min(1.0, middle + up)

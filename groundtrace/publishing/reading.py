@@ -4,7 +4,7 @@ import json
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.storage.views import add_row, add_view
+from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
@@ -179,22 +179,76 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
     ``runs`` has one row with the values of ``run.json`` about the whole run. The database can read no files other than
     those of these views. Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
-    shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
+    with _database() as (connection, scratch):
+        _close(connection, _add_run(connection, run, summary, scratch))
+        yield connection
+
+
+@contextmanager
+def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a DuckDB database with the views of :func:`open_tables` for each run, in a schema of its own.
+
+    The schemas have the names of :func:`schema_names`: the first run has ``a.sft``, the second ``b.sft``. Raises
+    :class:`InspectError` as :func:`open_tables` does.
+    """
+    with _database() as (connection, scratch):
+        readable: list[Path] = []
+        for index, (names, (run, summary)) in enumerate(zip(schema_names([r for r, _ in runs]), runs, strict=True)):
+            (scratch / str(index)).mkdir()
+            for name in map(quoted_name, names):
+                connection.execute(f"CREATE SCHEMA {name}")
+            readable += _add_run(connection, run, summary, scratch / str(index), names[0])
+            for alias in map(quoted_name, names[1:]):
+                for view in (*SHARDS, "runs"):
+                    connection.execute(f"CREATE VIEW {alias}.{view} AS SELECT * FROM {names[0]}.{view}")
+        _close(connection, readable)
+        yield connection
+
+
+def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
+    """Return the names of each run's schema in a query over several runs.
+
+    These are its letter (a for the first run), and the name of its folder if no other run has this name. DuckDB does
+    not distinguish upper case from lower case.
+    """
+    letters = [chr(ord("a") + index) for index in range(len(runs))]
+    folders = [run.name.lower() for run in runs]
+    taken = {*letters, "", "main", "temp", "system", "memory", "pg_catalog", "information_schema"}
+    return [
+        (letter,) if name in taken or folders.count(name) > 1 else (letter, name)
+        for letter, name in zip(letters, folders, strict=True)
+    ]
+
+
+@contextmanager
+def _database() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    """Yield an empty database, and a folder for files of its views."""
     with (
         tempfile.TemporaryDirectory(prefix="groundtrace-") as scratch,
         duckdb.connect(":memory:", config=CLOSED) as connection,
     ):
-        for name, schema in SHARDS.items():
-            try:
-                add_view(connection, name, shards[name], schema, Path(scratch))
-            except duckdb.Error as error:
-                raise InspectError(f"cannot read {run / name}: {one_line(error)}: repeat the run") from error
-        add_row(connection, "runs", _run_row(summary))
-        readable = [*Path(scratch).iterdir(), *(file for files in shards.values() for file in files)]
-        connection.execute("SET allowed_paths = ?", [list(map(str, readable))])
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        yield connection
+        yield connection, Path(scratch)
+
+
+def _add_run(
+    connection: duckdb.DuckDBPyConnection, run: Path, summary: RunSummary, scratch: Path, within: str = ""
+) -> list[Path]:
+    """Add the views of a run, and return their files."""
+    shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
+    for name, schema in SHARDS.items():
+        try:
+            add_view(connection, name, shards[name], schema, scratch, within)
+        except duckdb.Error as error:
+            raise InspectError(f"cannot read {run / name}: {one_line(error)}: repeat the run") from error
+    add_row(connection, "runs", _run_row(summary), within)
+    return [*scratch.glob("*.parquet"), *(file for files in shards.values() for file in files)]
+
+
+def _close(connection: duckdb.DuckDBPyConnection, readable: Sequence[Path]) -> None:
+    """Forbid the database to read other files than these, for good."""
+    connection.execute("SET allowed_paths = ?", [list(map(str, readable))])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _run_row(summary: RunSummary) -> dict[str, str | int | float]:

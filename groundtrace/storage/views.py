@@ -15,18 +15,27 @@ import pyarrow.parquet as pq
 _GLOB = re.compile(r"[*?\[]")
 
 
-def add_view(db: duckdb.DuckDBPyConnection, name: str, files: Sequence[Path], schema: pa.Schema, scratch: Path) -> None:
+def add_view(
+    db: duckdb.DuckDBPyConnection,
+    name: str,
+    files: Sequence[Path],
+    schema: pa.Schema,
+    scratch: Path,
+    within: str = "",
+) -> None:
     """Add a view of the rows of Parquet files. Columns are matched by name; a column that a file lacks is null.
 
     Without files, the view has no rows and the columns of ``schema``. In this case a Parquet file without rows is
-    written to the folder ``scratch``. Raises duckdb.Error for a file that is not a Parquet file.
+    written to the folder ``scratch``. ``within`` is the database schema of the view; "" makes a temporary view without
+    one. Raises duckdb.Error for a file that is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]
         with pq.ParquetWriter(files[0], schema):
             pass  # no row
     listed = ", ".join(map(quoted_path, files))
-    db.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{listed}], union_by_name = true)")
+    kind, place = ("VIEW", f"{quoted_name(within)}.{name}") if within else ("TEMP VIEW", name)
+    db.execute(f"CREATE {kind} {place} AS SELECT * FROM read_parquet([{listed}], union_by_name = true)")
 
 
 def add_table(db: duckdb.DuckDBPyConnection, name: str, table: pa.Table, scratch: Path) -> None:
@@ -36,10 +45,16 @@ def add_table(db: duckdb.DuckDBPyConnection, name: str, table: pa.Table, scratch
     add_view(db, name, [file], table.schema, scratch)
 
 
-def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | int | float]) -> None:
-    """Add a temporary table with one row; the keys of ``row`` are the columns."""
+def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | int | float], within: str = "") -> None:
+    """Add a table with one row; the keys of ``row`` are the columns. ``within`` is as in :func:`add_view`."""
     columns = ", ".join(f'? AS "{column}"' for column in row)
-    db.execute(f"CREATE TEMP TABLE {name} AS SELECT {columns}", list(row.values()))
+    kind, place = ("TABLE", f"{quoted_name(within)}.{name}") if within else ("TEMP TABLE", name)
+    db.execute(f"CREATE {kind} {place} AS SELECT {columns}", list(row.values()))
+
+
+def quoted_name(name: str) -> str:
+    """Return a name as an identifier of SQL, whatever its characters are."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_path(file: Path) -> str:

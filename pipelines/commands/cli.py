@@ -49,7 +49,8 @@ _EXAMPLES = """examples:
   beam config > my.toml
   beam inspect runs/sample
   beam view runs/sample
-  beam diff runs/before runs/after
+  beam diff runs/before runs/after --ids changed.jsonl
+  beam inspect runs/before runs/after --sql "SELECT id, b.reason FROM a.sft a JOIN b.rejected b USING (id)"
   beam export runs/sample --format trl --family qwen3-vl --output exports/trl
   beam inspect runs/sample --sql "SELECT reason, count(*) FROM rejected GROUP BY 1 ORDER BY 2 DESC"
   beam cache stats runs/sample
@@ -235,8 +236,11 @@ def _add_init(commands: Any) -> None:
 
 def _add_inspect(commands: Any) -> None:
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
-    inspect.add_argument("run", metavar="RUN", help="a run folder")
-    inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
+    inspect.add_argument("runs", nargs="+", metavar="RUN", help="a run folder; several only with --sql")
+    inspect.add_argument(
+        "--sql",
+        help="a query over the tables sft, rl and rejected; over a.sft, b.sft and so on if there are several runs",
+    )
     written = inspect.add_mutually_exclusive_group()
     written.add_argument(
         "--json", action="store_true", help="for programs: all figures, or the rows of a query, one per line"
@@ -246,8 +250,16 @@ def _add_inspect(commands: Any) -> None:
 
 def _add_diff(commands: Any) -> None:
     diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
-    diff.add_argument("first", metavar="RUN", help="a run folder")
-    diff.add_argument("second", metavar="RUN", help="another one")
+    diff.add_argument("first", metavar="RUN_A", help="a run folder")
+    diff.add_argument("second", metavar="RUN_B", help="another one")
+    listed = diff.add_mutually_exclusive_group()
+    listed.add_argument(
+        "--limit", type=int, metavar="N", help="list at most N ids that changed side (default 20; 200 with --html)"
+    )
+    listed.add_argument("--all", action="store_true", help="list all ids that changed side")
+    diff.add_argument("--ids", metavar="FILE", help="write all ids that changed side to this file, as JSON Lines")
+    diff.add_argument("--settings", action="store_true", help="also show the settings that are folded into one line")
+    diff.add_argument("--html", metavar="FILE", help="write the comparison as one self-contained page instead")
 
 
 def _add_replace(parser: argparse.ArgumentParser) -> None:

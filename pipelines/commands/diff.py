@@ -1,107 +1,119 @@
-"""Implements ``beam diff``: compares the settings, rows, funnel, reasons for rejection and costs of two runs."""
+"""Implements ``beam diff``: shows what differs between two finished runs, on the terminal, as a page and as ids."""
 
 import argparse
 import io
+import json
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from groundtrace.pipelines.commands.tables import FigureTable, print_table
-from groundtrace.pipelines.running.account.changes import flat
-from groundtrace.publishing.figures import funnel, role_costs
-from groundtrace.publishing.reading import read_config, read_summary
-from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.text import printable
+from groundtrace.config.flat import flat_values
+from groundtrace.config.settings import settings_from, to_toml
+from groundtrace.pipelines.commands.tables import print_table
+from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe
+from groundtrace.publishing.comparison.compare import Comparison, all_moved, compare
+from groundtrace.publishing.comparison.page import comparison_page
+from groundtrace.publishing.reading import read_summary
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import counted, printable, say, storable
 from groundtrace.storage.mirror import local_copy
+
+LISTED, LISTED_ON_PAGE = 20, 200
+"""How many ids are listed by default on the terminal, and on the page."""
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the comparison of two finished runs, and return the exit code.
+    """Print or write the comparison of two finished runs, and return the exit code.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read, and UserError if a file cannot
+    be written.
     """
-    if sys.stdout.isatty():
-        _print_diff(Console(), local_copy(parsed.first), local_copy(parsed.second))
+    if parsed.limit is not None and parsed.limit < 0:
+        raise UserError(f"--limit must be at least 0, got {parsed.limit}")
+    folders = local_copy(parsed.first), local_copy(parsed.second)
+    shown = LISTED if parsed.html is None else LISTED_ON_PAGE
+    limit = None if parsed.all else shown if parsed.limit is None else parsed.limit
+    found = diff_runs(*folders, (parsed.first, parsed.second), limit, parsed.settings)
+    if parsed.ids is not None:
+        moved = all_moved(*folders)
+        lines = [json.dumps(each.to_fields(), ensure_ascii=False) for each in moved]
+        _write(parsed.ids, "".join(f"{line}\n" for line in lines))
+        say(f"{parsed.ids}: {counted(len(moved), 'id')}", file=sys.stderr)
+    if parsed.html is not None:
+        _write(parsed.html, comparison_page(found))
+        say(found.same or f"{parsed.html}: the comparison as a page")
+    elif sys.stdout.isatty():
+        _print_diff(Console(), found)
     else:
-        sys.stdout.write(diff_runs(local_copy(parsed.first), local_copy(parsed.second)))
+        sys.stdout.write(diff_text(found))
     return 0
 
 
-def diff_runs(first: Path, second: Path) -> str:
-    """Return the comparison of the finished runs in two folders as plain text.
+def diff_runs(
+    first: Path,
+    second: Path,
+    names: tuple[str, str] | None = None,
+    limit: int | None = LISTED,
+    all_settings: bool = False,
+) -> Comparison:
+    """Return the comparison of the finished runs in two folders, which the user named ``names``.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
+    name_a, name_b = names or (str(first), str(second))
+    return compare(
+        (name_a, first),
+        (name_b, second),
+        limit=limit,
+        all_settings=all_settings,
+        defaults=lambda: _defaults_of(read_summary(first, checked=False).recipe),
+    )
+
+
+def diff_text(found: Comparison) -> str:
+    """Return a comparison as plain text."""
     text = io.StringIO()
-    _print_diff(Console(file=text, width=10_000, color_system=None), first, second)
+    _print_diff(Console(file=text, width=10_000, color_system=None), found)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def _print_diff(console: Console, first: Path, second: Path) -> None:
-    runs = [read_summary(first, digests=True), read_summary(second, digests=True)]
-    for letter, folder, run in zip("AB", (first, second), runs, strict=True):
-        facts = (str(folder), run.recipe, run.input, run.finished, run.revision)
-        console.print(Text(f"{letter}: {printable(' · '.join(facts))}"), soft_wrap=True)
-    tables = [_settings(first, second), _ends(*runs), _funnel(*runs), _reasons(*runs), _costs(*runs)]
-    for table in tables:
-        if table.rows:
-            print_table(console, table.title, table.columns, table.rows)
+def _print_diff(console: Console, found: Comparison) -> None:
+    if found.same:
+        console.print(Text(printable(found.same)), soft_wrap=True)
+    else:
+        for run in found.runs:
+            console.print(Text(f"{run.letter}: {printable(' · '.join(run.facts))}"), soft_wrap=True)
+        console.print(Text(printable(found.headline), style="bold"), soft_wrap=True)
+    for section in found.sections:
+        if section.rows:
+            print_table(console, section.title, section.columns, section.rows)
+        else:
+            console.print(Text(f"\n{section.title}", style="bold"))
+        for line in (section.more, section.note):
+            if line:
+                console.print(Text(printable(line), style="" if line is section.more else "dim"), soft_wrap=True)
 
 
-def _settings(first: Path, second: Path) -> FigureTable:
-    """Return the config keys whose values differ; "–" means that a config lacks the key."""
-    a, b = (dict(flat(read_config(run))) for run in (first, second))
-    changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
-    return FigureTable("settings that differ", ("key", "A", "B"), changed)
+def _defaults_of(recipe: str) -> Mapping[str, Any]:
+    """Return the present defaults of a bundled recipe's settings by dotted key; empty for another recipe.
+
+    The import of the recipe takes seconds, because it imports Beam.
+    """
+    try:
+        settings = load_recipe(recipe).settings
+    except PipelineError:
+        return {}
+    return dict(flat_values(tomllib.loads(to_toml(settings_from(settings, {})))))
 
 
-def _ends(a: RunSummary, b: RunSummary) -> FigureTable:
-    """Return the number of records read, and the number of rows of each set, with its share of the records read."""
-    read = (a.counts.input, b.counts.input)
-    rows: list[tuple[object, ...]] = [("input", *read, read[1] - read[0], "", "")]
-    for name in (*dict.fromkeys((*a.sets, *b.sets)), "rejected"):
-        found = [_rows(run, name) for run in (a, b)]
-        shares = (f"{100 * n / of:.1f} %" if of else "–" for n, of in zip(found, read, strict=True))
-        rows.append((name, *found, found[1] - found[0], *shares))
-    return FigureTable("rows", ("set", "A", "B", "B − A", "yield A", "yield B"), rows)
-
-
-def _rows(run: RunSummary, name: str) -> int:
-    return run.counts.rejected_records if name == "rejected" else run.counts.rows(name)
-
-
-def _funnel(a: RunSummary, b: RunSummary) -> FigureTable:
-    flows = [{flow.name: flow for flow in funnel(run)} for run in (a, b)]
-    rows = []
-    for name in dict.fromkeys(name for side in flows for name in side):
-        found = [side.get(name) for side in flows]
-        cells = (getattr(flow, part, "–") for part in ("read", "kept", "rejected") for flow in found)
-        rows.append((name, *cells))
-    return FigureTable("funnel", ("stage", "in A", "in B", "kept A", "kept B", "rejected A", "rejected B"), rows)
-
-
-def _reasons(a: RunSummary, b: RunSummary) -> FigureTable:
-    counts = [
-        {(stage, reason): n for stage, by in run.counts.rejected.items() for reason, n in by.items()} for run in (a, b)
-    ]
-    rows = []
-    for stage, reason in dict.fromkeys(key for side in counts for key in side):
-        found = [side.get((stage, reason), 0) for side in counts]
-        rows.append((stage, reason, *found, found[1] - found[0]))
-    return FigureTable("rejections", ("stage", "reason", "A", "B", "B − A"), rows)
-
-
-def _costs(a: RunSummary, b: RunSummary) -> FigureTable:
-    costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
-    rows = []
-    for role in dict.fromkeys(role for side in costs for role in side):
-        found = [side.get(role) for side in costs]
-        models = ["–" if cost is None else cost.model for cost in found]
-        calls = ["–" if cost is None else cost.usage.calls for cost in found]
-        usd = ["–" if cost is None else round(cost.usage.cost_usd, 6) or 0 for cost in found]
-        rows.append((role, *models, *calls, *usd))
-    columns = ("role", "model A", "model B", "calls A", "calls B", "USD A", "USD B")
-    return FigureTable("calls and cost by role", columns, rows)
+def _write(name: str, text: str) -> None:
+    """Write a file. Raises UserError if it cannot be written."""
+    try:
+        Path(name).expanduser().write_text(storable(text), "utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {name}: {error.strerror or error}: choose another file") from error

@@ -1,4 +1,4 @@
-"""Implements ``beam inspect``: prints a finished run's figures, or the rows of an SQL query over its shards."""
+"""Implements ``beam inspect``: prints a finished run's figures, or the rows of a query over one or more runs."""
 
 import argparse
 import base64
@@ -8,6 +8,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple
 from operator import attrgetter
 from pathlib import Path
@@ -23,38 +24,58 @@ from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import funnel, pass_rates, rejections, role_costs
-from groundtrace.publishing.reading import InspectError, one_line, open_tables, read_summary
+from groundtrace.publishing.reading import InspectError, one_line, open_several, open_tables, read_summary, schema_names
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted, printable
 from groundtrace.storage.mirror import local_copy
 
 MAX_PRINTED_ROWS = 200
+MAX_RUNS = 26
 BATCH_ROWS = 1000
 
 
-def inspect_run(run: Path, sql: str | None) -> str:
+def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
     """Return the run's figures, or the rows of the query ``sql``, as plain text.
 
-    Raises :class:`InspectError` if the run cannot be read or the query fails.
+    With ``others``, the query is over several runs, each in a schema of its own
+    (:func:`groundtrace.publishing.reading.open_several`). Raises :class:`InspectError` if a run cannot be read or the
+    query fails.
     """
     text = io.StringIO()
-    _print_run(Console(file=text, width=10_000, color_system=None), run, sql)
+    _print_run(Console(file=text, width=10_000, color_system=None), (run, *others), sql)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the run's figures, or the rows of a query, and return the exit code.
+    """Print the run's figures, or the rows of a query over one or more runs, and return the exit code.
 
-    Raises :class:`InspectError` if the run cannot be read or the query fails.
+    Raises :class:`InspectError` if a run cannot be read or the query fails.
     """
-    run = local_copy(parsed.run)
+    if len(parsed.runs) > 1 and parsed.sql is None:
+        raise InspectError("several runs need a query: add --sql, or compare two runs with `beam diff RUN_A RUN_B`")
+    if len(parsed.runs) > MAX_RUNS:
+        raise InspectError(f"a query is over at most {MAX_RUNS} runs, got {len(parsed.runs)}")
+    runs = [local_copy(run) for run in parsed.runs]
     if parsed.json or parsed.csv:
-        _write_run(run, parsed.sql, parsed.csv)
+        _write_run(runs, parsed.sql, parsed.csv)
     elif sys.stdout.isatty():
-        _print_run(Console(), run, parsed.sql)
+        _print_run(Console(), runs, parsed.sql)
     else:
-        sys.stdout.write(inspect_run(run, parsed.sql))
+        sys.stdout.write(inspect_run(runs[0], parsed.sql, *runs[1:]))
     return 0
+
+
+@contextmanager
+def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary]]:
+    """Yield the database of the runs, and the summary of the first. Raises InspectError if the body's query fails."""
+    summaries = [read_summary(run, digests=True) for run in runs]
+    one = len(runs) == 1
+    opened = open_tables(runs[0], summaries[0]) if one else open_several(list(zip(runs, summaries, strict=True)))
+    with opened as connection:
+        try:
+            yield connection, summaries[0]
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise InspectError(f"{one_line(error)}{_tables_of(runs, sql)}") from error
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
@@ -115,40 +136,37 @@ def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 3)
 
 
-def _print_run(console: Console, run: Path, sql: str | None) -> None:
-    summary = read_summary(run, digests=True)
-    with open_tables(run, summary) as connection:
-        try:
-            if sql is None:
-                _print_figures(console, connection, summary, run)
-            else:
-                _print_query(console, connection, sql)
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InspectError(f"{one_line(error)}{_tables_of(run, sql)}") from error
+def _print_run(console: Console, runs: Sequence[Path], sql: str | None) -> None:
+    with _opened(runs, sql) as (connection, summary):
+        if sql is None:
+            _print_figures(console, connection, summary, runs[0])
+        else:
+            _print_query(console, connection, sql)
 
 
-def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
+def _write_run(runs: Sequence[Path], sql: str | None, as_csv: bool) -> None:
     """Write all figures, or the rows of a query, as JSON or CSV. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError(
             "--csv writes the rows of one query: add --sql with the query, or use --json for all figures"
         )
-    summary = read_summary(run, digests=True)
-    with open_tables(run, summary) as connection:
-        try:
-            if sql is None:
-                tables = {table.title: table.as_objects() for table in figures_of(connection, summary, run)}
-                print(json.dumps(summary.to_fields() | {"tables": tables}, indent=1, ensure_ascii=False))
-            else:
-                columns, rows = _query(connection, sql)
-                (_write_csv if as_csv else _write_json)(columns, rows)
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InspectError(f"{one_line(error)}{_tables_of(run, sql)}") from error
+    with _opened(runs, sql) as (connection, summary):
+        if sql is None:
+            tables = {table.title: table.as_objects() for table in figures_of(connection, summary, runs[0])}
+            print(json.dumps(summary.to_fields() | {"tables": tables}, indent=1, ensure_ascii=False))
+        else:
+            columns, rows = _query(connection, sql)
+            (_write_csv if as_csv else _write_json)(columns, rows)
 
 
-def _tables_of(run: Path, sql: str | None) -> str:
+def _tables_of(runs: Sequence[Path], sql: str | None) -> str:
     """Return the names of the tables, for the message of a failed query; "" if there was no query."""
-    return "" if sql is None else f"; the tables of {run} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
+    if sql is None:
+        return ""
+    if len(runs) == 1:
+        return f"; the tables of {runs[0]} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
+    named = [f"{names[0]} is {run}" for names, run in zip(schema_names(runs), runs, strict=True)]
+    return f"; the tables are a.sft, a.rl, a.rejected, b.sft and so on ({', '.join(named)})"
 
 
 def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:

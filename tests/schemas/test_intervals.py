@@ -1,8 +1,8 @@
-"""Wilson's interval of a share, against printed values."""
+"""Intervals of shares and of their differences, against printed values."""
 
 import pytest
 
-from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.intervals import difference, paired_difference, wilson
 
 # n/(n + z²) and its complement at the ends; the others stand in Newcombe, Stat. Med. 17 (1998), tables I and II.
 SHARES = [
@@ -33,3 +33,18 @@ def test_no_interval_of_what_was_not_seen(hits: int, n: int) -> None:
 def test_all_and_none_reach_the_ends(n: int) -> None:
     assert wilson(0, n)[0] == 0.0
     assert wilson(n, n)[1] == 1.0
+
+
+def test_newcombes_intervals_of_differences() -> None:
+    """The printed examples of Newcombe, Stat. Med. 17 (1998): 2635–2650, table III, and 873–890, table II."""
+    assert paired_difference(36, 12, 2, 0) == (pytest.approx(-0.3404, abs=5e-5), pytest.approx(-0.0569, abs=5e-5))
+    assert difference(48, 80, 56, 70) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0, 5), (5, 0, 0, 0), (0, 5, 0, 0), (3, 0, 0, 3), (1, 1, 1, 1)])
+def test_an_interval_of_a_difference_holds_the_difference(counts: tuple[int, int, int, int]) -> None:
+    both, first, second, neither = counts
+    low, high = paired_difference(*counts)
+    assert -1 <= low <= (second - first) / sum(counts) <= high <= 1
+    swapped = paired_difference(both, second, first, neither)
+    assert swapped == (pytest.approx(-high), pytest.approx(-low))

@@ -1,13 +1,11 @@
 """Finds the differences between a new run and the finished run whose outputs it replaces."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from groundtrace.config.flat import flat
 from groundtrace.publishing.reading import InspectError, read_config, read_summary
 from groundtrace.schemas.run_summary import ReplacedFigures, RunSummary
-from groundtrace.schemas.text import excerpt
 
 ABSENT = "(none)"
 
@@ -42,12 +40,3 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
     rows = (old.counts.sft, old.counts.rl)
     kept = any(rows) and (bool(changed) or rows != (summary.counts.sft, summary.counts.rl))
     return ReplacedFigures(old.finished, *rows, tuple(changed), kept)
-
-
-def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each dotted key with its value as text, shortened for a message."""
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", excerpt(value)

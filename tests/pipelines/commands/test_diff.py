@@ -1,73 +1,122 @@
+"""``beam diff``: what differs between two runs, in text, as a page and as ids."""
+
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from groundtrace.pipelines.commands import cli
-from groundtrace.pipelines.commands.diff import diff_runs
+from groundtrace.pipelines.commands.diff import diff_runs, diff_text
+from tests.publishing.comparison.conftest import out, sft, write_run
 
-SUMMARY: dict[str, Any] = {
-    "recipe": "grounded_cot",
-    "input": "/data/questions",
-    "counts": {"input": 10, "sft": 4, "rl": 2, "rejected": {"difficulty": {"too_easy": 3}, "verify": {"malformed": 1}}},
-    "stages": {"ingest": {"in": 10, "kept": 10}, "difficulty": {"in": 10, "kept": 7}, "verify": {"in": 5, "kept": 4}},
-    "ledger": {"teacher": {"stages": {"trace": {"calls": 5, "cost_usd": 0.25}}}},
-    "roles": {"teacher": "big-model"},
-    "prompts": {},
-    "self_judged": False,
-    "config_sha256": "c0ffee",
-    "revision": "abc123",
-    "finished": "2026-01-02T03:04:05+00:00",
-    "wall_s": 1.5,
-}
+A = {"sft": [sft("1"), sft("2")], "rejected": [out("3")]}
+B = {"sft": [sft("1")], "rejected": [out("2", "too_hard"), out("3")]}
 
 
-def make_run(folder: Path, config: str = "", **changes: Any) -> Path:
-    folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(SUMMARY | changes), "utf-8")
-    (folder / "config.toml").write_text(config, "utf-8")
-    return folder
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[str, str]:
+    first = write_run(tmp_path / "a", A, "[attempt]\nk = 4\n[dedup]\nnear = true\n")
+    second = write_run(tmp_path / "b", B, "[attempt]\nk = 8\n[dedup]\nnear = true\n")
+    return str(first), str(second)
 
 
 def rows(text: str, title: str) -> list[list[str]]:
     return [line.split() for line in text.split(f"\n{title}\n", 1)[1].split("\n\n")[0].splitlines()[1:]]
 
 
-def test_two_runs_stand_side_by_side(tmp_path: Path) -> None:
-    first = make_run(tmp_path / "a", "[attempt]\nk = 4\n[dedup]\nnear = true\n")
-    counts = {"input": 20, "sft": 9, "rl": 2, "rejected": {"difficulty": {"too_easy": 8, "too_hard": 1}}}
-    ledger = {"teacher": {"stages": {"trace": {"calls": 9, "cost_usd": 1.0000004}}}, "judge": {"stages": {}}}
-    second = make_run(
-        tmp_path / "b", "[attempt]\nk = 8\n[dedup]\nnear = true\n[split]\nseed = 1\n", counts=counts, ledger=ledger
+def test_what_changed_comes_before_why_it_cost_what_it_cost(runs: tuple[str, str]) -> None:
+    text = diff_text(diff_runs(Path(runs[0]), Path(runs[1])))
+    lines = text.splitlines()
+    assert [line[:2] for line in lines[:2]] == ["A:", "B:"]
+    assert lines[2] == "1 of 3 ids ended elsewhere; attempt.k: 4 → 8"
+    titles = ["yields", "ids that changed side", "the ids", "scores", "settings that differ", "rejections"]
+    places = [text.index(f"\n{title}\n") for title in (*titles, "calls and cost by role")]
+    assert places == sorted(places)
+    assert rows(text, "yields")[1][:4] == ["sft", "2", "1", "66.7"]
+    assert rows(text, "ids that changed side")[0] == ["1", "sft", "rejected:", "difficulty/too_hard"]
+    assert rows(text, "settings that differ")[0] == ["attempt.k", "4", "8"]
+    assert rows(text, "rejections")[0] == ["difficulty", "too_hard", "0", "1", "1"]
+
+
+def test_equal_runs_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(write_run(tmp_path / name, A, "x = 1\n")) for name in "ab"]
+    assert cli.main(["diff", *runs]) == 0
+    said = capsys.readouterr().out
+    assert said == (
+        "nothing differs: 3 records ended alike (2 sft, 0 rl, 1 rejected), with the same settings, prompts, scores and "
+        "traces\n"
     )
-    text = diff_runs(first, second)
-    assert rows(text, "settings that differ") == [["attempt.k", "4", "8"], ["split.seed", "–", "1"]]
-    assert rows(text, "rows") == [
-        ["input", "10", "20", "10"],
-        ["sft", "4", "9", "5", "40.0", "%", "45.0", "%"],
-        ["rl", "2", "2", "0", "20.0", "%", "10.0", "%"],
-        ["rejected", "4", "9", "5", "40.0", "%", "45.0", "%"],
-    ]
-    assert ["difficulty", "10", "10", "7", "7", "3", "9"] in rows(text, "funnel")
-    assert rows(text, "rejections") == [
-        ["difficulty", "too_easy", "3", "8", "5"],
-        ["verify", "malformed", "1", "0", "-1"],
-        ["difficulty", "too_hard", "0", "1", "1"],
-    ]
-    teacher = next(row for row in rows(text, "calls and cost by role") if row[0] == "teacher")
-    assert teacher == ["teacher", "big-model", "big-model", "5", "9", "0.25", "1.0"]
 
 
-def test_equal_runs_differ_in_no_setting(tmp_path: Path) -> None:
-    first, second = make_run(tmp_path / "a", "x = 1"), make_run(tmp_path / "b", "x = 1")
-    text = diff_runs(first, second)
-    assert "settings that differ" not in text
-    assert {row[-1] for row in rows(text, "rejections")} == {"0"}
+def test_another_trace_alone_is_a_difference(tmp_path: Path) -> None:
+    first, second = (write_run(tmp_path / name, {"sft": [sft("1", trace=name)]}) for name in "ab")
+    text = diff_text(diff_runs(first, second))
+    assert "0 of 1 id ended elsewhere; no setting differs" in text
+    assert "1 of the 1 id that are SFT rows in both runs have another trace" in text
 
 
-def test_what_is_no_run_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["diff", str(make_run(tmp_path / "a")), str(tmp_path / "none")]) == 2
+def test_all_ids_are_written_and_a_page(
+    runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids, page = tmp_path / "ids.jsonl", tmp_path / "diff.html"
+    assert cli.main(["diff", *runs, "--limit", "0", "--ids", str(ids), "--html", str(page)]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (f"{page}: the comparison as a page\n", f"{ids}: 1 id\n")
+    [line] = ids.read_text("utf-8").splitlines()
+    assert json.loads(line) == {
+        "id": "2",
+        "from": {"set": "sft"},
+        "to": {"set": "rejected", "stage": "difficulty", "reason": "too_hard", "detail": "too_hard by far"},
+    }
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_list_of_ids_is_as_long_as_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"id{number}" for number in range(30)]
+    first = str(write_run(tmp_path / "a", {"sft": [*map(sft, names)]}))
+    second = str(write_run(tmp_path / "b", {"rejected": [*map(out, names)]}))
+    for options, listed in (((), 20), (("--limit", "3"), 3), (("--all",), 30)):
+        assert cli.main(["diff", first, second, *options]) == 0
+        text = capsys.readouterr().out
+        assert sum(line.startswith("id") and "too_easy by far" in line for line in text.splitlines()) == listed
+        assert (f"and {30 - listed} further ids" in text) == (listed < 30)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--limit", "-1"], "beam: --limit must be at least 0, got -1"),
+        (["--html", "{0}/none/x.html"], "beam: cannot write {0}/none/x.html: No such file or directory"),
+        (["--ids", "{0}"], "beam: cannot write {0}: Is a directory"),
+        (["--limit", "1", "--all"], "beam: argument --all: not allowed with argument --limit"),
+    ],
+)
+def test_mistakes_are_one_line(
+    runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    try:
+        code = cli.main(["diff", *runs, *(option.format(tmp_path) for option in options)])
+    except SystemExit as error:
+        code = error.code
+    assert code == 2
+    err = capsys.readouterr().err
+    assert err.startswith(said.format(tmp_path)) and err.count("\n") == 1
+
+
+def test_what_is_no_finished_run_is_said_in_one_line(
+    runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["diff", runs[0], str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err == (
         f"beam: there is no folder {tmp_path / 'none'}: give the folder that `beam run` had as --output\n"
     )
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "input.json").write_text("{}", "utf-8")
+    (unfinished / "failed.html").write_text("x", "utf-8")
+    assert cli.main(["diff", str(unfinished), runs[0]]) == 2
+    said = capsys.readouterr().err
+    assert "its run did not finish, and" in said and said.count("\n") == 1
+    (Path(runs[1]) / "sft" / "train-00000-of-00001.parquet").write_bytes(b"no parquet")
+    assert cli.main(["diff", *runs]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -237,7 +237,7 @@ def test_a_damaged_shard_is_named(run: Path) -> None:
 
 
 def test_off_a_terminal_plain_text_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_inspect(argparse.Namespace(run=str(run), sql=None, json=False, csv=False))
+    run_inspect(argparse.Namespace(runs=[str(run)], sql=None, json=False, csv=False))
     out = capsys.readouterr().out
     assert out == inspect_run(run, None)
     assert "\x1b" not in out
@@ -293,3 +293,48 @@ def test_what_cannot_be_written_is_said(
     assert cli.main(["inspect", str(run), *words]) == 2
     captured = capsys.readouterr()
     assert said in captured.err and captured.out == ""
+
+
+@pytest.fixture
+def two_runs(run: Path, tmp_path: Path) -> list[str]:
+    row = {"id": "q1", "pass_rate": 1.0, "scores": {"final": 0.5}}
+    return [str(run), str(write_run(tmp_path / 'it\'s "other"', [row]))]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (
+            "SELECT id, b.scores.final - a.scores.final AS more FROM a.sft a JOIN b.sft b USING (id)",
+            "id: q1\nmore: 0.25",
+        ),
+        ("SELECT count(*) AS n FROM b.rejected", "n: 0"),
+        ("SELECT a.runs.sft, b.runs.sft AS other FROM a.runs, b.runs", "sft: 4\nother: 1"),
+        ("SELECT count(*) AS n FROM run.sft", "n: 4"),
+        ('SELECT count(*) AS n FROM "it\'s ""other""".sft', "n: 1"),
+    ],
+)
+def test_a_query_over_several_runs(two_runs: list[str], sql: str, expected: str) -> None:
+    assert inspect_run(Path(two_runs[0]), sql, Path(two_runs[1])).strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT id FROM sft", "the tables are a.sft, a.rl, a.rejected, b.sft and so on (a is "),
+        ("DROP VIEW a.sft", "got DROP"),
+        ("SELECT * FROM read_text('/etc/hostname')", "disabled by configuration"),
+        (None, "several runs need a query: add --sql, or compare two runs with `beam diff"),
+    ],
+)
+def test_mistakes_in_a_query_over_several_runs(
+    two_runs: list[str], capsys: pytest.CaptureFixture[str], sql: str | None, message: str
+) -> None:
+    assert cli.main(["inspect", *two_runs, *(["--sql", sql] if sql else [])]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+def test_runs_of_one_folder_name_have_their_letters_only() -> None:
+    runs = [Path("x/one"), Path("y/ONE"), Path("z/b"), Path("z/main"), Path("z/Mine")]
+    assert reading.schema_names(runs) == [("a",), ("b",), ("c",), ("d",), ("e", "mine")]

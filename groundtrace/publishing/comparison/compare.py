@@ -1,0 +1,205 @@
+"""Compares two finished runs, for the terminal, the page and programs."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from groundtrace.publishing.comparison.score_changes import add_scores, other_traces, score_section
+from groundtrace.publishing.comparison.section import Section
+from groundtrace.publishing.comparison.setting_changes import Defaults, SettingChanges, setting_changes
+from groundtrace.publishing.comparison.sides import (
+    MovedRecord,
+    Overlap,
+    add_ends,
+    count_moved,
+    moved_records,
+    moved_section,
+    overlap,
+    sets_of,
+    transitions,
+    yields,
+    yields_by_source,
+)
+from groundtrace.publishing.figures import funnel, role_costs
+from groundtrace.publishing.reading import InspectError, one_line, open_several, read_summary
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import counted
+
+MAX_IN_HEADLINE = 3
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """Holds one of the two runs: its letter, its folder as the user named it, and its summary."""
+
+    letter: str
+    name: str
+    summary: RunSummary
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Return what the heading says about the run."""
+        return (self.name, self.summary.recipe, self.summary.input, self.summary.finished, self.summary.revision)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Holds the comparison of two runs.
+
+    Attributes:
+        runs: the two runs, A and B.
+        same: a sentence if nothing differs, else "".
+        headline: how many ids changed side, and the first settings that differ; "" if nothing differs.
+        sections: what differs, in the order of importance; empty if nothing differs.
+        moved: the listed records that ended elsewhere.
+        settings: the settings that differ.
+    """
+
+    runs: tuple[ComparedRun, ComparedRun]
+    same: str
+    headline: str
+    sections: tuple[Section, ...]
+    moved: tuple[MovedRecord, ...]
+    settings: SettingChanges
+
+
+def compare(
+    first: tuple[str, Path],
+    second: tuple[str, Path],
+    *,
+    limit: int | None = 20,
+    all_settings: bool = False,
+    defaults: Defaults | None = None,
+) -> Comparison:
+    """Compare two finished runs, each given as (name, folder).
+
+    ``limit`` is the number of listed ids (None: all). ``all_settings`` also shows defaults that only differ because
+    one config lacks the key. ``defaults`` is as in
+    :func:`groundtrace.publishing.comparison.setting_changes.setting_changes`. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    """
+    with opened_pair(first[1], second[1]) as (tables, a, b):
+        runs = ComparedRun("A", first[0], a), ComparedRun("B", second[0], b)
+        settings = setting_changes((first[1], a), (second[1], b), defaults)
+        sets, ids = sets_of(a.sets, b.sets), overlap(tables)
+        both, other = other_traces(tables)
+        same = "" if settings.shown or other or _differs(tables) else _same(a, b)
+        if same:
+            folded = (settings.section(True),) if all_settings and settings.folded else ()
+            return Comparison(runs, same, "", folded, (), settings)
+        moved = moved_records(tables, limit)
+        total = count_moved(tables)
+        sections = [
+            yields(tables, sets, ids),
+            yields_by_source(tables, sets),
+            transitions(tables),
+            moved_section(moved, total),
+            _with_traces(score_section(tables), both, other),
+            settings.section(all_settings),
+            _funnel(a, b),
+            _rejections(a, b),
+            _costs(a, b),
+        ]
+    shown = tuple(section for section in sections if section is not None and (section.rows or section.more))
+    return Comparison(runs, "", _headline(total, ids, settings), shown, tuple(moved), settings)
+
+
+def all_moved(first: Path, second: Path) -> list[MovedRecord]:
+    """Return all records that ended elsewhere in the second run, or are in one run only.
+
+    Raises InspectError if a run cannot be read.
+    """
+    with opened_pair(first, second) as (tables, _, _):
+        return moved_records(tables, alone=True)
+
+
+@contextmanager
+def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary, RunSummary]]:
+    """Yield a database with the tables that comparisons read, and the summaries of both runs.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.
+    """
+    a, b = (read_summary(run, digests=True) for run in (first, second))
+    with open_several([(first, a), (second, b)]) as tables:
+        try:
+            add_ends(tables)
+            add_scores(tables)
+            yield tables, a, b
+        except duckdb.Error as error:
+            raise InspectError(f"cannot compare {first} with {second}: {one_line(error)}: repeat the runs") from error
+
+
+def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
+    """Return in one sentence what changed and which settings differ."""
+    shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
+    left = len(settings.shown) - len(shown)
+    shown += [f"and {left} more"] if left else []
+    ended = f"{moved} of {counted(ids.both, 'id')} ended elsewhere" if ids.both else "no id is in both runs"
+    return f"{ended}; {', '.join(shown) or 'no setting differs'}"
+
+
+def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether a record ended elsewhere, or has another score."""
+    query = """SELECT exists(SELECT 1 FROM pairs WHERE is_changed)
+        OR exists(FROM (FROM scores_a EXCEPT FROM scores_b)) OR exists(FROM (FROM scores_b EXCEPT FROM scores_a))"""
+    [differs] = tables.execute(query).fetchall()[0]
+    return bool(differs)
+
+
+def _same(a: RunSummary, b: RunSummary) -> str:
+    ends = [*(f"{a.counts.rows(name)} {name}" for name in a.sets), f"{a.counts.rejected_records} rejected"]
+    code = "" if a.revision == b.revision else ", by other versions of the code"
+    return (
+        f"nothing differs: {counted(a.counts.input, 'record')} ended alike ({', '.join(ends)}), with the same "
+        f"settings, prompts, scores and traces{code}"
+    )
+
+
+def _with_traces(section: Section, both: int, other: int) -> Section:
+    """Add to the section of scores how many kept traces differ."""
+    more = f"{other} of the {counted(both, 'id')} that are SFT rows in both runs have another trace" if both else ""
+    return Section(section.name, section.title, section.note, section.columns, section.rows, more)
+
+
+def _funnel(a: RunSummary, b: RunSummary) -> Section:
+    flows = [{flow.name: flow for flow in funnel(run)} for run in (a, b)]
+    rows: list[Sequence[object]] = []
+    for name in dict.fromkeys(name for side in flows for name in side):
+        pairs = [tuple(getattr(side.get(name), part, "–") for side in flows) for part in ("read", "kept", "rejected")]
+        if any(of_a != of_b for of_a, of_b in pairs):
+            rows.append((name, *(cell for pair in pairs for cell in pair)))
+    columns = ("stage", "in A", "in B", "kept A", "kept B", "rejected A", "rejected B")
+    return Section("funnel", "funnel", "Only the stages whose numbers differ.", columns, rows)
+
+
+def _rejections(a: RunSummary, b: RunSummary) -> Section:
+    counts = [
+        {(stage, reason): n for stage, by in run.counts.rejected.items() for reason, n in by.items()} for run in (a, b)
+    ]
+    rows: list[Sequence[object]] = []
+    for stage, reason in dict.fromkeys(key for side in counts for key in side):
+        of_a, of_b = (side.get((stage, reason), 0) for side in counts)
+        if of_a != of_b:
+            rows.append((stage, reason, of_a, of_b, of_b - of_a))
+    note = "Only the reasons whose numbers differ."
+    return Section("rejections", "rejections", note, ("stage", "reason", "A", "B", "B − A"), rows)
+
+
+def _costs(a: RunSummary, b: RunSummary) -> Section:
+    costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
+    rows: list[Sequence[object]] = []
+    for role in dict.fromkeys(role for side in costs for role in side):
+        found = [side.get(role) for side in costs]
+        cells: list[object] = []
+        for what in ("calls", "tokens_in", "tokens_out"):
+            cells += ["–" if cost is None else getattr(cost.usage, what) for cost in found]
+        cells += ["–" if cost is None else f"{cost.usage.cost_usd:.4f}" for cost in found]
+        rows.append((role, *cells))
+    names = ("calls", "tokens in", "tokens out", "USD")
+    note = "Calls that the cache answered are counted, and cost nothing."
+    return Section(
+        "costs", "calls and cost by role", note, ("role", *(f"{name} {run}" for name in names for run in "AB")), rows
+    )

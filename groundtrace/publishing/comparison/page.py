@@ -1,0 +1,21 @@
+"""Writes a comparison of two runs as one self-contained HTML page, in the look of ``report.html``."""
+
+from groundtrace.pages.render import render
+from groundtrace.publishing.comparison.compare import Comparison
+
+
+def comparison_page(found: Comparison) -> str:
+    """Return the page. The numbers are those of the terminal; the listed ids also have their questions."""
+    ends = []
+    for name in dict.fromkeys((*found.runs[0].summary.sets, *found.runs[1].summary.sets, "rejected")):
+        counts = [run.summary.counts for run in found.runs]
+        ends.append((name, *(each.rejected_records if name == "rejected" else each.rows(name) for each in counts)))
+    return render(
+        "groundtrace.publishing.comparison",
+        "comparison.html.jinja",
+        name=" and ".join(run.name for run in found.runs),
+        found=found,
+        ends=ends,
+        totals=[run.summary.counts.input for run in found.runs],
+        questions={each.id: each.question for each in found.moved},
+    )

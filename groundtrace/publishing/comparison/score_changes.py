@@ -1,0 +1,156 @@
+"""Compares the scores of two runs: verdicts and lengths of the traces, the best traces, and pass rates.
+
+Means and medians are over all records of a run that have the value. Differences are paired: over the ids that have the
+value in both runs, B minus A, with a 95 % interval.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from groundtrace.publishing.comparison.section import Section, number_text
+from groundtrace.schemas.intervals import CONFIDENCE
+from groundtrace.storage.views import quoted_name
+
+MAX_RESAMPLED = 2000
+RESAMPLES = 2000
+MIN_PAIRS = 5
+TRACE_CHARS = "trace length, characters"
+BEST = "best trace, kept or rejected"
+_PASS_RATE = "pass rate of the policy"
+
+
+def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean of paired differences; None for fewer than 5 pairs.
+
+    Up to 2,000 pairs, it is the percentile interval of a bootstrap over the pairs, always with the same seed. Beyond
+    that, it is the normal interval, from which the bootstrap hardly differs at such sizes.
+    """
+    n = len(differences)
+    if n < MIN_PAIRS:
+        return None
+    values = np.asarray(differences, dtype=np.float64)
+    if n <= MAX_RESAMPLED:
+        drawn = np.random.default_rng(0).integers(0, n, (RESAMPLES, n))
+        tail = 100 * (1 - CONFIDENCE) / 2
+        low, high = np.percentile(values[drawn].mean(axis=1), [tail, 100 - tail])
+        return float(low), float(high)
+    half = statistics.NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * float(values.std(ddof=1)) / math.sqrt(n)
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def add_scores(tables: duckdb.DuckDBPyConnection) -> None:
+    """Add the tables ``scores_a`` and ``scores_b`` with the columns set_, name, id and value, from the tables of ends.
+
+    A score that a run lacks has no row.
+    """
+    for run in ("a", "b"):
+        parts = [f"SELECT 'any' AS set_, '{_PASS_RATE}' AS name, id, pass_rate AS value FROM ends_{run}"]
+        for name in ("sft", "rl"):
+            columns = _types(tables, f"{run}.{name}")
+            parts += _scores_in(run, name, columns)
+        parts += _lengths_in(run, _types(tables, f"{run}.sft"))
+        parts += _best_in(run, _types(tables, f"{run}.sft"), _types(tables, f"{run}.rejected"))
+        union = " UNION ALL ".join(parts)
+        tables.execute(f"""CREATE TEMP TABLE scores_{run} AS SELECT set_, name, id, avg(value) AS value FROM ({union})
+            WHERE value IS NOT NULL AND isfinite(value) GROUP BY ALL""")
+
+
+def _types(tables: duckdb.DuckDBPyConnection, view: str) -> dict[str, pa.DataType]:
+    """Return the Arrow types of the columns of a view."""
+    schema = tables.sql(f"SELECT * FROM {view} LIMIT 0").to_arrow_table().schema
+    return {field.name: field.type for field in schema}
+
+
+def _scores_in(run: str, name: str, columns: dict[str, pa.DataType]) -> list[str]:
+    """Return the queries for the scores of a set's rows: the columns scores, verdicts and extra_scores."""
+    parts, known = list[str](), list[str]()
+    if pa.types.is_struct(columns.get("scores", pa.null())):
+        known = [columns["scores"].field(index).name for index in range(columns["scores"].num_fields)]
+        parts += [
+            f"SELECT '{name}' AS set_, {_text(each)} AS name, id, scores.{quoted_name(each)}::DOUBLE AS value "
+            f"FROM {run}.{name}"
+            for each in known
+        ]
+    others = ", ".join(map(_text, known)) or "''"
+    for column in ("verdicts", "extra_scores"):
+        if column in columns:
+            parts.append(f"""SELECT '{name}' AS set_, each.name AS name, id, each.value::DOUBLE AS value
+                FROM (SELECT id, unnest({column}) AS each FROM {run}.{name}) WHERE each.name NOT IN ({others})""")
+    return parts
+
+
+def _text(name: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + name.replace("'", "''") + "'"
+
+
+def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
+    """Return the query for the characters that the model wrote in an SFT row."""
+    if "messages" not in columns:
+        return []
+    chars = "list_sum([length(turn.content) for turn in messages if turn.role = 'assistant'])"
+    return [f"SELECT 'sft' AS set_, '{TRACE_CHARS}' AS name, id, {chars}::DOUBLE AS value FROM {run}.sft"]
+
+
+def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataType]) -> list[str]:
+    """Return the queries for the final score of each question's best trace, whether it was kept or rejected."""
+    if "scores" not in sft or "traces" not in rejected:
+        return []
+    best = "list_max([trace.score for trace in traces])"
+    return [
+        f"SELECT 'any' AS set_, '{BEST}' AS name, id, scores.final::DOUBLE AS value FROM {run}.sft",
+        f"SELECT 'any' AS set_, '{BEST}' AS name, id, {best}::DOUBLE AS value FROM {run}.rejected",
+    ]
+
+
+def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
+    """Return mean and median of each score in both runs, and the paired difference of the means."""
+    query = """WITH of_a AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
+                FROM scores_a GROUP BY ALL),
+            of_b AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
+                FROM scores_b GROUP BY ALL),
+            of_both AS (SELECT a.set_, a.name, list(b.value - a.value ORDER BY a.id) AS differences
+                FROM scores_a a JOIN scores_b b ON a.set_ = b.set_ AND a.name = b.name AND a.id = b.id GROUP BY ALL)
+        SELECT coalesce(a.set_, b.set_) AS s, coalesce(a.name, b.name) AS of, a.n, b.n, a.mean, b.mean, a.middle,
+               b.middle, differences
+        FROM of_a a FULL JOIN of_b b ON a.set_ = b.set_ AND a.name = b.name
+        LEFT JOIN of_both p ON p.set_ = coalesce(a.set_, b.set_) AND p.name = coalesce(a.name, b.name)
+        ORDER BY s = 'any' DESC, s = 'sft' DESC, of = 'final' DESC, of"""
+    rows = []
+    for side, name, n_a, n_b, *means, differences in tables.execute(query).fetchall():
+        cells = [number_text(value) for value in means]
+        label = name if side == "any" else f"{side}: {name}"
+        rows.append((label, n_a or 0, n_b or 0, *cells, len(differences or ()), _difference_text(differences or ())))
+    columns = ("score", "n A", "n B", "mean A", "mean B", "median A", "median B", "pairs", "B − A, paired")
+    note = (
+        "Verdicts and lengths are of the kept traces. B − A is the mean difference over the ids that have the score in "
+        f"both runs, with a 95 % interval from {MIN_PAIRS} pairs on (bootstrap over the pairs)."
+    )
+    return Section("scores", "scores", note, columns, rows)
+
+
+def _difference_text(differences: Sequence[float]) -> str:
+    """Return the mean of paired differences and its interval as text."""
+    if not differences:
+        return "–"
+    if not any(differences):
+        return "0, all equal"
+    mean = number_text(sum(differences) / len(differences), signed=True)
+    interval = mean_interval(differences)
+    bounds = [] if interval is None else [number_text(bound, signed=True) for bound in interval]
+    return f"{mean} [{', '.join(bounds)}]" if bounds else mean
+
+
+def other_traces(tables: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """Return how many ids are SFT rows in both runs, and how many of them have another trace in the second run."""
+    if not all("messages" in _types(tables, f"{run}.sft") for run in ("a", "b")):
+        return 0, 0
+    query = """SELECT count(*), count(*) FILTER (a.messages IS DISTINCT FROM b.messages)
+        FROM a.sft a JOIN b.sft b ON a.id = b.id"""
+    both, other = tables.execute(query).fetchall()[0]
+    return both, other

@@ -1,0 +1,139 @@
+"""Compares the settings, models and prompts of two runs: what the user changed first, defaults of other versions last.
+
+A config holds all settings, defaults included. So two configs also differ in keys that only one of the two versions or
+recipes has, and in all keys of an endpoint that only one of them has. Such a key is folded unless it has a value of
+its own. So are the roles and prompts that only one of two recipes has.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundtrace.config.fields import default_of
+from groundtrace.config.flat import flat_values
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.publishing.comparison.section import Section
+from groundtrace.publishing.reading import read_config
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import excerpt
+
+ABSENT = "–"
+_MISSING = object()
+_SHORT = 12
+"""Characters of a digest that are shown."""
+Defaults = Callable[[], Mapping[str, Any]]
+"""Returns the values that a key has if the config does not set it, by dotted key."""
+
+
+@dataclass(frozen=True)
+class SettingChanges:
+    """Holds the settings that differ: those ``shown`` and those ``folded``, each as (what, value in A, value in B)."""
+
+    shown: tuple[tuple[str, str, str], ...]
+    folded: tuple[tuple[str, str, str], ...]
+
+    def section(self, all_of_them: bool) -> Section:
+        """Return the settings as a section, with the folded ones too if ``all_of_them``."""
+        rows = [*self.shown, *(self.folded if all_of_them else ())]
+        n = len(self.folded)
+        more = "" if all_of_them or not n else f"and {n} further setting{'s' if n > 1 else ''} (--settings shows them)"
+        note = "Input and models first, then the other settings, seeds and prompts."
+        return Section("settings", "settings that differ", note, ("what", "A", "B"), rows, more)
+
+
+def setting_changes(
+    first: tuple[Path, RunSummary], second: tuple[Path, RunSummary], defaults: Defaults | None = None
+) -> SettingChanges:
+    """Return the settings of two runs that differ.
+
+    ``defaults`` gives the present defaults of their recipe; it is called if the recipe is the same and a key is in one
+    config only. Raises :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
+    """
+    (root_a, a), (root_b, b) = first, second
+    values = [dict(flat_values(read_config(root))) for root in (root_a, root_b)]
+    keys = sorted({*values[0], *values[1]}, key=_order)
+    differ = [key for key in keys if values[0].get(key, _MISSING) != values[1].get(key, _MISSING)]
+    alone = [key for key in differ if not all(key in each for each in values)]
+    usual = defaults() if alone and defaults is not None and a.recipe == b.recipe else {}
+    folded = {key for key in alone if _is_folded(key, values, usual, a.recipe != b.recipe)}
+    changed = {key: (_text(values[0], key), _text(values[1], key)) for key in differ}
+    rows = [(key, *changed[key]) for key in differ if key not in folded]
+    named = [*_roles(a, b), *_prompts(a, b)]
+    implied = [row for row in named if a.recipe != b.recipe and ABSENT in row]
+    roles, prompts = ([row for row in each if row not in implied] for each in (_roles(a, b), _prompts(a, b)))
+    models = [row for row in rows if _order(row[0])[0] <= _MODELS]
+    return SettingChanges(
+        (*_facts(first, second), *roles, *models, *(row for row in rows if row not in models), *prompts),
+        (*((key, *changed[key]) for key in differ if key in folded), *implied),
+    )
+
+
+_INPUT, _MODELS, _OTHERS, _SEEDS = range(4)
+
+
+def _order(key: str) -> tuple[int, str]:
+    """Return the place of a key among the settings."""
+    section, name = key.split(".")[0], key.rsplit(".", 1)[-1]
+    if name == "seed" or name.endswith("_seed"):
+        return _SEEDS, key
+    return {"input": _INPUT, "roles": _MODELS, "endpoints": _MODELS}.get(section, _OTHERS), key
+
+
+def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any], other_recipe: bool) -> bool:
+    """Return whether a key of one config alone only shows that the other lacks its version, recipe or endpoint."""
+    value = next(each[key] for each in values if key in each)
+    parts = key.split(".")
+    if parts[0] == "endpoints" and len(parts) > 2:
+        return _endpoint_defaults().get(".".join(parts[2:]), _MISSING) == value
+    return other_recipe or usual.get(key, _MISSING) == value
+
+
+def _endpoint_defaults() -> Mapping[str, Any]:
+    """Return the defaults of an endpoint's settings, as a config holds them."""
+    fields = {field.name: default_of(field) for field in dataclasses.fields(EndpointSettings)}
+    plain = {name: list(each) if isinstance(each, tuple) else each for name, each in fields.items()}
+    return {name: each for name, each in plain.items() if each is not dataclasses.MISSING}
+
+
+def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> list[tuple[str, str, str]]:
+    """Return the differences in recipe, input and number of records."""
+    (root_a, a), (root_b, b) = first, second
+    found = [("recipe", a.recipe, b.recipe), ("input", a.input, b.input)]
+    prints = _fingerprint(root_a), _fingerprint(root_b)
+    if a.input == b.input and all(prints):
+        found.append(("content of the input, SHA-256", prints[0][:_SHORT], prints[1][:_SHORT]))
+    found.append(("records", str(a.counts.input), str(b.counts.input)))
+    return [(name, of_a, of_b) for name, of_a, of_b in found if of_a != of_b]
+
+
+def _fingerprint(root: Path) -> str:
+    """Return the fingerprint of a run's input; "" if the folder does not hold one that can be read."""
+    try:
+        return str(json.loads((root / "input.json").read_text("utf-8"))["fingerprint"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _roles(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
+    """Return the roles that have other models."""
+    return [
+        (f"model of the {role}", a.roles.get(role, ABSENT), b.roles.get(role, ABSENT))
+        for role in dict.fromkeys((*a.roles, *b.roles))
+        if a.roles.get(role) != b.roles.get(role)
+    ]
+
+
+def _prompts(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
+    """Return the prompts that only one run may send, or that have another text, by id and SHA-256."""
+    return [
+        (f"prompt {name}", a.prompts.get(name, ABSENT)[:_SHORT], b.prompts.get(name, ABSENT)[:_SHORT])
+        for name in sorted({*a.prompts, *b.prompts})
+        if a.prompts.get(name) != b.prompts.get(name)
+    ]
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    return excerpt(values[key]) if key in values else ABSENT

@@ -1,0 +1,242 @@
+"""Compares where the records of two runs ended: the yields by set and source, and the records that changed side.
+
+A record's side is its set, and for a rejected record also the stage and the reason of the rejection. Records are
+matched by their ids.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from groundtrace.publishing.comparison.section import Section, points_text, share_text
+from groundtrace.publishing.reading import SHARDS
+from groundtrace.schemas.intervals import difference, paired_difference
+from groundtrace.schemas.text import counted
+
+MAX_SOURCES = 12
+ABSENT = "not in this run"
+NO_SOURCE = "(no source)"
+_FIELDS = {"source": "VARCHAR", "question": "VARCHAR", "pass_rate": "DOUBLE"}
+_REJECTED = {"stage": "VARCHAR", "reason": "VARCHAR", "detail": "VARCHAR"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """Holds where a record ended in one run; stage, reason and detail are None unless it was rejected."""
+
+    set: str
+    stage: str | None = None
+    reason: str | None = None
+    detail: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the side in a few words, such as ``sft`` or ``rejected: verify/low_grounding``."""
+        return f"rejected: {self.stage}/{self.reason}" if self.set == "rejected" else self.set
+
+    def to_fields(self) -> dict[str, str]:
+        """Return the values as a line of JSON holds them."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class MovedRecord:
+    """Holds a record that ended elsewhere in the second run; a side is None if that run did not read the record."""
+
+    id: str
+    question: str
+    before: Side | None
+    after: Side | None
+
+    @property
+    def why(self) -> str:
+        """Return the detail of the rejection: that of the second run, or else of the first."""
+        sides = [side for side in (self.after, self.before) if side is not None and side.detail]
+        return sides[0].detail or "" if sides else ""
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the record as a line of JSON holds it."""
+        sides = {"from": self.before, "to": self.after}
+        return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
+
+
+def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
+    """Add the tables ``ends_a``, ``ends_b`` and ``pairs``, in which each record has one row.
+
+    The first two have the columns id, set_, source, question, pass_rate, stage, reason and detail. ``pairs`` joins both
+    by id.
+    """
+    for run in ("a", "b"):
+        parts = []
+        for name in SHARDS:
+            there = {row[0] for row in tables.execute(f"DESCRIBE {run}.{name}").fetchall()}
+            wanted = _FIELDS | (_REJECTED if name == "rejected" else {})
+            columns = [
+                column if column in there and column in wanted else f"NULL::{kind} AS {column}"
+                for column, kind in (_FIELDS | _REJECTED).items()
+            ]
+            parts.append(f"SELECT id, '{name}' AS set_, {', '.join(columns)} FROM {run}.{name}")
+        tables.execute(f"CREATE TEMP TABLE ends_{run} AS {' UNION ALL '.join(parts)}")
+    tables.execute("""CREATE TEMP TABLE pairs AS
+        SELECT coalesce(a.id, b.id) AS id, coalesce(b.question, a.question, '') AS question,
+               a.set_ AS set_a, a.stage AS stage_a, a.reason AS reason_a, a.detail AS detail_a,
+               b.set_ AS set_b, b.stage AS stage_b, b.reason AS reason_b, b.detail AS detail_b,
+               a.id IS NOT NULL AND b.id IS NOT NULL AS is_both,
+               a.set_ <> b.set_ AND is_both AS is_moved,
+               (a.set_, a.stage, a.reason) IS DISTINCT FROM (b.set_, b.stage, b.reason) AS is_changed
+        FROM ends_a a FULL JOIN ends_b b ON a.id = b.id""")
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Holds how many ids are in both runs, and how many are in one run only."""
+
+    both: int
+    only_a: int
+    only_b: int
+
+    @property
+    def text(self) -> str:
+        """Return the numbers as a sentence."""
+        if not self.only_a and not self.only_b:
+            return f"Both runs read the same {counted(self.both, 'id')}."
+        ids = counted(self.both, "id")
+        return (
+            f"{ids} {'is' if self.both == 1 else 'are'} in both runs, {self.only_a} only in A, {self.only_b} only in B."
+        )
+
+
+def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
+    """Return how the ids of the two runs overlap."""
+    query = """SELECT count(*) FILTER (set_a IS NOT NULL AND set_b IS NOT NULL),
+        count(*) FILTER (set_b IS NULL), count(*) FILTER (set_a IS NULL) FROM pairs"""
+    return Overlap(*(tables.execute(query).fetchall()[0]))
+
+
+def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap) -> Section:
+    """Return the number and share of the records in each set, with the difference of the shares in points.
+
+    The difference has a 95 % interval if both runs read the same ids (paired), or none of the same (independent).
+    """
+    counts = {run: dict(tables.execute(f"SELECT set_, count(*) FROM ends_{run} GROUP BY 1").fetchall()) for run in "ab"}
+    total_a, total_b = ids.both + ids.only_a, ids.both + ids.only_b
+    rows: list[tuple[object, ...]] = [("records read", total_a, total_b, "", "", "")]
+    for name in (*sets, "rejected"):
+        n_a, n_b = counts["a"].get(name, 0), counts["b"].get(name, 0)
+        middle = n_b / total_b - n_a / total_a if total_a and total_b else None
+        interval = None
+        if ids.both and not ids.only_a and not ids.only_b:
+            interval = paired_difference(*_fourfold(tables, name))
+        elif not ids.both and total_a and total_b:
+            interval = difference(n_a, total_a, n_b, total_b)
+        shares = share_text(n_a, total_a), share_text(n_b, total_b)
+        rows.append((name, n_a, n_b, *shares, points_text(middle, interval)))
+    within = ", with the 95 % interval of Newcombe" if not ids.both or not (ids.only_a or ids.only_b) else ""
+    note = f"Shares are of the records read. {ids.text} B − A is in percentage points{within}."
+    return Section("yields", "yields", note, ("set", "A", "B", "share A", "share B", "B − A"), rows)
+
+
+def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, int, int]:
+    """Return how many ids are in a set in both runs, only in A, only in B, and in neither."""
+    query = """SELECT count(*) FILTER (set_a = $1 AND set_b = $1), count(*) FILTER (set_a = $1 AND set_b <> $1),
+        count(*) FILTER (set_a <> $1 AND set_b = $1), count(*) FILTER (set_a <> $1 AND set_b <> $1) FROM pairs"""
+    both, first, second, neither = tables.execute(query, [name]).fetchall()[0]
+    return both, first, second, neither
+
+
+def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> Section | None:
+    """Return the number and share of each source's records in each set; None if there is only one source."""
+    query = f"""SELECT coalesce(source, '{NO_SOURCE}') AS source_,
+            {", ".join(f"count(*) FILTER (run = '{run}' AND set_ = '{name}')" for name in SHARDS for run in "ab")}
+        FROM (SELECT 'a' AS run, source, set_ FROM ends_a UNION ALL SELECT 'b', source, set_ FROM ends_b)
+        GROUP BY 1 ORDER BY count(*) DESC, 1"""
+    found = tables.execute(query).fetchall()
+    if len(found) < 2:
+        return None
+    names = [name for name in SHARDS if name in sets or name == "rejected"]
+    rows = []
+    for source, *counts in found[:MAX_SOURCES]:
+        by_set = {name: (counts[2 * index], counts[2 * index + 1]) for index, name in enumerate(SHARDS)}
+        totals = [sum(pair[side] for pair in by_set.values()) for side in (0, 1)]
+        cells: list[object] = []
+        for name in names:
+            cells += [f"{n} ({share_text(n, of)})" for n, of in zip(by_set[name], totals, strict=True)]
+        rows.append((source, *totals, *cells))
+    columns = ("source", "read A", "read B", *(f"{name} {run}" for name in names for run in "AB"))
+    left = len(found) - len(rows)
+    more = f"and {counted(left, 'further source')}" if left else ""
+    return Section("sources", "yields by source", "The sources with the most records first.", columns, rows, more)
+
+
+def transitions(tables: duckdb.DuckDBPyConnection) -> Section:
+    """Return the number of ids for each pair of different sides: the most frequent first, ids of one run alone last."""
+    rows = [
+        (n, _text(set_a, stage_a, reason_a), _text(set_b, stage_b, reason_b))
+        for set_a, stage_a, reason_a, set_b, stage_b, reason_b, n in tables.execute(_BY_SIDES).fetchall()
+    ]
+    query = """SELECT count(*) FILTER (is_moved), count(*) FILTER (is_changed AND is_both AND NOT is_moved),
+        count(*) FILTER (NOT is_both) FROM pairs"""
+    moved, only_reason, alone = tables.execute(query).fetchall()[0]
+    note = f"{counted(moved, 'id')} changed side, and {counted(only_reason, 'rejected id')} changed only the reason."
+    note += f" {counted(alone, 'id')} {'is' if alone == 1 else 'are'} in one run only." if alone else ""
+    return Section("transitions", "ids that changed side", note, ("ids", "in A", "in B"), rows)
+
+
+_SIDES = "set_a, stage_a, reason_a, set_b, stage_b, reason_b"
+_BY_SIDES = f"""SELECT {_SIDES}, count(*) AS n FROM pairs WHERE is_changed
+    GROUP BY ALL ORDER BY bool_and(is_both) DESC, n DESC, {_SIDES}"""
+_MOVED = f"""WITH sorted AS (
+        SELECT *, count(*) OVER (PARTITION BY {_SIDES}) AS alike,
+               row_number() OVER (PARTITION BY {_SIDES} ORDER BY sha256(id), id) AS place
+        FROM pairs WHERE is_changed AND (is_both OR $alone)),
+    chosen AS (SELECT * FROM sorted ORDER BY place, alike DESC, {_SIDES}, id LIMIT $most)
+    SELECT id, question, set_a, stage_a, reason_a, detail_a, set_b, stage_b, reason_b, detail_b
+    FROM chosen ORDER BY is_both DESC, alike DESC, {_SIDES}, place"""
+
+
+def moved_records(
+    tables: duckdb.DuckDBPyConnection, limit: int | None = None, alone: bool = False
+) -> list[MovedRecord]:
+    """Return the records that ended elsewhere, at most ``limit`` of them (None: all), the same ones each time.
+
+    If there are more, each transition is represented, as far as the limit allows. With ``alone``, the records that only
+    one run read are included.
+    """
+    bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
+    return [
+        MovedRecord(row_id, question, _side(*sides[:4]), _side(*sides[4:]))
+        for row_id, question, *sides in tables.execute(_MOVED, bounds).fetchall()
+    ]
+
+
+def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
+    """Return how many records of both runs ended elsewhere, the other reasons for a rejection included."""
+    return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
+
+
+def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
+    """Return the list of the records that ended elsewhere; ``total`` is the number of all of them."""
+    rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
+    left = total - len(rows)
+    more = f"and {counted(left, 'further id')}: --all lists them, and --ids FILE writes them" if left else ""
+    note = "Why is the detail of the rejection in B, or else in A."
+    return Section("ids", "the ids", note, ("id", "in A", "in B", "why"), rows, more)
+
+
+def _of(side: Side | None) -> str:
+    return ABSENT if side is None else side.text
+
+
+def _side(name: str | None, stage: str | None, reason: str | None, detail: str | None) -> Side | None:
+    return None if name is None else Side(name, stage, reason, detail)
+
+
+def _text(name: str | None, stage: str | None, reason: str | None) -> str:
+    return _of(_side(name, stage, reason, None))
+
+
+def sets_of(*sets: Sequence[str]) -> list[str]:
+    """Return the training sets that one of the runs makes, in order."""
+    return list(dict.fromkeys(name for each in sets for name in each))
