@@ -13,6 +13,7 @@ from groundtrace.pipelines.running.endings import ConservationError, RunPaused, 
 from groundtrace.schemas.errors import UserError
 
 from .docs.pages import ROOT, blocks, commands
+from .pipelines.far_server import filled, right, serving
 
 README = ROOT / "README.md"
 MAX_WORDS = 1200
@@ -55,15 +56,17 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_own_data(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_data(photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     init, validate = (line.split()[1:] for line in commands(README, "beam")[:2])
     assert (init[0], validate[0]) == ("init", "validate")
     assert cli.main(init) == 0
-    assert cli.main(validate) == 0
-    assert "2 can be used" in capsys.readouterr().out
     config = photos / "my.toml"
-    before, _, roles = config.read_text("utf-8").partition("# [endpoints.")
-    config.write_text(before + re.sub(r"^# ", "", f"# [endpoints.{roles}", flags=re.MULTILINE), "utf-8")
+    endpoint = load_config(Settings, str(config)).endpoints["model"]
+    assert f"vllm serve {endpoint.model}" in README.read_text("utf-8")
+    monkeypatch.setenv("FAR_KEY", "secret")
+    with serving(right) as server:
+        config.write_text(filled(config.read_text("utf-8"), server.url), "utf-8")
+        assert cli.main(validate) == 0
+    assert "2 can be used" in capsys.readouterr().out
     settings = load_config(Settings, str(config))
-    assert settings.endpoints["qwen"].model in README.read_text("utf-8")
-    assert settings.roles["teacher"] == settings.roles["detector"] == "qwen"
+    assert settings.roles["teacher"] == settings.roles["detector"] == "model"

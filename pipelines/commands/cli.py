@@ -128,6 +128,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"beam: {printable(message)}{_advice(message)}; see `{self.prog} --help`\n")
 
 
+class _Renamed(argparse.Action):
+    """Refuses an option that was renamed; ``const`` is its new name."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        parser.error(f"{self.option_strings[0]} is now {self.const}: rename the option")
+
+
 def _advice(message: str) -> str:
     """Return the remedy for an error of the parser, if the error's message does not contain one."""
     if word := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
@@ -216,8 +223,9 @@ def _add_preview(commands: Any) -> None:
     _add_pipeline(preview)
     preview.add_argument("--output", required=True, metavar="RUN", help="the run folder of the preview")
     preview.add_argument(
-        "--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)"
+        "--limit", type=int, default=10, metavar="N", help="read only the first N records (default 10)"
     )
+    preview.add_argument("--records", action=_Renamed, const="--limit", help=argparse.SUPPRESS)
     preview.add_argument(
         "--workers",
         action="store_true",

@@ -1,6 +1,6 @@
 """Implements ``beam init``, which writes a config to start from.
 
-The config maps the input's columns, and has placeholders that the user fills in.
+The config maps the input's columns. It runs as soon as the user has filled in the three lines of the endpoint.
 """
 
 import argparse
@@ -18,24 +18,25 @@ from groundtrace.stages.sources.base import Input, RowSettings
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow, Row, Shape
 from groundtrace.stages.sources.shapes.registry import shape_of
 
-_MODELS = """# The model of each role. Without these sections the embedded engine has all roles: it reads drawn
-# shapes, not photographs. To use a model, remove the first "# " of each line below and name your server's model.
-# `beam config` prints every setting; docs/models.md lists the families.
-#
-# [endpoints.qwen]
-# kind = "openai"                        # any server that speaks OpenAI's chat API, such as vLLM
-# base_url = "http://localhost:8000/v1"
-# model = "Qwen/Qwen3-VL-8B-Instruct"
-# family = "qwen3-vl"                    # how the model writes points and boxes
-# # api_key_env = "MY_KEY"               # the environment variable that holds the key
-#
-# [roles]
-# policy = "qwen"      # answers the questions: its pass rate is their difficulty
-# teacher = "qwen"     # names what to point at and writes the traces
-# pointer = "qwen"     # finds the points
-# detector = "qwen"    # checks them: better another model than the pointer's
-# judge = "qwen"       # reads the reasoning: better another model than the teacher's
-# segmenter = ""       # none: boxes replace masks"""
+_MODELS = """# Fill in these three lines: where your model is, its name, and its key.
+[endpoints.model]
+kind = "openai"                          # any server that speaks OpenAI's chat API, such as vLLM; or "gemini"
+base_url = "http://localhost:8000/v1"    # 1: the server's URL ("" for gemini)
+model = "Qwen/Qwen3-VL-8B-Instruct"      # 2: the model's name at the server
+api_key_env = ""                         # 3: the environment variable that holds the key; "" if there is none
+family = "qwen3-vl"                      # how the model writes points and boxes: docs/models.md lists the families
+
+# One model in all roles. Better: another model as detector and judge, because it checks the others' work.
+# Without this section and the one above, the embedded engine has all roles: it reads drawn shapes, not photographs.
+[roles]
+policy = "model"      # answers the questions: its pass rate is their difficulty
+teacher = "model"     # names what to point at and writes the traces
+pointer = "model"     # finds the points
+detector = "model"    # finds boxes, to check the points
+judge = "model"       # reads the reasoning
+segmenter = ""        # none: boxes replace masks
+
+# `beam config` prints every other setting with its default."""
 
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
@@ -58,8 +59,9 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         raise UserError(f"{parsed.output} already exists: name another file, or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}: choose another --output") from error
-    fill_in = f"fill in {', '.join(left)}" if (left := re.findall(_LEFT_OPEN, text)) else "look through it"
-    print(f"{parsed.output}: {fill_in}, name your model, then: {_command('validate', parsed.input, parsed.output)}")
+    left = [*re.findall(_LEFT_OPEN, text), "base_url", "model", "api_key_env"]
+    fill_in = f"fill in {', '.join(left[:-1])} and {left[-1]}"
+    print(f"{parsed.output}: {fill_in}, then: {_command('validate', parsed.input, parsed.output)}")
     return 0
 
 
@@ -81,9 +83,9 @@ def starting_config(data: str, name: str) -> str:
         f"#   {_command('preview', data, name)} --output runs/look",
         f"#   {_command('run', data, name)} --output runs/mine",
         "",
-        *_block(found),
-        "",
         _MODELS,
+        "",
+        *_block(found),
     ]
     return "\n".join(lines) + "\n"
 

@@ -29,12 +29,11 @@ MAX_MODELS = 3
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the pipeline, print its result, and return the exit code. Raises ConfigError for a wrong option."""
-    if parsed.limit is not None and parsed.limit < 1:
-        raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
+    _check_limit(parsed.limit)
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
     with stopped_like_an_interrupt():  # removes temporary folders and releases a folder in a store
-        plan = make_plan(_run_arguments(parsed, beam_options, parsed.limit))
+        plan = make_plan(_run_arguments(parsed, beam_options))
         if is_dry_run(plan.options):
             say(*dry_run(plan))
             return 0
@@ -48,9 +47,8 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
     Raises ConfigError for a wrong option.
     """
-    if parsed.records < 1:
-        raise ConfigError(f"--records must be at least 1, got {parsed.records}")
-    plan = make_plan(_run_arguments(parsed, beam_options, parsed.records, measure=True))
+    _check_limit(parsed.limit)
+    plan = make_plan(_run_arguments(parsed, beam_options, measure=True))
     with stopped_like_an_interrupt():
         summary = execute(plan)
     say(*summary_text(summary, parsed.output).split("\n"))
@@ -62,16 +60,19 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     return 0
 
 
-def _run_arguments(
-    parsed: argparse.Namespace, beam_options: Sequence[str], limit: int | None, measure: bool = False
-) -> RunArguments:
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit must be at least 1, got {limit}")
+
+
+def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], measure: bool = False) -> RunArguments:
     return RunArguments(
         pipeline=parsed.pipeline,
         input=parsed.input,
         output=parsed.output,
         config=parsed.config,
         overrides=parsed.overrides,
-        limit=limit,
+        limit=parsed.limit,
         cache=parsed.cache,
         resume=getattr(parsed, "resume", "auto") != "never",
         beam_options=beam_options,

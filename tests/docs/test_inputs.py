@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ import pytest
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.commands.init import starting_config
 from groundtrace.stages.sources.shapes.registry import SHAPES
+from tests.pipelines.far_server import filled, right, serving
+
+from .pages import blocks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/inputs.md").read_text("utf-8")
@@ -81,12 +85,15 @@ def test_the_template_is_what_init_writes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert callable(make)
-    name = make(tmp_path)
+    name = str(make(tmp_path))
     text = starting_config(name, "my.toml")
-    template = text[text.index("# It looks like") : text.index("# The model of each role")].strip()
+    template = text[text.index("# It looks like") :].strip()
     assert f"```toml\n{template}\n```" in PAGE
     assert main(["init", name, "--output", "my.toml"]) == 0
-    assert main(["validate", "grounded_cot", "--input", name, "--config", "my.toml"]) == 0
+    monkeypatch.setenv("FAR_KEY", "secret")
+    with serving(right) as server:
+        Path("my.toml").write_text(filled(text, server.url), "utf-8")
+        assert main(["validate", "grounded_cot", "--input", name, "--config", "my.toml"]) == 0
     said = capsys.readouterr().out
     [line] = [line for line in said.splitlines() if line.startswith("read ")]
     assert line.split()[1] == line.split(": ")[1].split()[0], "not all records can be used"
@@ -101,6 +108,44 @@ def test_without_the_config_its_command_is_named(tmp_path: Path, capsys: pytest.
     assert main(["validate", "grounded_cot", "--input", str(path)]) == 2
     said = capsys.readouterr().out
     assert f"looks like conversations (LLaVA, ShareGPT): `beam init {path} --output my.toml` writes the config" in said
+
+
+def test_the_files_of_vqa_v2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page's program, on files of that form, gives records that need no config."""
+    monkeypatch.chdir(tmp_path)
+    Path("val2014").mkdir()
+    asked = [(262148000, 262148, "How many circles are there?"), (393225001, 393225, "Is a square blue?")]
+    for (_, image, _), source in zip(asked, IMAGES, strict=True):
+        Path(f"val2014/COCO_val2014_{image:012}.jpg").write_bytes(source.read_bytes())
+    about = {"info": {"version": "2.0"}, "data_type": "mscoco", "data_subtype": "val2014", "license": {"name": "CC BY"}}
+    questions = [{"question_id": number, "image_id": image, "question": text} for number, image, text in asked]
+    texts = {262148000: ["2"] * 9 + ["3"], 393225001: ["yes"] * 4 + ["no"] * 3 + ["maybe"] * 3}
+    annotations = [
+        {
+            "question_type": "how many",
+            "multiple_choice_answer": answers[0],
+            "answers": [{"answer": each, "answer_confidence": "yes", "answer_id": n} for n, each in enumerate(answers)],
+            "image_id": number // 1000,
+            "answer_type": "other",
+            "question_id": number,
+        }
+        for number, answers in reversed(texts.items())
+    ]
+    names = ("v2_OpenEnded_mscoco_val2014_questions.json", "v2_mscoco_val2014_annotations.json")
+    for name, rows in zip(names, ({"questions": questions}, {"annotations": annotations}), strict=True):
+        Path(name).write_text(json.dumps(about | {"task_type": "Open-Ended"} | rows), "utf-8")
+    [program] = [text for text in blocks(ROOT / "docs/inputs.md", "python") if "OpenEnded_mscoco" in text]
+    exec(program, {})
+    rows = [json.loads(line) for line in Path("vqa-val2014.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["id"], row["answer"], row["agreement"]) for row in rows] == [
+        (262148000, "2", 9),
+        (393225001, "yes", 4),
+    ]
+    [validate] = [line for line in blocks(ROOT / "docs/inputs.md", "bash") if "vqa-val2014" in line]
+    assert main(shlex.split(validate)[1:]) == 0
+    assert "read 2 of 2 records: 2 can be used" in capsys.readouterr().out
 
 
 def test_every_shape_is_on_the_page() -> None:

@@ -1,6 +1,7 @@
 """An OpenAI-compatible server on this machine that answers as a function says, and the options to ask it."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,6 +89,15 @@ def serving(
         yield server
         http.shutdown()
         thread.join()
+
+
+def filled(config: str, url: str) -> str:
+    """The config of ``beam init`` with its three lines filled in for the server."""
+    lines = {"base_url": url, "model": "m", "api_key_env": "FAR_KEY"}
+    for name, value in lines.items():
+        config, found = re.subn(rf'^{name} = ".*?"', f'{name} = "{value}"', config, flags=re.MULTILINE)
+        assert found == 1
+    return config
 
 
 def asking(url: str, role: str = "policy", **fields: Any) -> list[str]:

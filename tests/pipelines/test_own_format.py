@@ -79,7 +79,7 @@ def test_a_run_over_another_format(questions: Path, tmp_path: Path, run_beam: Ca
 def test_a_preview_counts_what_another_format_holds(
     questions: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:
-    done = run_beam(questions, tmp_path / "look", *MAP, "--records", "1", command="preview")
+    done = run_beam(questions, tmp_path / "look", *MAP, "--limit", "1", command="preview")
     assert done.code == 0
     assert "forecast for 3 records from 1" in done.out
 

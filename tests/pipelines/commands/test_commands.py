@@ -133,15 +133,15 @@ def data(tmp_path: Path, write_records: Callable[..., Path], write_scene: Callab
 
 
 def test_a_preview(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
-    settings = ("--records", "2", "--set", "split.sft_ratio=1.0", "--set", "difficulty.include_low=true")
+    settings = ("--limit", "2", "--set", "split.sft_ratio=1.0", "--set", "difficulty.include_low=true")
     ran = run_beam(data, tmp_path / "run", *settings, command="preview")
     assert ran.code == 0, ran.err
     assert (ran.counts["input"], ran.counts["sft"]) == (2, 2)
     lines = ran.out.splitlines()
     assert lines[0] == "2 records: 2 sft, 0 rl, 0 rejected"
-    assert lines[-6] == "forecast for 4 records from 2, at the prices of the config"
+    assert lines[-6] == "forecast for 4 records from 2"
     assert lines[-5].startswith("  calls: ")
-    assert lines[-4] == "  cost: $0.00 (95 %: $0.00 to $0.00)"
+    assert lines[-4] == "  cost: unknown, because no endpoint has a price and no tokens were counted"
     assert lines[-1] == "  rl rows: 0 (95 %: 0 to 3)"
     assert lines[-2] == "  sft rows: 4 (95 %: 1 to 4)"
 
@@ -154,16 +154,16 @@ def test_a_part_does_not_replace_a_finished_run_of_more(
         return ran.code, ran.counts["input"]
 
     for command, records in (("preview", "2"), ("preview", "1"), ("preview", "3")):
-        assert outcome(command, "--records", records) == (0, int(records))
+        assert outcome(command, "--limit", records) == (0, int(records))
     assert outcome("run", "--limit", "2") == (2, 3)
     assert outcome("run") == (0, 4)
-    for command, words in (("preview", ["--records", "3"]), ("run", ["--limit", "3"])):
+    for command, words in (("preview", ["--limit", "3"]), ("run", ["--limit", "3"])):
         ran = run_short(data, tmp_path / "run", *words, command=command)
         ran.check_refused(
             2, "run holds a finished run of 4 records, and this run would replace it by fewer records: choose"
         )
         assert ran.counts["input"] == 4
-    assert outcome("preview", "--records", "9") == (0, 4)
+    assert outcome("preview", "--limit", "9") == (0, 4)
     assert outcome("run", "--limit", "3", "--resume", "never") == (0, 3)
 
 
@@ -297,7 +297,7 @@ def test_mistakes_end_with_2(extra: list[str], said: str, data: Path, capsys: py
         ("run", ["--budget-usd", "0"], "--budget-usd must be a positive number of dollars, got 0.0"),
         ("preview", ["--budget-usd", "nan"], "--budget-usd must be a positive number of dollars, got nan"),
         ("preview", ["--budget-tokens", "0"], "--budget-tokens must be at least 1, got 0"),
-        ("preview", ["--records", "-1"], "--records must be at least 1, got -1"),
+        ("preview", ["--limit", "-1"], "--limit must be at least 1, got -1"),
     ],
 )
 def test_counts_below_one(
@@ -305,6 +305,14 @@ def test_counts_below_one(
 ) -> None:
     run_beam(data, tmp_path / "run", *words, command=command).check_refused(2, said)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_renamed_option_is_refused_with_its_new_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["preview", PIPELINE, "--input", "x", "--output", "y", "--records", "3"])
+    said = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert said == "beam: --records is now --limit: rename the option; see `beam preview --help`\n"
 
 
 OWN = """

@@ -9,6 +9,7 @@ import pytest
 
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.commands.init import starting_config
+from tests.pipelines.far_server import filled, right, serving
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def questions(tmp_path: Path) -> Path:
 
 
 def test_the_config_that_init_writes_makes_the_records_usable(
-    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["validate", "grounded_cot", "--input", str(questions)]) == 2
     said = capsys.readouterr().out
@@ -30,23 +31,33 @@ def test_the_config_that_init_writes_makes_the_records_usable(
     config = tmp_path / "my.toml"
     assert main(["init", str(questions), "--output", str(config)]) == 0
     assert f"beam validate grounded_cot --input {questions} --config {config}" in capsys.readouterr().out
-    assert main(["validate", "grounded_cot", "--input", str(questions), "--config", str(config)]) == 0
-    said = capsys.readouterr().out
+    monkeypatch.setenv("FAR_KEY", "secret")
+    with serving(right) as server:
+        config.write_text(filled(config.read_text("utf-8"), server.url), "utf-8")
+        words = ["grounded_cot", "--input", str(questions), "--config", str(config)]
+        assert main(["validate", *words]) == 0
+        said = capsys.readouterr().out
+        assert main(["run", *words, "--output", str(tmp_path / "run")]) == 0
+        assert len(server.seen) == 1  # three equal questions about one image are one question
     assert "read 3 of 3 records: 3 can be used" in said
+    assert "endpoint model (detector, judge, pointer, policy, teacher): " in said
     assert "the prompt of one record, as in its row (row-1, gold answer 2):\n  <image>How many?" in said
 
 
-def test_the_config_is_toml_with_its_models_commented(questions: Path) -> None:
+def test_the_config_has_one_endpoint_in_all_roles(questions: Path) -> None:
     text = starting_config(str(questions), "my.toml")
-    assert tomllib.loads(text) == {
-        "input": {
-            "columns": {"question": "Query", "answer": "label"},
-            "constants": {"source": "shop.parquet", "license": "unknown"},
-        }
+    values = tomllib.loads(text)
+    assert values.pop("input") == {
+        "columns": {"question": "Query", "answer": "label"},
+        "constants": {"source": "shop.parquet", "license": "unknown"},
     }
+    [(name, endpoint)] = values.pop("endpoints").items()
+    assert set(endpoint) == {"kind", "base_url", "model", "api_key_env", "family"}
+    assert values.pop("roles") == dict.fromkeys(("policy", "teacher", "pointer", "detector", "judge"), name) | {
+        "segmenter": ""
+    }
+    assert values == {}
     assert "# shop.parquet" not in text and "# columns: Query, image, label" in text
-    models = text[text.index("# [endpoints.qwen]") :].replace("# # ", "").replace("\n# ", "\n").replace("\n#\n", "\n")
-    assert tomllib.loads(models.removeprefix("# "))["endpoints"]["qwen"]["family"] == "qwen3-vl"
 
 
 def test_an_input_with_fields_of_its_own_needs_no_map(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,6 +83,8 @@ def test_what_has_to_be_filled_in_is_said(tmp_path: Path, capsys: pytest.Capture
     path.write_text("Filename;Prompt;Verdict\na.png;How many?;2\n", "utf-8")
     assert main(["init", str(path), "--output", str(tmp_path / "my.toml")]) == 0
     said = capsys.readouterr().out
-    assert "my.toml: fill in answer, name your model, then: beam validate grounded_cot --input '" in said
+    assert (
+        "my.toml: fill in answer, base_url, model and api_key_env, then: beam validate grounded_cot --input '" in said
+    )
     columns = tomllib.loads((tmp_path / "my.toml").read_text("utf-8"))["input"]["columns"]
     assert columns == {"question": "Prompt", "media": "Filename"}

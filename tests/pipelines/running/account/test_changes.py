@@ -154,7 +154,7 @@ def test_a_run_does_not_pay_again_for_its_preview(
 ) -> None:
     with serving(right) as server:
         asked = asking(server.url, **PRICED)
-        assert run_beam(data, tmp_path / "look", *asked, "--records", "3", command="preview").code == 0
+        assert run_beam(data, tmp_path / "look", *asked, "--limit", "3", command="preview").code == 0
         assert len(server.seen) == 3
         more = ("--cache", str(tmp_path / "mine/cache")) if own_cache else ()
         ran = run_beam(data, tmp_path / "mine", *asked, *more)
