@@ -28,6 +28,7 @@ Kind = Literal["empty", "truncated", "corrupt", "not_an_image", "too_large", "to
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")  # MPO comes in through JPEG
 _PNG = b"\x89PNG\r\n\x1a\n"
+_PIXEL_CHUNKS = frozenset((b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"))
 _JPEG = b"\xff\xd8\xff"
 _JPEG_END = b"\xff\xd9"
 _KNOWN = (_JPEG, _PNG, b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
@@ -168,7 +169,7 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
     _check_size(header.width, header.height, header.pixel_bytes, limits)
     if b"acTL" in header.names:
         return None
-    samples = _by_opencv(data, cv2.IMREAD_UNCHANGED)
+    samples = _by_opencv(_without_metadata(data, header.names), cv2.IMREAD_UNCHANGED)
     if samples is None or samples.shape[:2] != (header.height, header.width):
         return None
     key = header.grey_key
@@ -180,6 +181,25 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
             orientation = _orientation(image)
     return upright(to_rgb(samples), orientation), orientation, "PNG"
+
+
+def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
+    """Return the PNG with only the chunks that its pixels need. Its chunks must have been checked.
+
+    libpng would print a warning on the terminal about each colour profile and other metadata that it dislikes, although
+    no pixel depends on them.
+    """
+    if names <= _PIXEL_CHUNKS:
+        return data
+    kept, at = [_PNG], len(_PNG)
+    while at + 12 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] in _PIXEL_CHUNKS:
+            kept.append(data[at:end])
+        if data[at + 4 : at + 8] == b"IEND":
+            break
+        at = end
+    return b"".join(kept)
 
 
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:

@@ -45,6 +45,7 @@ CLIP_MODULES: Final = ("av", "molmo_utils")
 """The modules that the extra ``video`` installs."""
 _FORMATS: Final = "mov,matroska,avi,mpeg,mpegvideo,mpegts,flv,asf,ogg"
 _BOXES: Final = b"ftyp styp moov moof mdat sidx wide skip free uuid meta udta".split()
+_READER: Final = "decord"
 _STAND_IN_SIDE_PX: Final = 64  # the fast reader fails on 16 pixels
 _STAND_IN_HZ: Final = 90_000  # MP4 counts durations in 32 bits: gaps of up to six hours
 
@@ -158,8 +159,10 @@ def _extra() -> tuple[Any, Any]:
     """Import PyAV and molmo-utils' reader; this happens at the first use, because the core does not require them."""
     require_extra("video", "reading clips", *CLIP_MODULES)
     import av
-    from molmo_utils import fetch_video
+    from molmo_utils import fetch_video, vision_process
 
+    # The reader is always named in the call, but molmo-utils looks for its default too, and prints it on the terminal.
+    vision_process.get_default_video_reader_backend = lambda: _READER
     return av, fetch_video
 
 
@@ -250,7 +253,7 @@ def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
         path = Path(folder) / "stand-in.mp4"
         _write_stand_in(path, timeline)
         settings = {"num_frames": max_frames, "max_fps": None, "frame_sample_mode": "uniform_last_frame"}
-        _, found = _extra()[1]({"video": str(path), "backend": "decord", **settings})
+        _, found = _extra()[1]({"video": str(path), "backend": _READER, **settings})
     shares = np.asarray(found["frames_indices"], np.float64) / (found["fps"] * found["duration"])
     # The shares are float32: without the tolerance a moment could be just before the frame that begins at it.
     return [timeline.starts[0] + int(min(1.0, share + 2.5e-7) * timeline.length) for share in shares.tolist()]

@@ -95,6 +95,23 @@ def test_png_kinds_on_white(name: str) -> None:
     assert decode_image(data).pixels.tolist() == [[[grey] * 3 for grey in greys]]
 
 
+DISLIKED = {
+    b"iCCP": b"x\0\0" + zlib.compress(b"no profile" * 20),
+    b"sBIT": b"\x09\x09\x09",
+    b"gAMA": bytes(4),
+    b"bKGD": b"\0",
+    b"pHYs": b"\0",
+}
+
+
+@pytest.mark.parametrize("name", DISLIKED)
+def test_libpng_prints_no_warning_about_metadata(name: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = b"".join(bytes([value] * 12) for value in (10, 90, 250))
+    plain, told = (png(4, 3, 8, 2, rows, extra) for extra in (b"", chunk(name, DISLIKED[name])))
+    assert (decode_image(told).pixels == decode_image(plain).pixels).all()
+    assert capfd.readouterr().err == ""
+
+
 def test_16_bit_colour_is_scaled_in_png_and_tiff() -> None:
     rgb = png(1, 1, 16, 2, bytes.fromhex("0180 7fff ffff"))
     assert decode_image(rgb).pixels.tolist() == [[[1, 127, 255]]]

@@ -64,6 +64,14 @@ def test_molmo_chooses_evenly_from_first_to_last(kind: str) -> None:
     assert clip.fps == pytest.approx(30000 / 1001, rel=1e-3)
 
 
+def test_reading_a_clip_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Not even molmo-utils' line on its default reader, which it prints once in a process."""
+    molmo_utils.vision_process.get_default_video_reader_backend = fresh = lambda: print("using decord")
+    sample_frames(write_clip(ClipSpec("mp4", ticks=range(40))), 4)
+    assert molmo_utils.vision_process.get_default_video_reader_backend is not fresh
+    assert capfd.readouterr() == ("", "")
+
+
 def test_molmo_frames_of_an_avi_are_all_the_same_one(tmp_path: Path) -> None:
     path = tmp_path / "clip.avi"
     path.write_bytes(write_clip(ClipSpec("avi", ticks=range(40))))
