@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from groundtrace.storage.views import quoted_name
+
 FLAG, TAGS = "flagged", "tags"
 """The dimensions of a reviewer's own marks."""
 NO_VALUE = ""
@@ -31,7 +33,7 @@ class Dimension:
     @property
     def column(self) -> str:
         """Return the column's name as an identifier of SQL."""
-        return '"' + self.name.replace('"', '""') + '"'
+        return quoted_name(self.name)
 
     @property
     def sql(self) -> str:

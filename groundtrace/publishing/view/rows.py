@@ -15,7 +15,7 @@ from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.storage.views import quoted_path
+from groundtrace.storage.views import quoted_name, quoted_path
 
 BINS = 20
 MAX_CLASSES = 40
@@ -88,7 +88,7 @@ class ViewedRows:
     def page(self, filters: Filters, offset: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of rows that pass the filters, and ``limit`` of them from ``offset`` on."""
         names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
-        columns = ", ".join(map(_quoted, dict.fromkeys(names)))
+        columns = ", ".join(map(quoted_name, dict.fromkeys(names)))
         with self._found(filters) as (cursor, where, values):
             total = _count(cursor, f"SELECT count(*) FROM found WHERE {where}", values)
             query = f"SELECT {columns} FROM found WHERE {where} ORDER BY {filters.order_sql} LIMIT ? OFFSET ?"
@@ -131,7 +131,7 @@ class ViewedRows:
         trace.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
-            WHERE {_quoted(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
+            WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
             AND coalesce(reason, '') NOT IN ('over_quota', 'budget', 'not_drawn') ORDER BY n"""
         with self._db.cursor() as cursor:
             return cursor.execute(query).fetchall()
@@ -177,7 +177,7 @@ class ViewedRows:
         self, cursor: duckdb.DuckDBPyConnection, filters: Filters, dimension: Dimension
     ) -> list[tuple[str, int]] | Bins:
         where, values = filters.where(without=dimension.name)
-        column = _quoted(dimension.name)
+        column = quoted_name(dimension.name)
         if not dimension.is_number:
             query = f"SELECT {dimension.sql}, count(*) FROM found WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
             return cursor.execute(query, [*values, MAX_CLASSES]).fetchall()
@@ -190,7 +190,7 @@ class ViewedRows:
         return Bins(low, high, tuple(rows.get(index, 0) for index in range(BINS)), missing)
 
     def _bounds(self, dimension: Dimension) -> tuple[float, float]:
-        column = _quoted(dimension.name)
+        column = quoted_name(dimension.name)
         found = self._db.execute(f"SELECT min({column}), max({column}) FROM rows WHERE isfinite({column})").fetchone()
         low, high = found or (None, None)
         if low is None or high is None or (low < high and low >= 0 and high <= 1):
@@ -240,7 +240,7 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     all_traces = "array_to_string(list_transform(traces, lambda t: t.text), ' ')" if "traces" in has else trace
     texts = ["id", columns["question"], columns["answer"], columns["detail"], *([all_traces] if all_traces else [])]
     columns["words"] = f"lower(concat_ws(chr(10), {', '.join(texts)}))"
-    return f"SELECT {', '.join(f'{sql} AS {_quoted(column)}' for column, sql in columns.items())} FROM {source}"
+    return f"SELECT {', '.join(f'{sql} AS {quoted_name(column)}' for column, sql in columns.items())} FROM {source}"
 
 
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
@@ -255,7 +255,7 @@ def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) ->
         of_one = "list_transform(t.verdicts, lambda v: v.name)"
         names = f"SELECT DISTINCT unnest(flatten(list_transform(traces, lambda t: {of_one})))"
     else:
-        found = {f"{SCORE}{field.name}": f"scores.{_quoted(field.name)}" for field in schema.field("scores").type}
+        found = {f"{SCORE}{field.name}": f"scores.{quoted_name(field.name)}" for field in schema.field("scores").type}
         held = "verdicts" if "verdicts" in schema.names else ""
         names = "SELECT DISTINCT unnest(list_transform(verdicts, lambda v: v.name))"
     if not held:
@@ -269,11 +269,11 @@ def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) ->
 def _cast(name: str, kind: pa.DataType) -> str:
     """Return the SQL of an added column as a class or a number; "" for a column of lists or structs."""
     if pa.types.is_boolean(kind) or pa.types.is_string(kind):
-        return f"{_quoted(name)}::VARCHAR"
+        return f"{quoted_name(name)}::VARCHAR"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return f"{_quoted(name)}::DOUBLE"
+        return f"{quoted_name(name)}::DOUBLE"
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        return f"array_to_string(list_sort({_quoted(name)}), ', ')"
+        return f"array_to_string(list_sort({quoted_name(name)}), ', ')"
     return ""
 
 
@@ -290,7 +290,7 @@ def _dimensions(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
             continue
         is_number = kind == "DOUBLE"
         if name not in (FLAG, TAGS):
-            column = _quoted(name)
+            column = quoted_name(name)
             (distinct, filled) = db.execute(
                 f"SELECT count(DISTINCT {column}), count({column}) FROM rows"
             ).fetchone() or (0, 0)
@@ -302,11 +302,6 @@ def _dimensions(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
 def _count(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] = ()) -> int:
     found = cursor.execute(query, list(values)).fetchone()
     return 0 if found is None else found[0]
-
-
-def _quoted(name: str) -> str:
-    """Return a name as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str) -> str:
