@@ -51,7 +51,8 @@ class StageFigures:
     """Holds a stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
     ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` is "" in a ``run.json``
-    that an earlier version of the code wrote.
+    that an earlier version of the code wrote. ``wall_s`` is the stage's share of the run's time, and ``in_flight_s``
+    the sum over its requests, by which a later run estimates the time that it needs; 0 if it ran on other machines.
     """
 
     read: int
@@ -61,6 +62,8 @@ class StageFigures:
     for_target: bool = False
     prompts: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    wall_s: float = 0.0
+    in_flight_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ def _counter(namespace: str, name: str):
 class StageProgress:
     """Holds the counts of one stage in this process, for display only.
 
-    ``in_flight`` is the number of its in-flight requests (:mod:`groundtrace.inference.flow.in_flight`).
+    ``in_flight`` is the number of its in-flight requests (:mod:`groundtrace.inference.flow.in_flight`). ``wall_s``
+    and ``in_flight_s`` are set at the end of a run: the stage's share of the run's time, and the sum over its requests.
     """
 
     stage: str = ""
@@ -40,6 +41,8 @@ class StageProgress:
     calls: int = 0
     requests: int = 0
     cached: int = 0
+    wall_s: float = 0.0
+    in_flight_s: float = 0.0
     _ended: deque[list[int]] = field(default_factory=deque)
     """Pairs of a second of the monotonic clock and the number of elements that left the stage in it; only for the last
     seconds.

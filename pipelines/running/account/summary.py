@@ -32,6 +32,7 @@ from groundtrace.schemas.run_summary import (
 from groundtrace.schemas.text import utc_now
 from groundtrace.schemas.usage import NOTHING
 from groundtrace.stages.draw_questions import CUT, DRAW, OVER_QUOTA
+from groundtrace.stages.plumbing.metrics import board
 from groundtrace.stages.plumbing.stage import BUDGET
 from groundtrace.stages.plumbing.stage_list import StageList
 
@@ -143,6 +144,7 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
 
 def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigures]:
     """Return the figures and the description of each stage that any record reached, in the order of the stages."""
+    live = board()
     return {
         stage.name: StageFigures(
             read=figures.entered(stage.name),
@@ -152,6 +154,8 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
             for_target=stage.for_target,
             prompts=tuple(sorted({name for ask in stage.asks for name in ask.prompts})),
             reasons=stage.meanings,
+            wall_s=round(live[stage.name].wall_s, 3) if stage.name in live else 0.0,
+            in_flight_s=round(live[stage.name].in_flight_s, 3) if stage.name in live else 0.0,
         )
         for stage in stages
         if figures.entered(stage.name)

@@ -15,7 +15,7 @@ from groundtrace.pipelines.running.execute.last_replies import await_last_replie
 from groundtrace.pipelines.running.execute.outputs import write_ends
 from groundtrace.pipelines.running.execute.progress import show_progress
 from groundtrace.pipelines.running.execute.runner import choose_runner
-from groundtrace.pipelines.running.plan.forecast import calls_to_expect
+from groundtrace.pipelines.running.plan.forecast import run_to_expect
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.pipelines.running.plan.wiring import WiredPipeline
 from groundtrace.pipelines.shipping.ship import shipped
@@ -36,7 +36,7 @@ def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
     options = plan.options.copied()
     notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)
     models = plan.arguments.budget.kept(replace(plan.models, notes=notes))
-    expected = None if draw.target_sft is not None else calls_to_expect(plan)
+    expected = None if draw.target_sft is not None else run_to_expect(plan)
     clear_board()
     with (
         spooling(str(folder.here / SPOOL) if plan.is_local else ""),

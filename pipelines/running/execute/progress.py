@@ -9,7 +9,6 @@ import itertools
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group
@@ -19,6 +18,8 @@ from rich.text import Text
 
 from groundtrace.inference.flow.notes import waiting
 from groundtrace.pipelines.running.execute.running_totals import NotesReader, RunningTotals
+from groundtrace.pipelines.running.execute.time_left import TimeLeft
+from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.plumbing.metrics import StageProgress, board
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -26,28 +27,24 @@ from groundtrace.stages.plumbing.stage_list import StageList
 REDRAW_S = 0.5
 LINE_EVERY_S = 5.0
 CHECK_EVERY_S = 0.5
-RATE_OVER_S = 60.0
-MIN_RATE_OVER_S = 5.0
-"""The longest and the shortest time over which the rate of calls is measured; the time left is estimated from this
-rate.
-"""
 StagesBefore = Mapping[str, str]
 """For each stage, the stage before it, whose kept records are its input."""
 
 
 @contextlib.contextmanager
 def show_progress(
-    stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None
+    stages: StageList, part: str = "", notes: str = "", expected: ExpectedRun | None = None
 ) -> Iterator[None]:
     """Show the progress of the stages on stderr while the body runs, and the last state when the body ends.
 
     ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only one
     part). ``notes`` is the folder in which the run's processes write their waits, requests and costs
-    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if ``expected_calls`` is known.
+    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if it is known what to expect of
+    the stages (:mod:`groundtrace.pipelines.running.execute.time_left`).
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
-    view = RunView(stages, part, notes, expected_calls)
+    view = RunView(stages, part, notes, expected)
     thread = threading.Thread(target=show, args=(stop, view), daemon=True)
     thread.start()
     try:
@@ -55,27 +52,33 @@ def show_progress(
     finally:
         stop.set()
         thread.join()
+        view.note_seconds()
 
 
 class RunView:
-    """Shows a run as a table or as one line. ``expected_calls`` is the number of all its calls, or None if unknown."""
+    """Shows a run as a table or as one line. ``expected`` is what to expect of its stages, or None if unknown."""
 
-    def __init__(self, stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
+    def __init__(
+        self,
+        stages: StageList,
+        part: str = "",
+        notes: str = "",
+        expected: ExpectedRun | None = None,
+    ) -> None:
         self.part = part
         self._before, self._notes, self._reader = stages_before(stages), notes, NotesReader(notes)
-        self._expected = expected_calls
-        self._calls: deque[tuple[float, int]] = deque()
+        self._left = TimeLeft(expected, self._before)
 
     def table(self) -> Group:
         """Return the table, with tokens, cost, the time left and the waits below it."""
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
-        below = [part for part in (taken_text(self._reader.read()), self._left_text(time.monotonic())) if part]
+        below = [part for part in (taken_text(self._reader.read()), self._left_text()) if part]
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
         """Return the present state in one line. The line is empty before the first stage or request."""
         stages, so_far = board(), self._reader.read()
-        shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text(time.monotonic())]
+        shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text()]
         if not stages and so_far.requests:
             shown[0] = f"requests sent {so_far.requests}"
         return "; ".join(part for part in shown if part)
@@ -84,18 +87,25 @@ class RunView:
         """Return one line for each server that the run waits for."""
         return waiting(self._notes) if self._notes else []
 
-    def _left_text(self, now_s: float) -> str:
-        calls = sum(stage.calls for stage in board().values())
-        self._calls.append((now_s, calls))
-        while self._calls[0][0] < now_s - RATE_OVER_S:
-            self._calls.popleft()
-        left_s = run_left_s(self._calls, self._expected)
+    def watch(self) -> None:
+        """Take note of the progress of the stages, for the time left. To be called every second or so."""
+        self._left.watch(time.monotonic(), board())
+
+    def note_seconds(self) -> None:
+        """Note the seconds of each stage on the board, for the run's summary."""
+        live = board()
+        for name, (wall_s, in_flight_s) in self._left.seconds().items():
+            live[name].wall_s, live[name].in_flight_s = wall_s, in_flight_s
+
+    def _left_text(self) -> str:
+        left_s = self._left.left_s(board())
         return "" if left_s is None else f"about {duration_text(left_s)} left of the run"
 
 
 def _redraw(stop: threading.Event, view: RunView) -> None:
     with Live(view.table(), console=Console(stderr=True), refresh_per_second=4) as live:
         while not stop.wait(REDRAW_S):
+            view.watch()
             live.update(view.table())
         live.update(view.table())
 
@@ -105,6 +115,7 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
     shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:
         ended = stop.wait(CHECK_EVERY_S)
+        view.watch()
         waits = view.waits()
         if not ended and time.monotonic() < next_s and bool(waits) == waited:
             continue
@@ -140,17 +151,6 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
     if total is None or not rate or finished >= total:
         return None
     return (total - finished) / rate
-
-
-def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float | None:
-    """Return the number of seconds until the run has made all ``expected`` calls; None if unknown.
-
-    The rate is computed from ``calls``: pairs of a time in seconds and the number of calls made until then.
-    """
-    (began_s, first), (now_s, made) = calls[0], calls[-1]
-    if expected is None or made >= expected or made == first or now_s - began_s < MIN_RATE_OVER_S:
-        return None
-    return (expected - made) * (now_s - began_s) / (made - first)
 
 
 def duration_text(seconds: float) -> str:

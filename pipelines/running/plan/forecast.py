@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groundtrace.config.settings import config_sha256
+from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, ExpectedStage, unit_seconds
 from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.reading import InspectError, read_summary
@@ -104,10 +105,10 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     that reads a sample do not exceed the maximum of that stage. The calls of stages after a drawn sample do not exceed
     the calls for a full sample.
 
-    All calls are priced as if they were sent, so a preview from the cache gives the same forecast. The interval of
-    calls and cost is Student's prediction interval for the records that are not in the preview. The interval of the
-    yield (a share) is Wilson's. Few previewed records give wide intervals. Raises ValueError if ``summary`` is not of a
-    preview.
+    All calls are priced as if they were sent, so a preview from the cache gives the same forecast. If no endpoint has a
+    price, tokens are forecast instead of the cost. The interval of calls and cost is Student's prediction interval for
+    the records that are not in the preview. The interval of the yield (a share) is Wilson's. Few previewed records give
+    wide intervals. Raises ValueError if ``summary`` is not of a preview.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:
@@ -129,10 +130,15 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
         calls = _shifted(calls, usage.calls * (factor - total / seen))
         cost = _shifted(cost, usage.worth_usd * (factor - total / seen))
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
-    lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
+    prices = ", at the prices of the config" if cost[0] else ""
+    lines = [f"forecast for {counted(total, 'record')} from {seen}{prices}"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
-    lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
-    lines.append(f"  already in the cache: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
+    if cost[0]:
+        lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
+    else:
+        lines.append(_tokens_text(expected_tokens(summary, total, stages, settings), calls))
+    worth = f", ${known.worth_usd:.2f}" if cost[0] else ""
+    lines.append(f"  already in the cache: {known.calls} calls{worth} ({share:.0%})")
     for name in summary.sets:
         low, high = wilson(counts.rows(name), seen)
         lines.append(
@@ -153,14 +159,69 @@ def expected_calls(summary: RunSummary, total: int, stages: StageList, settings:
     return of_records * factor + of_drawn + sum(of_samples)
 
 
-def calls_to_expect(plan: Plan) -> float | None:
-    """Return the estimated number of calls of the whole run, or None if it cannot be estimated.
+def expected_tokens(summary: RunSummary, total: int, stages: StageList, settings: Any) -> tuple[float, float]:
+    """Return how many input and output tokens ``total`` records need, from a run of fewer records.
+
+    A stage's calls from the cache are taken to need as many tokens as those that were sent. A stage that sent no
+    request counts as 0.
+    """
+    factor = total / summary.counts.input
+    growths = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
+    for stage, usage in _side_calls(summary, stages):
+        growths[id(usage)] = _growth(usage.calls, factor, max_calls(stage, settings))
+    tokens_in = tokens_out = 0.0
+    for usage in (usage for role in summary.ledger.values() for usage in role.stages.values()):
+        sent = usage.calls if not usage.cached else min(usage.calls, usage.requests)
+        calls = usage.calls * growths.get(id(usage), factor)
+        tokens_in += usage.tokens_in / sent * calls if sent else 0.0
+        tokens_out += usage.tokens_out / sent * calls if sent else 0.0
+    return tokens_in, tokens_out
+
+
+def _tokens_text(tokens: tuple[float, float], calls: tuple[float, float, float]) -> str:
+    """Return the forecast's line on tokens for these input and output tokens.
+
+    The interval is that of the number of ``calls``, with their mean number of tokens.
+    """
+    tokens_in, tokens_out = tokens
+    if not tokens_in and not tokens_out:
+        return "  cost: unknown, because no endpoint has a price and no tokens were counted"
+    low, high = (sum(tokens) * bound / calls[0] for bound in calls[1:])
+    between = f"{low:,.0f} to {'unknown' if math.isinf(high) else f'{high:,.0f}'}"
+    return f"  tokens: {tokens_in:,.0f} in, {tokens_out:,.0f} out (95 %: {between} in all); no endpoint has a price"
+
+
+def run_to_expect(plan: Plan) -> ExpectedRun | None:
+    """Return what to expect of the whole run; None if it cannot be estimated.
 
     The estimate needs the input's size, and an earlier run with the same recipe and config in the run folder or beside
     it.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
-    return expected_calls(earlier, total, plan.stages, plan.settings) if earlier and total else None
+    return expected_run(earlier, total, plan.stages, plan.settings) if earlier and total else None
+
+
+def expected_run(summary: RunSummary, total: int, stages: StageList, settings: Any) -> ExpectedRun:
+    """Return what to expect of each stage for ``total`` records, from a run of fewer records with the same settings."""
+    factor = total / summary.counts.input
+    drawn = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
+    found = dict[str, ExpectedStage]()
+    for stage in stages:
+        figures = summary.stages.get(stage.name)
+        if figures is None or not figures.read:
+            continue
+        usages = [role.stages[stage.name] for role in summary.ledger.values() if stage.name in role.stages]
+        calls, growth = sum(usage.calls for usage in usages), factor
+        if stage.is_sample:
+            growth = _growth(calls, factor, max_calls(stage, settings))
+        elif usages:
+            growth = drawn.get(id(usages[0]), factor)
+        unit_s = unit_seconds(figures.wall_s, figures.in_flight_s, calls or figures.read)
+        found[stage.name] = ExpectedStage(
+            figures.read * growth, figures.kept * growth, calls * growth, unit_s, stage.is_sample
+        )
+    worked_s = sum(figures.wall_s for figures in summary.stages.values())
+    return ExpectedRun(found, max(0.0, summary.wall_s - worked_s) if worked_s else 0.0)
 
 
 def _earlier_run(plan: Plan) -> RunSummary | None:

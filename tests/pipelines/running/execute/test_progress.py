@@ -1,7 +1,6 @@
 """The live view: totals, time left, and the lines and tables that show them."""
 
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,13 +15,13 @@ from groundtrace.pipelines.running.execute.progress import (
     eta_s,
     progress_line,
     progress_table,
-    run_left_s,
     show_progress,
     stages_before,
     taken_text,
     total_of,
 )
 from groundtrace.pipelines.running.execute.running_totals import RunningTotals
+from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, ExpectedStage
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.plumbing.metrics import StageProgress, clear_board, progress
 from tests.wired import default_stages
@@ -96,22 +95,6 @@ def test_the_latest_stage_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "expected", "left"),
-    [
-        ([(100.0, 0), (110.0, 20)], 100.0, 40.0),
-        ([(100.0, 300), (105.0, 310), (120.0, 320)], 330.0, 10.0),
-        ([(100.0, 0), (110.0, 20)], None, None),
-        ([(100.0, 0), (110.0, 100)], 100.0, None),
-        ([(100.0, 20), (110.0, 20)], 100.0, None),
-        ([(100.0, 0), (104.0, 20)], 100.0, None),
-        ([(100.0, 0)], 100.0, None),
-    ],
-)
-def test_the_time_left_of_the_run(calls: list[tuple[float, int]], expected: float | None, left: float | None) -> None:
-    assert run_left_s(deque(calls), expected) == left
-
-
-@pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 0 min"), (12_000, "3 h 20 min")]
 )
 def test_durations(seconds: float, text: str) -> None:
@@ -148,17 +131,18 @@ def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
 
 
 def test_the_line_tells_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 100.0
-    monkeypatch.setattr("groundtrace.pipelines.running.execute.progress.time.monotonic", lambda: now_s)
-    view = RunView(LISTED, expected_calls=1000)
-    progress("attempt").calls = 100
-    assert "left" not in view.line()
-    now_s = 110.0
-    progress("attempt").calls = 200
-    assert view.line().endswith("; about 80 s left of the run")
-    now_s = 200.0
-    progress("attempt").calls = 300
-    assert "left" not in view.line(), "the rate is that of the last minute, of which nothing is known but its end"
+    """900 of 1,000 calls at 10 a second, after an earlier run of which only their number is known."""
+    clock = [100.0]
+    monkeypatch.setattr("groundtrace.pipelines.running.execute.progress.time.monotonic", lambda: clock[0])
+    view = RunView(LISTED, expected=ExpectedRun({"attempt": ExpectedStage(1000, 1000, 1000)}))
+    live = progress("attempt")
+    for clock[0], calls in ((100.0, 0), (105.0, 50), (110.0, 100)):
+        live.calls = live.kept = live.seen = calls
+        live.in_flight = 8
+        view.watch()
+    assert view.line().endswith("; about 2 min left of the run")
+    view.note_seconds()
+    assert (live.wall_s, live.in_flight_s) == (10.0, 80.0)
 
 
 def test_the_table_has_a_row_for_each_stage() -> None:

@@ -16,9 +16,11 @@ from groundtrace.pipelines.rubric_curriculum import SampledRubrics
 from groundtrace.pipelines.rubric_curriculum import Settings as Rucl
 from groundtrace.pipelines.running.plan.forecast import (
     Sums,
-    calls_to_expect,
     expected_calls,
+    expected_run,
+    expected_tokens,
     forecast_text,
+    run_to_expect,
     t_quantile,
     worker_hours,
     workers_text,
@@ -97,10 +99,10 @@ FORECASTS = [
     (
         summary(3, 0, 3, [1, 1, 4], [0.0] * 3),
         3,
-        "forecast for 3 records from 3, at the prices of the config\n"
+        "forecast for 3 records from 3\n"
         "  calls: 6 (95 %: 6 to 6)\n"
-        "  cost: $0.00 (95 %: $0.00 to $0.00)\n"
-        "  already in the cache: 6 calls, $0.00 (100%)\n"
+        "  cost: unknown, because no endpoint has a price and no tokens were counted\n"
+        "  already in the cache: 6 calls (100%)\n"
         "  sft rows: 3 (95 %: 1 to 3)\n"
         "  rl rows: 0 (95 %: 0 to 2)",
     ),
@@ -115,6 +117,27 @@ FORECASTS = [
         "  rl rows: 0 (95 %: 0 to 8)",
     ),
 ]
+
+
+def test_without_prices_tokens_are_forecast() -> None:
+    """Half of the calls of verify came from the cache; a stage that reads a sample does not grow beyond its sample."""
+    sent = Usage(calls=10, requests=10, tokens_in=1000, tokens_out=200)
+    half = Usage(calls=10, requests=5, cached=5, tokens_in=500, tokens_out=50)
+    sample = Usage(calls=200, requests=200, tokens_in=7000, tokens_out=70)
+    given = summary(5, 0, 10, [2] * 10, [0.0] * 10, trace=sent, verify=half, rubric_candidates=sample)
+    assert expected_tokens(given, 100, STAGES, Settings()) == (
+        10_000 + 10_000 + 7000 * expected_growth(given), 2000 + 1000 + 70 * expected_growth(given)
+    )  # fmt: skip
+    lines = forecast_text(given, 100, STAGES, Settings()).splitlines()
+    assert lines[0] == "forecast for 100 records from 10"
+    assert lines[2].startswith("  tokens: ") and lines[2].endswith(" in all); no endpoint has a price")
+    assert "$" not in "".join(lines)
+
+
+def expected_growth(given: RunSummary) -> float:
+    """The growth of the calls of the stage that reads a sample, without any other stage."""
+    only = summary(5, 0, 10, [0] * 10, [0.0] * 10, rubric_candidates=given.ledger["role of rubric_candidates"].usage)
+    return expected_calls(only, 100, STAGES, Settings()) / 200
 
 
 @pytest.mark.parametrize(("given", "total", "text"), FORECASTS)
@@ -157,6 +180,20 @@ def test_what_only_a_sample_of_the_records_is_asked_grows_up_to_the_sample() -> 
     assert expected_calls(everything, 1000, RUCL_STAGES, settings) == 1000, "the run drew no sample"
 
 
+def test_what_to_expect_of_each_stage() -> None:
+    """Records and calls grow with the input, those of a stage that reads a sample up to its sample."""
+    ran = summary(5, 5, 10, [], [], attempt=side(40, 0.0), rubric_candidates=side(1, 0.0))
+    attempt = StageFigures(10, 4, wall_s=8.0, in_flight_s=32.0)
+    ran = replace(ran, wall_s=20.0, stages={"attempt": attempt, "rubric_candidates": StageFigures(1, 1, wall_s=2.0)})
+    found = expected_run(ran, 1000, STAGES, Settings())
+    assert found.rest_s == 10.0
+    assert vars(found.stages["attempt"]) == {
+        "read": 1000, "kept": 400, "calls": 4000, "unit_s": pytest.approx(16 / 40), "is_sample": False,
+    }  # fmt: skip
+    assert (found.stages["rubric_candidates"].calls, found.stages["rubric_candidates"].is_sample) == (1, True)
+    assert expected_run(replace(ran, stages={"attempt": StageFigures(10, 4)}), 20, STAGES, Settings()).rest_s == 0
+
+
 ROOT = Path(__file__).resolve().parents[4]
 PIPELINE = str(ROOT / "pipelines/grounded_cot.py")
 SAMPLE = str(ROOT / "data/sample")
@@ -166,7 +203,7 @@ SAMPLE = str(ROOT / "data/sample")
 def look(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A preview of two records."""
     folder = tmp_path_factory.mktemp("runs") / "look"
-    assert main(["preview", PIPELINE, "--input", SAMPLE, "--output", str(folder), "--records", "2"]) == 0
+    assert main(["preview", PIPELINE, "--input", SAMPLE, "--output", str(folder), "--limit", "2"]) == 0
     return folder
 
 
@@ -175,7 +212,11 @@ def test_a_preview_in_the_folder_or_beside_it_counts(look: Path, output: str) ->
     summary = read_summary(look)
     assert summary.usage.calls > 0
     plan = make_plan(RunArguments(PIPELINE, SAMPLE, str(look.parent / output), limit=6))
-    assert calls_to_expect(plan) == pytest.approx(3 * summary.usage.calls)
+    expected = run_to_expect(plan)
+    assert expected is not None
+    assert sum(each.calls for each in expected.stages.values()) == pytest.approx(3 * summary.usage.calls)
+    assert list(expected.stages)[:2] == ["ingest", "clean"]
+    assert 0 < expected.rest_s < summary.wall_s
 
 
 @pytest.mark.parametrize(
@@ -183,7 +224,7 @@ def test_a_preview_in_the_folder_or_beside_it_counts(look: Path, output: str) ->
 )
 def test_others_do_not(look: Path, output: str, overrides: tuple[str, ...]) -> None:
     plan = make_plan(RunArguments(PIPELINE, SAMPLE, str(look.parent / output), overrides=overrides))
-    assert calls_to_expect(plan) is None
+    assert run_to_expect(plan) is None
 
 
 def test_hours_grow_with_records_and_calls() -> None:
@@ -205,6 +246,6 @@ def test_it_is_shown_when_asked(
     write_questions: Callable[[Path, int], Path],
     tmp_path: Path,
 ) -> None:
-    ran = run_beam(write_questions(tmp_path / "q", 4), tmp_path / "run", "--records=3", *flags, command="preview")
+    ran = run_beam(write_questions(tmp_path / "q", 4), tmp_path / "run", "--limit=3", *flags, command="preview")
     assert ran.code == 0
     assert ("hours of one core" in ran.out) is shown

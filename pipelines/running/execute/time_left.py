@@ -1,0 +1,145 @@
+"""Estimates the time that a run still needs, from its stages so far and from an earlier run with the same settings.
+
+The rate of the run's calls alone misleads: the first stage may make few slow calls and a later one many fast calls, the
+workers need time to start, a resumed run begins with replies from the cache, and a stage may get fewer records than in
+the earlier run. So units of work are counted for each stage, which are its calls, or its records if it makes no calls:
+
+* Units: those of the earlier run, scaled to the number of records, and then by how many records each stage before it
+  has kept so far, compared with the earlier run.
+* Seconds of a unit: the wall time of a stage is divided by its units, over the latter half of the stage's time. A slow
+  start, or a start from the cache, is forgotten when as much time has passed again. The seconds of the earlier run,
+  scaled by the ratio of both runs in the stages that have begun, count like :data:`PRIOR_UNITS` units more.
+* The time in which no stage works, such as that of the start, is as long as in the earlier run.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, ExpectedStage
+from groundtrace.stages.plumbing.metrics import StageProgress
+
+MIN_UNITS = 5
+"""The number of units of a stage from which on it counts for the ratio of both runs, and for the records kept."""
+PRIOR_UNITS = 20
+"""The number of units of a stage from which on its own seconds are used; the earlier run's count as much as these."""
+_NOT_BEGUN = StageProgress()
+
+
+@dataclass
+class _Watched:
+    """Holds a stage's time so far: its wall time, its in-flight time, and the points (wall time, units)."""
+
+    wall_s: float = 0.0
+    in_flight_s: float = 0.0
+    units: int = 0
+    points: deque[tuple[float, int]] = field(default_factory=lambda: deque([(0.0, 0)]))
+
+    def latter_half(self) -> tuple[float, int]:
+        """Return the wall time and the units of the latter half of the stage's time."""
+        while len(self.points) > 2 and self.points[1][0] <= self.wall_s / 2:
+            self.points.popleft()
+        since_s, before = self.points[0]
+        return self.wall_s - since_s, self.units - before
+
+
+class TimeLeft:
+    """Follows the stages of a run, and estimates the time left. ``expected`` is None if nothing is known of the run.
+
+    ``before`` maps each stage to the stage whose kept records are its input, where there is exactly one.
+    """
+
+    def __init__(self, expected: ExpectedRun | None = None, before: Mapping[str, str] | None = None) -> None:
+        self._expected, self._before = expected, before or {}
+        self._watched: dict[str, _Watched] = {}
+        self._now_s: float | None = None
+        self._rest_s = 0.0
+
+    def watch(self, now_s: float, stages: Mapping[str, StageProgress]) -> None:
+        """Take note of the stages at this time. The time since the last call is divided among the stages at work."""
+        passed_s = 0.0 if self._now_s is None else now_s - self._now_s
+        self._now_s = now_s
+        shares = {name: each.in_flight + _units(each) - self._of(name).units for name, each in stages.items()}
+        if any(each.in_flight for each in stages.values()):  # the others only pass records on
+            shares = {name: share for name, share in shares.items() if stages[name].in_flight or stages[name].calls}
+        total = sum(share for share in shares.values() if share > 0)
+        if not total:
+            self._rest_s += passed_s
+        for name, each in stages.items():
+            watched, share = self._of(name), max(0, shares.get(name, 0))
+            if share:
+                watched.wall_s += passed_s * share / total
+                watched.in_flight_s += passed_s * max(each.in_flight, 1)
+            watched.units = _units(each)
+            if share:
+                watched.points.append((watched.wall_s, watched.units))
+
+    def seconds(self) -> dict[str, tuple[float, float]]:
+        """Return the wall time and the in-flight time of each stage, for the estimates of a later run."""
+        return {name: (watched.wall_s, watched.in_flight_s) for name, watched in self._watched.items()}
+
+    def left_s(self, stages: Mapping[str, StageProgress]) -> float | None:
+        """Return the seconds that the run still needs; None if they are unknown, or if no work is left."""
+        scale = self._scale()
+        if self._expected is None or scale is None:
+            return None
+        seconds = max(0.0, self._expected.rest_s - self._rest_s)
+        for name, units in self._units_left(stages).items():
+            passed_s, made = self._of(name).latter_half()
+            usual_s = scale * (self._expected.stages[name].unit_s or self._fallback_s)
+            if made < PRIOR_UNITS:  # the first calls may have waited for a process or a connection
+                passed_s, made = 0.0, 0
+            seconds += units * (passed_s + PRIOR_UNITS * usual_s) / (made + PRIOR_UNITS)
+        return seconds or None
+
+    @property
+    def _fallback_s(self) -> float:
+        """Return the seconds of a unit for stages of which the earlier run has none: those of all its stages together.
+
+        They are 1 if the earlier run has no seconds at all: then all units are alike.
+        """
+        known = [each for each in (self._expected.stages.values() if self._expected else ()) if each.unit_s]
+        units = sum(_expected_units(each) for each in known)
+        return sum(each.unit_s * _expected_units(each) for each in known) / units if units else 1.0
+
+    def _scale(self) -> float | None:
+        """Return the ratio of this run's seconds to the expected ones in the stages with calls; None before any."""
+        expected, took_s, usual_s = self._expected.stages if self._expected else {}, 0.0, 0.0
+        for name, watched in self._watched.items():
+            passed_s, made = watched.latter_half()
+            if made >= MIN_UNITS and name in expected and expected[name].calls:
+                took_s += watched.units * passed_s / made
+                usual_s += watched.units * (expected[name].unit_s or self._fallback_s)
+        return took_s / usual_s if usual_s else None
+
+    def _units_left(self, stages: Mapping[str, StageProgress]) -> dict[str, float]:
+        """Return the number of units that each expected stage still has to do."""
+        left, reach, ended = dict[str, float](), 1.0, True
+        for name, expected in (self._expected.stages if self._expected else {}).items():
+            live = stages.get(name, _NOT_BEGUN)
+            done, units = live.kept + live.rejected, _expected_units(expected)
+            if not expected.is_sample:
+                before = stages.get(self._before.get(name, ""))
+                reads = before.kept if before is not None and ended else expected.read * reach
+                ended = ended and live.seen >= round(reads) and done >= live.seen
+                units = units / expected.read * reads if expected.read else 0.0
+                if done >= MIN_UNITS:
+                    units = _units(live) / done * max(reads, live.seen)
+                    reach = max(reads, live.seen) * live.kept / done / (expected.kept or 1.0)
+                elif expected.read:
+                    reach = reads / expected.read
+                units = _units(live) if ended else units
+            left[name] = max(0.0, units - _units(live))
+        return left
+
+    def _of(self, name: str) -> _Watched:
+        return self._watched.setdefault(name, _Watched())
+
+
+def _units(stage: StageProgress) -> int:
+    """Return the work that a stage has done: its calls, or its records if it makes none."""
+    return stage.calls or stage.kept + stage.rejected
+
+
+def _expected_units(stage: ExpectedStage) -> float:
+    return stage.calls or stage.read
