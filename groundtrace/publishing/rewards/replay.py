@@ -6,8 +6,8 @@ trajectory as the result. The results in the text are not used, so that a policy
 
 The text has the results between the turns as chat templates of Qwen models render them, without special tokens: a
 message of the user with ``<tool_response>``, then the word ``assistant``. If the number of calls in the text is not the
-number of calls that the trainer's tool executed (``groundtrace_calls``), the policy has written such a message itself:
-the text is then one turn, whose form is bad.
+number of calls that the trainer's tool executed (``groundtrace_calls``), or a result holds the beginning of another,
+the policy has written (a part of) such a message itself: the text is then one turn, whose form is bad.
 """
 
 import asyncio
@@ -24,13 +24,28 @@ from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.sandbox import SandboxLost
 
 CALLS = f"{COLUMN}_calls"
-_BETWEEN = re.compile(r"\s*\nuser\n<tool_response>.*?</tool_response>\s*\nassistant\n", re.DOTALL)
+_BEGIN = "\nuser\n<tool_response>"
+_END = re.compile(r"</tool_response>\s*\nassistant\n")
 
 
 def turns_of(text: str, calls: int) -> tuple[str, ...]:
     """Return the policy's turns in the text of a response during which the tool executed ``calls`` calls."""
-    turns = tuple(_BETWEEN.split(text))
+    turns = _split(text)
     return turns if len(turns) == calls + 1 else (text,)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Return the parts of the text between results; only the text itself if a result holds the beginning of another.
+
+    The text is scanned once: one pattern for a whole result would need hours for some texts of a policy.
+    """
+    turns, start = [], 0
+    while (begin := text.find(_BEGIN, start)) >= 0 and (end := _END.search(text, begin)) is not None:
+        if text.find(_BEGIN, begin + 1, end.start()) >= 0:
+            return (text,)
+        turns.append(text[start:begin].rstrip())
+        start = end.end()
+    return (*turns, text[start:])
 
 
 def with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Sequence[object]) -> list[Answer]:
