@@ -29,6 +29,7 @@ from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.launch import launch
 from groundtrace.trainer.machine_estimate import print_estimate
 from groundtrace.trainer.optimiser import NotFinite
+from groundtrace.trainer.output_folder import check_output
 from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
@@ -86,6 +87,8 @@ def _run(parsed: argparse.Namespace) -> Path | str:
         return print_estimate(settings, is_grpo=parsed.command == "grpo")
     commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
     place = ranks.place()
+    if place is None:
+        check_output(parsed.command, settings, parsed.output)
     with locked(parsed.output) if place is None else contextlib.nullcontext():
         if place is not None:
             ranks.join(place)
@@ -109,6 +112,7 @@ def _run_ranks(parsed: argparse.Namespace) -> int:
             "a validation runs in a training of one process only: leave out --gpus, or set validation.share = 0 and "
             'validation.data = ""'
         )
+    check_output(parsed.command, settings, parsed.output)
     with locked(parsed.output), tempfile.TemporaryDirectory(prefix="groundtrace-config-") as folder:
         data, config = local_copy(parsed.data), Path(folder) / "config.toml"
         config.write_text(to_toml(settings), "utf-8")

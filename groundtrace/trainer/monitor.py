@@ -24,6 +24,7 @@ from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.text import utc_now
+from groundtrace.storage.files import write_atomically
 from groundtrace.trainer import ranks
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.settings import TrainerSettings
@@ -47,7 +48,6 @@ class Monitor:
     def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
-        (output / "config.toml").write_text(to_toml(settings), "utf-8")
         self._run = {
             "command": command,
             "data": data,
@@ -61,7 +61,8 @@ class Monitor:
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "started": utc_now(),
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
-        self._write_run()
+        self._write_run()  # before all other files (output_folder.py)
+        write_atomically(output / "config.toml", to_toml(settings))
         columns = (TextColumn(command), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
         self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
         self._task = self._bar.add_task("", total=steps)
@@ -159,7 +160,7 @@ class Monitor:
         self._append("left_out.jsonl", {"row": row, "reason": reason})
 
     def _write_run(self) -> None:
-        (self.output / "run.json").write_text(json.dumps(self._run, indent=1) + "\n", "utf-8")
+        write_atomically(self.output / "run.json", json.dumps(self._run, indent=1) + "\n")
 
 
 class SilentMonitor(Monitor):

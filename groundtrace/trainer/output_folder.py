@@ -1,0 +1,46 @@
+"""Refuses an output folder that holds something else, which the command would replace or delete."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.settings import TrainerSettings
+
+WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpoints", "best", "eval.json")
+"""The files and folders that a command replaces. Each command writes its run.json before them."""
+_OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an evaluation"}
+
+
+def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
+    """Check that ``output`` is missing, new, or of an earlier run of the same command.
+
+    Raises UserError if it holds a run of `beam`, a run of another ``command``, files of others under names that the
+    command writes, or the model that the training starts from.
+    """
+    found, model = _run_of(output), output / "model"
+    if command != "eval" and model.is_dir() and model.resolve() == Path(settings.model.path).resolve():
+        raise UserError(
+            f"{model} is the model that the training starts from, and the trained model would replace it: choose "
+            "another --output"
+        )
+    if found is not None:
+        if found.get("command") != command:
+            held = _OF.get(found.get("command", ""), "a run of `beam`" if "counts" in found else "something else")
+            raise UserError(f"{output} holds {held}, whose files would be replaced: choose another --output")
+        return
+    taken = [name for name in WRITTEN if (output / name).exists()]
+    if taken and not (output / "run.json").exists():
+        raise UserError(
+            f"{output / taken[0]} exists, but {output} is not the output of `trainer {command}`: choose another "
+            "--output"
+        )
+
+
+def _run_of(output: Path) -> dict[str, Any] | None:
+    """Return the content of run.json; None if it is missing, or truncated by a kill or a full disk."""
+    try:
+        found = json.loads((output / "run.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else {}
