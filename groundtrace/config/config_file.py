@@ -14,23 +14,23 @@ MAX_DEPTH = 8
 """The maximum number of configs that extend each other; more of them are a circle."""
 
 
-def read_config(path: str, bundled: Path | None = None, depth: int = 0) -> dict[str, Any]:
+def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
     """Return the values in a TOML file.
 
     If the file has the key ``extends``, the result has the values of the named config, and those of the file in their
     place. The key is a path relative to the file's folder, or the name of a config in the folder ``bundled``. A section
     of the file changes only the keys that it sets; a list replaces the whole list. ``depth`` is the number of configs
-    that lead to this one. Raises ConfigError for a file that cannot be read.
+    that lead to this one, and ``named_in`` the last of them. Raises ConfigError for a file that cannot be read.
     """
-    values = _parsed(path)
+    values = _parsed(path, named_in)
     extended = values.pop(EXTENDS, None)
     if extended is None:
         return values
-    if not isinstance(extended, str) or not extended.strip():
+    if not isinstance(extended, str) or not extended.strip() or "\0" in extended:
         raise ConfigError(f"{path}: {EXTENDS} must be the path of a config in quotes, got {extended!r}")
     if depth == MAX_DEPTH:
         raise ConfigError(f"{path}: {MAX_DEPTH} configs extend each other; check {EXTENDS} for a circle")
-    return merged(read_config(_place(path, extended, bundled), bundled, depth + 1), values)
+    return merged(read_config(_place(path, extended, bundled), bundled, depth + 1, path), values)
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,19 +43,26 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def _place(path: str, extended: str, bundled: Path | None) -> str:
-    """Return the path of the config that the file at ``path`` extends."""
-    beside = local_path(path).parent / Path(extended).expanduser()
-    named = None if bundled is None else bundled / f"{extended}.toml"
-    return str(named if named is not None and named.is_file() and not beside.is_file() else beside)
+    """Return the path of the config that the file at ``path`` extends. Raises ConfigError if it cannot be a path."""
+    try:
+        beside = local_path(path).parent / Path(extended).expanduser()
+        named = None if bundled is None else bundled / f"{extended}.toml"
+        return str(named if named is not None and named.is_file() and not beside.is_file() else beside)
+    except (OSError, RuntimeError) as error:  # it is too long, or in the home of an unknown user
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"{path}: {EXTENDS} must be the path of a config, got {extended[:80]!r}, which cannot be one: {reason}"
+        ) from error
 
 
-def _parsed(path: str) -> dict[str, Any]:
+def _parsed(path: str, named_in: str) -> dict[str, Any]:
     if not path.strip():
         raise ConfigError("the name of the config is empty: name a TOML file, or leave --config out")
     try:
         return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
         remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
+        remedy = f", which {named_in} extends: correct {EXTENDS}" if named_in else remedy
         raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         remedy = 'sections begin with [name], and texts are in "quotes"'

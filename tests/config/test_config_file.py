@@ -53,10 +53,16 @@ def test_a_value_and_a_section_replace_each_other() -> None:
         ("extends = 3", "extends must be the path of a config in quotes, got 3"),
         ('extends = " "', "extends must be the path of a config in quotes"),
         ('extends = "mine.toml"', f"{MAX_DEPTH} configs extend each other; check extends for a circle"),
-        ('extends = "none.toml"', "cannot read the config"),
+        (
+            'extends = "none.toml"',
+            r"cannot read the config .*none.toml: .*, which .*mine.toml extends: correct extends",
+        ),
+        ('extends = "a\\u0000b"', r"extends must be the path of a config in quotes, got 'a\\x00b'"),
+        (f'extends = "{"a" * 5000}"', r"mine.toml: extends must be the path of a config, .*File name too long"),
+        ('extends = "~nobody-of-this-name/a.toml"', r"mine.toml: extends must be the path of a config"),
     ],
 )
 def test_what_cannot_be_extended(text: str, said: str, tmp_path: Path) -> None:
     write(tmp_path, mine=text)
     with pytest.raises(ConfigError, match=said):
-        read_config(str(tmp_path / "mine.toml"))
+        read_config(str(tmp_path / "mine.toml"), tmp_path / "bundled")

@@ -44,6 +44,8 @@ def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "ivgr").write_text("", "utf-8")
     assert config_file("ivgr") == "ivgr"
     assert config_file("none.toml") == "none.toml"
+    (tmp_path / "argos").mkdir()
+    assert config_file("argos") == str(CONFIGS / "argos.toml"), "a folder is no config"
 
 
 def test_a_bundled_config_serves_the_command(run: Command, rl_data: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class RewardSettings:
 
 def config_file(named: str) -> str:
     """Return the path of a config: ``named`` if this file exists, else the bundled config with that name
-    (:data:`CONFIGS`), else ``named``.
+    (:data:`CONFIGS`), else ``named``. A folder with the name of a bundled config does not hide it.
     """
-    bundled = CONFIGS / f"{named}.toml"
-    return str(bundled) if not Path(named).exists() and bundled.is_file() else named
+    bundled, own = CONFIGS / f"{named}.toml", Path(named)
+    return str(bundled) if (not own.exists() or own.is_dir()) and bundled.is_file() else named
