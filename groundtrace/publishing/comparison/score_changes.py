@@ -129,7 +129,7 @@ def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
     columns = ("score", "n A", "n B", "mean A", "mean B", "median A", "median B", "pairs", "B − A, paired")
     note = (
         "Verdicts and lengths are of the kept traces. B − A is the mean difference over the ids that have the score in "
-        f"both runs, with a 95 % interval from {MIN_PAIRS} pairs on (bootstrap over the pairs)."
+        f"both runs, with a 95 % interval from {MIN_PAIRS} pairs on (bootstrap; normal beyond 2,000 pairs)."
     )
     return Section("scores", "scores", note, columns, rows)
 
