@@ -6,6 +6,7 @@ The functions work with any number of processes, even if one of the processes is
 import contextlib
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,28 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``out``; it is renamed to ``out`` when the body of the ``with`` ends.
+
+    If the body raises, ``out`` is as before; a process that is killed leaves the folder behind, under a name of its
+    own. Raises UserError if ``out`` exists and is not an empty folder, or if it cannot be written.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} already exists: choose another OUT")
+    final = out.resolve()  # OUT may be ".", or a link to an empty folder
+    unfinished = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror or error}: choose another OUT") from error
+    try:
+        yield unfinished
+        unfinished.replace(final)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def is_unfinished(name: str) -> bool:

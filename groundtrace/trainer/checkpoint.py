@@ -19,6 +19,7 @@ import torch
 
 from groundtrace.config.settings import build
 from groundtrace.schemas.errors import UserError
+from groundtrace.storage.files import new_folder
 from groundtrace.trainer import ranks, sharded_state
 from groundtrace.trainer.identity import difference
 from groundtrace.trainer.model import load_model
@@ -161,15 +162,14 @@ def export(checkpoint: Path, out: Path) -> Path:
 
     The files are those that a finished training writes. Weights that were not trained are read from the base model at
     ``model.path`` of the run, which must still exist. Raises CheckpointError, ModelError, and UserError if ``out`` is
-    not empty.
+    not empty or cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} already exists: choose another OUT")
-    state = read_checkpoint(checkpoint)
-    named = {k.removeprefix(_SECTION): v for k, v in state["identity"].items() if k.startswith(_SECTION)}
-    vlm = load_model(build(ModelSettings, named), device="cpu")
-    _put(state["optimiser"]["masters"], dict(vlm.model.named_parameters()), checkpoint)
-    vlm.save(out)
+    with new_folder(out) as folder:
+        state = read_checkpoint(checkpoint)
+        named = {k.removeprefix(_SECTION): v for k, v in state["identity"].items() if k.startswith(_SECTION)}
+        vlm = load_model(build(ModelSettings, named), device="cpu")
+        _put(state["optimiser"]["masters"], dict(vlm.model.named_parameters()), checkpoint)
+        vlm.save(folder)
     return out
 
 

@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(argv)
     if parsed.command in ("sft", "grpo") and parsed.gpus < 1:
         parser.error(f"argument --gpus: must be at least 1, got {parsed.gpus}")
+    if parsed.command == "tiny" and not -(2**63) <= parsed.seed < 2**63:
+        parser.error(f"argument --seed: must be a number of at most 63 bits, got {parsed.seed}")
     check_folders(parser, parsed)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -125,13 +127,15 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
-    """Exit with code 2 if ``--data`` or ``--output`` is missing, or if either is given with ``--estimate``."""
+    """Exit with code 2 if a folder is missing, or if a folder or ``--gpus`` is given with ``--estimate``."""
     if parsed.command in ("export", "tiny"):
         return
     given = {"--data": parsed.data, "--output": parsed.output}
     if getattr(parsed, "estimate", False):
         if extra := [name for name, value in given.items() if value is not None]:
             parser.error(f"--estimate reads only the config: leave {' and '.join(extra)} out")
+        if parsed.gpus > 1:
+            parser.error("--estimate shows 1, 2, 4 and 8 GPUs, and the number in machine.gpus: leave --gpus out")
     elif missing := [name for name, value in given.items() if value is None]:
         parser.error(f"the following arguments are required: {', '.join(missing)}")
 

@@ -20,6 +20,7 @@ from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, per_stream, s
 from groundtrace.rewards.rows.shards import Shards, shard_side
 from groundtrace.schemas.coordinates import CoordinateFrame, OutOfFrame
 from groundtrace.schemas.errors import UserError
+from groundtrace.storage.files import new_folder
 from groundtrace.trainer.encode import MARK
 from groundtrace.trainer.tiny_model import MERGE, PATCH_PX, make_tiny_model
 
@@ -36,18 +37,16 @@ _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n")
 def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
     """Write a tiny model for the rows of the run ``data`` to the folder ``out``, and return ``out``.
 
-    Raises ShardError if there are no rows, and UserError if ``out`` is not empty or ``image_side_px`` is too small.
+    Raises ShardError if there are no rows, and UserError if ``out`` is not empty or cannot be written, or if
+    ``image_side_px`` is too small.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} already exists: choose another OUT")
     if image_side_px < MIN_IMAGE_SIDE_PX:
         raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")
-    found = list(_texts(data))
-    prompts, responses = ([text for texts in side for text in texts] for side in zip(*found, strict=True))
-    partial = out.with_name(f"{out.name}.partial")
-    phrases = shared_sentences(prompts)
-    weights = make_tiny_model(partial, [*prompts, *responses], seed, image_side_px, phrases)
-    partial.replace(out)
+    with new_folder(out) as folder:
+        found = list(_texts(data))
+        prompts, responses = ([text for texts in side for text in texts] for side in zip(*found, strict=True))
+        phrases = shared_sentences(prompts)
+        weights = make_tiny_model(folder, [*prompts, *responses], seed, image_side_px, phrases)
     print(f"trainer: {weights:,} weights; the tokenizer is made for {len(prompts):,} prompts", file=sys.stderr)
     return out
 

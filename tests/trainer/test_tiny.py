@@ -94,9 +94,33 @@ def test_the_seed_and_the_side_of_images(run: Command, data: Path, tmp_path: Pat
         (("{home}", "--data", "{data}"), "already exists: choose another OUT"),
         (("{home}/model", "--data", "{data}", "--image-side", "31"), "--image-side must be at least 32, got 31"),
         (("{home}/model", "--data", "{home}/nowhere"), "has no shards: expected sft/*.parquet"),
+        (("/proc/model", "--data", "{data}"), "cannot write /proc/model: No such file or directory"),
     ],
 )
 def test_what_it_refuses(words: tuple[str, ...], said: str, run: Command, data: Path, tmp_path: Path) -> None:
     ran = run.words(["tiny", *(word.format(home=tmp_path, data=data) for word in words)], tmp_path)
     ran.check_refused(2, said)
     assert not (tmp_path / "model").exists()
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_seed_that_torch_does_not_take(run: Command, data: Path, tmp_path: Path) -> None:
+    ran = run.words(["tiny", str(tmp_path / "model"), "--data", str(data), "--seed", str(2**64)], tmp_path)
+    assert ran.code == 2
+    assert "argument --seed: must be a number of at most 63 bits" in ran.err
+
+
+def test_an_empty_folder_by_another_name_and_a_neighbour(
+    run: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OUT may be the empty working folder, or a link to one; a folder beside it is not used."""
+    own, linked = tmp_path / "own", tmp_path / "linked"
+    for folder in (own, linked, tmp_path / "own.partial"):
+        folder.mkdir()
+    (tmp_path / "own.partial" / "mine").write_text("mine")
+    (tmp_path / "link").symlink_to(linked)
+    monkeypatch.chdir(own)
+    assert run.words(["tiny", ".", "--data", str(data)], tmp_path).code == 0
+    assert run.words(["tiny", str(tmp_path / "link"), "--data", str(data)], tmp_path).code == 0
+    assert (own / "model.safetensors").is_file() and (linked / "model.safetensors").is_file()
+    assert [path.name for path in (tmp_path / "own.partial").iterdir()] == ["mine"]
