@@ -64,6 +64,7 @@ def test_what_a_killed_process_left_half_is_removed(run: Command, sft_data: Path
     half = run.home / "out" / "checkpoints" / ".step-000001.4242"
     half.mkdir(parents=True)
     (half / "trainer.pt").write_bytes(b"half")
+    (run.home / "out" / "run.json").write_text('{"command": "sft"}')  # which a training writes first
     assert run("sft", sft_data).code == 0
     assert not half.exists()
 

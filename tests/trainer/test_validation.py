@@ -127,6 +127,7 @@ def test_the_best_checkpoint_of_sft_has_the_lowest_loss(run: Command, traces: Pa
     stale = run.home / "out" / "best" / "step-000099"  # of a training that died before its first checkpoint
     stale.mkdir(parents=True)
     (stale / "trainer.pt").write_bytes(b"stale")
+    (run.home / "out" / "run.json").write_text('{"command": "sft"}')
     ran = run("sft", traces, *sets)
     assert ran.code == 0, ran.err
     losses = {line["step"]: line["loss"] for line in validations_of(ran)}

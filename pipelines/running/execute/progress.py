@@ -45,6 +45,7 @@ def show_progress(
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
     view = RunView(stages, part, notes, expected)
+    view.watch()
     thread = threading.Thread(target=show, args=(stop, view), daemon=True)
     thread.start()
     try:
@@ -93,6 +94,7 @@ class RunView:
 
     def note_seconds(self) -> None:
         """Note the seconds of each stage on the board, for the run's summary."""
+        self.watch()  # a short run ends before anything else does
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():
             live[name].wall_s, live[name].in_flight_s = wall_s, in_flight_s
