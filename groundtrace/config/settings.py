@@ -93,7 +93,7 @@ def settings(cls: type[T]) -> type[T]:
 
     ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` gives a field its type, its bound and the line that
     ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int is accepted as a
-    float.
+    float. Floats are finite.
 
     ``__post_init__`` contains checks across fields. If the message of its ValueError begins with a field's name, the
     error of the config names the full key; a ConfigError is raised unchanged. The message of a field's own validator
@@ -104,7 +104,7 @@ def settings(cls: type[T]) -> type[T]:
 
     If a value is invalid, building the class directly raises ValueError with a message of one line.
     """
-    made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))(cls)
+    made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False))(cls)
     checked = made.__init__
 
     @functools.wraps(checked)

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 
-from groundtrace.config.settings import settings
+from groundtrace.config.settings import PositiveWeight, Weight, settings
 
 
 @settings
@@ -15,10 +15,10 @@ class MachineSettings:
 
     gpus: Annotated[PositiveInt, "--estimate: the number of GPUs over which the training is sharded"] = 1
     gpu_gib: Annotated[
-        PositiveFloat | None,
+        PositiveWeight | None,
         "--estimate: the memory of each of these GPUs in GiB, such as 78 for one of 80 GB; left out: no comparison",
     ] = None
     server_gib: Annotated[
-        NonNegativeFloat,
+        Weight,
         "the memory in GiB of each training GPU that another process uses, such as a vLLM server on the same GPU",
     ] = 0.0

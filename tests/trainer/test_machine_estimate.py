@@ -112,6 +112,8 @@ def test_a_config_without_a_machine(run: Command, tmp_path: Path) -> None:
     [
         (["--estimate", "--data", "d"], "--estimate reads only the config: leave --data out"),
         (["--estimate", "--data", "d", "--output", "o"], "leave --data and --output out"),
+        (["--estimate", "--gpus", "4"], "the number in machine.gpus: leave --gpus out"),
+        (["--estimate", "--set", "machine.gpu_gib=inf"], "machine.gpu_gib must be a finite number"),
         (["--data", "d"], "the following arguments are required: --output"),
         ([], "the following arguments are required: --data, --output"),
     ],

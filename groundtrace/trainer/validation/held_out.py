@@ -90,7 +90,8 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
 
 def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Shards, HeldOut | None]:
     """Return the shards without the rows that share an image with ``rows``, and ``rows`` as the held-out questions."""
-    held = _media(rows) if isinstance(rows, Shards) else [_media_of(row) for row in _readable(rows)]
+    readable = () if isinstance(rows, Shards) else _readable(rows)
+    held = _media(rows) if isinstance(rows, Shards) else [_media_of(row) for row in readable]
     own = _media(shards)
     groups = _groups([*own, *held])
     shared = set(groups[len(own) :])
@@ -99,7 +100,7 @@ def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Sha
         raise ShardError(
             f"all rows share an image with {settings.validation.data}: set validation.data to other questions"
         )
-    digest = rows.sha256 if isinstance(rows, Shards) else hashlib.sha256(repr(held).encode()).hexdigest()
+    digest = rows.sha256 if isinstance(rows, Shards) else _digest(readable, held)
     left_out = len(own) - len(kept)
     order, text = _order(len(rows), settings.seed), _text(rows, digest, settings)
     return shards.subset(kept) if left_out else shards, HeldOut(rows, order, text, left_out)
@@ -129,6 +130,12 @@ def _media(shards: Shards) -> list[tuple[str, ...]]:
 
 def _media_of(row: TrainingRow) -> tuple[str, ...]:
     return tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images) or (f"record {row.id}",)
+
+
+def _digest(rows: Sequence[TrainingRow], media: Sequence[tuple[str, ...]]) -> str:
+    """Return a digest of what the records ask, and of their gold answers and images."""
+    asked = [(row.id, row.messages, row.question.answer, row.question.gold_boxes) for row in rows]
+    return hashlib.sha256(repr((asked, media)).encode()).hexdigest()
 
 
 def _groups(media: Sequence[tuple[str, ...]]) -> list[str]:

@@ -10,7 +10,7 @@ from groundtrace.config.errors import ConfigError
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.validation.held_out import hold_out
 
-from ..runs import settings_of
+from ..runs import records, settings_of, write_records
 
 PLACES = [(0,), (1,), (1, 2), (2,), (3,), (), (), (4,), (4,), (5,)]
 """The images of each row: rows 1 to 3 are one media group, and so are 7 and 8; rows without images are alone."""
@@ -80,3 +80,23 @@ def test_a_subset_of_shards(shards: Shards) -> None:
     assert some.sha256 != shards.sha256 and shards.subset(range(10)).sha256 == shards.sha256
     assert some.named("r7").id == "r7" and some.images_sha256() == [shards.images_sha256()[at] for at in (0, 1, 2, 7)]
     assert [len(found) for found in shards.images_sha256()] == [len(places) for places in PLACES]
+
+
+def test_other_gold_answers_are_other_questions(shards: Shards, tmp_path: Path) -> None:
+    """The held-out records belong to the run: not only their images, but what they ask and their answers."""
+
+    def text(name: str, **changes: Any) -> str:
+        asked = records("662-1-0-c0", "662-1-0-c1")
+        data = write_records(tmp_path / name, [asked[0], asked[1] | changes])
+        held = hold_out(shards, settings(data=str(data)), tmp_path)[1]
+        assert held is not None
+        return held.text
+
+    same = text("a")
+    assert text("b") == same
+    assert same not in {
+        text("c", answer="77"),
+        text("d", question="How many?"),
+        text("e", id="other"),
+        text("f", boxes=None),
+    }
