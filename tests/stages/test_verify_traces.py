@@ -28,11 +28,11 @@ from groundtrace.stages.verify_traces import STAGE, VerifySettings, VerifyTraces
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
 def test_scores_that_make_no_sense(score: float) -> None:
-    with pytest.raises(ValueError, match=r"min_score must be at (least 0|most 1), got "):
+    with pytest.raises(ValueError, match=r"min_score must be (at least 0|at most 1|a finite number), got "):
         VerifySettings(min_score=score)
-    with pytest.raises(ValueError, match=r"floors\.spatial must be at (least 0|most 1), got "):
+    with pytest.raises(ValueError, match=r"floors\.spatial must be (at least 0|at most 1|a finite number), got "):
         VerifySettings(floors={"spatial": score})
-    with pytest.raises(ValueError, match=r"floors\.counting must be at (least 0|most 1), got "):
+    with pytest.raises(ValueError, match=r"floors\.counting must be (at least 0|at most 1|a finite number), got "):
         VerifySettings(floors={"counting": score})
 
 

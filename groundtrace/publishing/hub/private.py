@@ -16,6 +16,7 @@ from groundtrace.schemas.text import last_part
 
 PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
 """The fields of ``run.json`` that are private to the run's owner, or that quote rejected records."""
+STAGE_TIMES = ("wall_s", "in_flight_s")
 COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"
 """The field of an artifact that quotes the error messages of servers."""
@@ -37,6 +38,9 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
         for model, replies in figures["answered"].items():
             named[public_name(model)] += replies
         figures["answered"] = dict(named)
+    for figures in fields["stages"].values():
+        for name in STAGE_TIMES:
+            figures.pop(name, None)
     for entry in fields["ledger"].values():
         for usage in (entry, *entry["stages"].values()):
             for cost in COSTS:
