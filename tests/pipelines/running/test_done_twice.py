@@ -40,6 +40,8 @@ def shards(output: Path) -> dict[str, str]:
 def summary(output: Path) -> dict[str, Any]:
     """What ``run.json`` says of the records, the stages and the calls, and not of this one run's time and place."""
     told = json.loads((output / "run.json").read_text("utf-8"))
+    for figures in told["stages"].values():
+        del figures["wall_s"], figures["in_flight_s"]
     return {name: told.get(name) for name in ("counts", "stages", "ledger", "judges", "files", "details")}
 
 
