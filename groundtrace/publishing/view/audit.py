@@ -166,7 +166,7 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> N
 
 
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
-    """Return the run's audit, whose sample is drawn if there is none yet.
+    """Return the run's audit, and draw its sample if the run does not have one yet.
 
     Rows of the sample that are no longer in the run are left out. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the sample has another size, or the run no trace.

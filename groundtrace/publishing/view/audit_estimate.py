@@ -65,8 +65,8 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
 
     In each stratum, the share of right rows is drawn from the Beta distribution with the prior of Jeffreys, and the
     rows that were not judged are drawn from it. A stratified bootstrap of the judgements would have intervals of zero
-    width where no judged row is wrong, which is usual in a good run: with a true precision of .97, that is so in 22 %
-    of the samples of 50 rows. Recall needs a decided row in every stratum.
+    width where no judged row is wrong, which is usual in a good run: with a true precision of .97, 22 % of the samples
+    of 50 rows have no wrong row. Recall needs a decided row in every stratum.
     """
     kept = next((each for each in strata if each.stratum == KEPT), None)
     if kept is None or not kept.decided:

@@ -20,7 +20,7 @@ MAX_TEXT_CHARS = 400
 
 
 class BadFilter(ValueError):
-    """Raised for an address that names an unknown column or a malformed value. The message says which."""
+    """Raised for an address that names an unknown column or a malformed value. The message names it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Dimension:
 class Filters:
     """Holds which rows a page shows, and in which order.
 
-    ``classes`` are the wanted values by category, ``ranges`` the wanted (low, high) by number; None is no bound.
+    ``classes`` are the wanted values by category, ``ranges`` the wanted (low, high) by number; None leaves a side open.
     ``text`` is looked for in a row's id, question, answer, detail and traces, without regard to case.
     """
 

@@ -20,7 +20,7 @@ _SHOWN_AS_THEY_ARE = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "imag
 
 
 class NoImage(LookupError):
-    """Raised for an image that the row does not have, or that cannot be read. The message says why."""
+    """Raised for an image that the row does not have, or that cannot be read. The message has the reason."""
 
 
 class RowImages:

@@ -27,7 +27,7 @@ def append_line(file: Path, fields: Mapping[str, Any]) -> None:
 
 
 def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yield what ``make`` makes of each line's object, in order; nothing if there is no file.
+    """Yield what ``make`` makes of each line's object, in order; nothing if the file is missing.
 
     ``make`` may raise TypeError, KeyError or ValueError for an object of another form. A last line without its end,
     which a killed process left, is passed over. Raises :class:`groundtrace.publishing.reading.InspectError` for another

@@ -37,7 +37,7 @@ class Mark:
 class Reviews:
     """Reads and writes the marks of a run. Thread-safe.
 
-    ``is_copy`` says that the folder is a copy of a run in an object store; its marks cannot be changed, because they
+    With ``is_copy`` the folder is a copy of a run in an object store; its marks cannot be changed, because they
     would be lost with the copy. Raises :class:`groundtrace.publishing.reading.InspectError` for a file that cannot be
     read.
     """

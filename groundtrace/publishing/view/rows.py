@@ -143,7 +143,7 @@ class ViewedRows:
         return None if found is None else found[0]
 
     def place_of(self, n: int) -> RowPlace | None:
-        """Return where the row ``n`` is; None if there is no such row."""
+        """Return where the row ``n`` is; None if the run has fewer rows."""
         with self._db.cursor() as cursor:
             found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])

@@ -44,6 +44,10 @@ def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in items if name not in _OWN]
 
 
+class TooMany(ValueError):
+    """Raised for a request that marks more records than one request may mark."""
+
+
 class ViewServer:
     """Implements the HTTP server of one run; :meth:`app` makes its application."""
 
@@ -137,7 +141,9 @@ class ViewServer:
             asked = await request.json()
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
             changes = {name: asked[name] for name in ("flagged", "tags", "note") if name in asked}
-            marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids[:MAX_MARKED]]
+            if len(ids) > MAX_MARKED:
+                raise TooMany(f"{len(ids)} ids in one request; send at most {MAX_MARKED}")
+            marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]
             kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error

@@ -104,7 +104,14 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
         await client.post("/api/mark", json=note, headers={"Origin": origin})
         mark = Reviews(tmp_path / "run").of(body["ids"][0])
         assert (mark.flagged, mark.note, mark.tags) == (True, "look", ("odd",))
-        for wrong in ({"ids": ["none"]}, {"ids": body["ids"], "flagged": 1}, {"ids": body["ids"], "tags": [1]}, [], {}):
+        for wrong in (
+            {"ids": body["ids"] * 10_001, "flagged": True},
+            {"ids": ["none"]},
+            {"ids": body["ids"], "flagged": 1},
+            {"ids": body["ids"], "tags": [1]},
+            [],
+            {},
+        ):
             assert (await client.post("/api/mark", json=wrong, headers={"Origin": origin})).status == 400
 
     served(work)
