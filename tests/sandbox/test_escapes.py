@@ -2,7 +2,9 @@
 
 import contextlib
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ import yaml
 
 from groundtrace.sandbox import Sandbox, SandboxLost
 
-from .conftest import LIMITS, encoded, host_state
+from .conftest import LIMITS, changed_on_the_host, encoded, host_state
 
 pytestmark = pytest.mark.sandbox
 SECRET = "a secret of the host"
@@ -75,4 +77,17 @@ def test_the_host_is_as_before(host: dict[str, Any]) -> None:
                 session.run(code_of(name, host))
             if number % 2:
                 session.close()
-    assert host_state() == before
+    assert changed_on_the_host(before) == {}
+
+
+def test_what_a_program_leaves_is_seen(tmp_path: Path) -> None:
+    """The comparison itself: a thread, a file and a process that remain are found, those that end are not."""
+    before = host_state()
+    with (tmp_path / "open").open("w"), subprocess.Popen(["sleep", "30"]) as process:
+        found = changed_on_the_host(before, timeout_s=0.5)
+        assert found["processes"] == {process.pid} and len(found["open files"]) == 1
+        process.kill()
+    thread = threading.Thread(target=time.sleep, args=(0.5,))
+    thread.start()
+    assert changed_on_the_host(before, timeout_s=0) == {"threads": {thread.native_id}}
+    assert changed_on_the_host(before) == {}
