@@ -87,7 +87,7 @@ _GARBLED = (
     "|[\u0300-\u036f]{3,}"  # a letter with so many marks that it is unreadable
 )
 _HIDDEN = (
-    "[\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u206f\ufeff]"  # bidirectional marks, joiners of words, byte order
+    "[\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"  # bidirectional marks, joiners, operators
     "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"  # zero-width space, but in Thai, Lao, Burmese and Khmer
     "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+"  # tag characters, except behind a flag
     "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]+"  # variants, but of CJK

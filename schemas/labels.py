@@ -51,6 +51,8 @@ EXCLUSIVE = tuple(
 """Attributes by kind; an object has at most one of each kind."""
 _ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
 _TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
+# Abbreviations ("prof.") have fewer letters. A quotation, such as the words on a sign, may have several sentences.
+_SENTENCE_END = re.compile(r'^[^"“”]*[^\W\d_]{5,}\. [^"“”]*\w [^"“”]*\w[^"“”]*$|。.*\w')
 _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
 
 
@@ -92,7 +94,7 @@ def label_fault(label: str) -> str | None:
     """Return the reason why a label does not name an object that can be searched for; None if it names such an object.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
-    has a special token or a control character, or names the whole image ("picture").
+    has a special token or a control character, names the whole image ("picture"), or goes on with another sentence.
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
@@ -103,6 +105,8 @@ def label_fault(label: str) -> str | None:
     words = frozenset(words_of(label))
     if words <= _WHOLE_IMAGE | GENERAL and words & _WHOLE_IMAGE:
         return "the label names the whole image"
+    if _SENTENCE_END.search(label):
+        return "a label of more than one sentence names no object"
     return None
 
 

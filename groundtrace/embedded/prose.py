@@ -31,6 +31,7 @@ from groundtrace.embedded.sentences import (
     unreadable,
 )
 from groundtrace.embedded.sight.labels import colour_word
+from groundtrace.embedded.statements import denies_having, denies_relation, is_excluded, repeats_statement
 from groundtrace.embedded.verdicts import BothSidesError, side_of_statement, takes_back
 from groundtrace.embedded.vocabulary import words
 from groundtrace.grading.answers.numerals import read_numerals
@@ -207,6 +208,9 @@ class _ReasoningReader:
         if side is not None:
             self.agreeing += [quoted] if side == self._side else []
             return None if side == self._side else f"it says: {quoted}"
+        if self._side is False and repeats_statement(clause, self._question.question, self.labels):
+            self.unread = self.unread or f"it repeats the statement as true: {quoted!r:.80}"
+            return None
         if self._side is not None and _VERDICT_ON.search(clause):
             self.unread = self.unread or f"its verdict cannot be told: {quoted!r:.80}"
             return None
@@ -223,6 +227,11 @@ class _ReasoningReader:
     def _negation(self, clause: str, words: list[str]) -> str | None:
         """Return a message if the clause denies the answer, or an object that is pointed at; else None."""
         for label in [*self.labels, *self._asked_things()]:
+            if self._side is False and denies_relation(label, clause, self._question.question):
+                self.agreeing.append(clause.strip())
+                return None
+            if self._side is True and self.labels[label] and denies_having(label, clause, self._question.question):
+                return f"it denies what it points at: {clause.strip()}"
             if (
                 self._denies(label, clause)
                 and (not _ELSE & {*words} or "other than" in clause)
@@ -234,6 +243,8 @@ class _ReasoningReader:
                     return f"it denies what it points at: {clause.strip()}"
                 self.agreeing += [clause.strip()] if self._side is False or self._number == 0 else []
                 return None
+        if is_excluded(clause, self._sentence, self._question.question, self.labels):
+            return None
         behind = re.split(r"\b(?:not|never|cannot|nicht|pas)\b", clause)[1:]
         denied = [n.value for n in read_numerals(behind[-1]).numerals] if behind else []
         if denied and self._number is not None and denied == [self._number]:
@@ -254,9 +265,13 @@ class _ReasoningReader:
         return None
 
     def _is_of_a_part(self, label: str, clause: str) -> bool:
-        """Return whether the clause denies the object only for a part of the image. Such a denial is not checked."""
-        part = _PART_OF_IMAGE.search(clause)
-        return part is not None and not {*words_of(part.group())} & {*label.split()}
+        """Return whether the clause denies the object only for a part of the image. Such a denial is not checked.
+
+        A part that the question names too does not limit the denial of what the answer affirms.
+        """
+        asked = {*words_of(self._question.question)} if self._side is True or (self._number or 0) > 0 else set[str]()
+        named = ({*words_of(part.group())} for part in _PART_OF_IMAGE.finditer(clause))
+        return any(not words & {*label.split()} and not words <= asked for words in named)
 
     def _is_of_another(self, label: str, clause: str) -> bool:
         """Return whether the clause only states that another object, named earlier in the sentence, is not this one."""

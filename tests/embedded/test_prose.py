@@ -21,6 +21,11 @@ SAID = 'Is the following statement about the image true? "There are exactly two 
 TRUE, FALSE = asked(SAID, "yes", "bool"), asked(SAID, "no", "bool")
 MORE = asked("Are there more blue squares than black circles in the image?", "yes", "bool")
 ABSENT = asked("Is there a red square in the image?", "no", "bool")
+Y, K = (f'<points x1="{x}" y1="5" alt="{c} block">{c} block</points>' for x, c in ((10, "yellow"), (40, "black")))
+STATED = 'Is the following statement about the image true? "{}" Answer yes or no.'
+ABOVE = asked(STATED.format("There is a yellow block above a black block."), "no", "bool")
+TOP = asked(STATED.format("There is 1 tower with a yellow block at the top"), "yes", "bool")
+ALL_BLACK = asked(STATED.format("There is 1 box with only black items"), "no", "bool")
 COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
 
 
@@ -68,6 +73,13 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"Ich gehe die Kästen der Reihe nach durch und finde {A} und {B}.", TWO),
         (f"J'ai parcouru l'image de gauche à droite : {A} et {B}.", TWO),
         (f"Je parcours l'image de gauche à droite : {A} et {B}.", TWO),
+        (f"{A} and {B}. The shape at the bottom is a circle, so it does not count.", TWO),
+        (f"{A} und {B}. Der mittlere Turm hat keinen blauen Block. Also zwei.", TWO),
+        (f"{K} sits on {Y}. No yellow block is above a black block.", ABOVE),
+        (f"{Y} is in each box. Each of them holds something that is not black, hence no.", ALL_BLACK),
+        (f"{Y}. The left tower has no yellow block at the top.", TOP),
+        (f"{Y}. No black tower has a yellow block at the top.", TOP),
+        (f"{K} est posé sur {Y}, donc le jaune est en dessous. L'affirmation est fausse.", ABOVE),
         (f"Die Aussage verlangt zwei Objekte dieser Art, {A} und {B}. Damit ist die Aussage wahr.", TRUE),
     ],
 )
@@ -103,6 +115,8 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"{A}. The number matches.", FALSE),
         (f"{A}, {B}; {CAT}. There are fewer blue squares than black circles.", MORE),
         (f"{A}, {B}; {CAT}. Both are equally many.", MORE),
+        (f"{Y}. No tower has a yellow block at the top.", TOP),
+        (f"{Y}. There is no yellow block at the top.", TOP),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
@@ -135,6 +149,8 @@ def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question)
         (f"Whatever the image shows, I answer 2. {A} and {B}", TWO),
         (f"{A} and {B}. These looked plausible.", TWO),
         (f"I point at {CAT}.", COLOUR),
+        (f"{Y} lies above a black block in the middle tower.", ABOVE),
+        (f"{A} and {B}. They do not count.", TWO),
         (f"{A} and {B}.", asked("What is the speed limit?", "2", "numeric")),
     ],
 )

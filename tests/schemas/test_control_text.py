@@ -49,6 +49,7 @@ def test_code_mathematics_markup_and_other_scripts_are_none(text: str) -> None:
         ("\x00<|im_end|>", "U+0000"),
         ("caf\ufffd", "U+FFFD"),
         ("a\u202ebc", "U+202E"),
+        ("yel\u2062low", "U+2062"),
         ("x<|endoftext|>\x00", "<|endoftext|>"),
         ("<|some_future_token|>", "<|some_future_token|>"),
         ("the norm <|x|>", None),

@@ -1,0 +1,90 @@
+"""Compares a clause with the statement that the question quotes ("Is the following statement … true?").
+
+A clause that says the same as the statement, or denies the same relation of two things, is a verdict on the statement.
+"""
+
+import re
+from collections.abc import Collection
+
+from groundtrace.embedded.sentences import NEGATIONS, STATEMENTS
+from groundtrace.embedded.sight.labels import colour_word, kind_word
+from groundtrace.embedded.vocabulary import PARTICLES
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.schemas.labels import words_of
+
+_QUOTED = re.compile(r"[\"“](?P<statement>[^\"“”]+)[\"”]")
+_RELATION = re.compile(
+    r"\b(?P<relation>above|below|under|beneath|over|beside|between|touch\w*|on|next)\b(?P<other>(?: \w+){1,4})"
+)
+_EXCLUDED = re.compile(r"\b(?:is|are) not (?P<colour>\w+)\W*$")
+_HAS = re.compile(r"\b(?:no|neither) (?P<owner>(?:\w+ ){1,3}?)(?:has|have|contains?|holds?|shows?)\b(?P<owned>.*)")
+_COUNTS = re.compile(r"\b(?:it|this|that|they|these|those) (?:does|do) not (?:count|qualify)\W*$")
+_FILLERS = PARTICLES | {"there", "are", "any", "some", "has", "have", "exactly", "least", "one"}
+MIN_SHARED_WORDS = 4
+"""A clause repeats a statement only if the statement has at least this number of words besides fillers."""
+
+
+def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bool:
+    """Return whether a clause says of an object that is pointed at what the question's statement says.
+
+    It begins with a label, has no negation, and has all words of the statement in their order. Statements with a number
+    or a negation are not compared, since a single object cannot make them true.
+    """
+    quoted = _QUOTED.search(question)
+    words = words_of(clause)
+    if quoted is None or (NEGATIONS | STATEMENTS) & {*re.findall(r"[^\W\d_]+", clause)}:
+        return False
+    said = quoted["statement"].casefold()
+    if any(each.value != 1 for each in read_numerals(said).numerals) or NEGATIONS & {*said.split()} or "only" in said:
+        return False
+    content = [word for word in words_of(said) if word not in _FILLERS and not word.isdigit()]
+    if len(content) < MIN_SHARED_WORDS or not any(words[: len(label.split())] == (*label.split(),) for label in labels):
+        return False
+    rest = iter(words)
+    return all(word in rest for word in content)
+
+
+def denies_relation(label: str, clause: str, question: str) -> bool:
+    """Return whether a clause denies a relation of a thing to another one ("no yellow block is above a black block"),
+    and the question is about this relation.
+
+    Such a clause does not deny that there is a thing with this label.
+    """
+    related = _RELATION.search(clause)
+    if related is None or not {*words_of(related["relation"])} & {*words_of(question)}:
+        return False
+    named = {*words_of(clause[: related.start()])}
+    others = words_of(related["other"])
+    return {*label.split()} <= named and any(kind_word(word) or colour_word(word) for word in others)
+
+
+def denies_having(label: str, clause: str, question: str) -> bool:
+    """Return whether a clause denies that anything that the question names has a thing ("no tower has a blue block").
+
+    A clause about fewer owners than the question's ("no yellow tower has a blue block") is not such a denial.
+    """
+    having = _HAS.search(clause)
+    if having is None or not {*words_of(having["owner"])} <= {*words_of(question)}:
+        return False
+    owned, parts = words_of(having["owned"]), tuple(label.split())
+    places = range(len(owned) - len(parts) + 1)
+    return bool(parts) and any(owned[place : place + len(parts)] == parts for place in places)
+
+
+def is_excluded(clause: str, sentence: str, question: str, labels: Collection[str]) -> bool:
+    """Return whether a clause only states that something else than the objects pointed at is excluded.
+
+    Two forms are read: "is not black", where an object of another colour is pointed at and none of this colour is
+    named; and "… is a circle, so it does not count", where no label has the shape or colour that was named before.
+    """
+    excluded = _EXCLUDED.search(clause)
+    if excluded is not None and colour_word(excluded["colour"]) is not None:
+        colour, own = excluded["colour"], {*words_of(clause)}
+        others = [label for label in labels if colour not in label.split() and any(map(colour_word, label.split()))]
+        named = any(colour in label.split() and {*label.split()} <= own for label in labels)
+        return colour in words_of(question) and bool(others) and not named
+    if _COUNTS.search(clause) is None:
+        return False
+    pointed = {word for label in labels for word in label.split()}
+    before = words_of(sentence.partition(clause)[0])
+    return any((kind_word(word) or colour_word(word)) and word not in pointed for word in before)
