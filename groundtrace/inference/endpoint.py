@@ -113,6 +113,12 @@ _OURS = {
         own_form=True,
         prompts="groundtrace.inference.endpoints.transformers_models:prompts_of",
     ),
+    "transformers_chat": Kind(
+        "groundtrace.inference.endpoints.chat_model:ChatEndpoint",
+        in_process=True,
+        extra="vision",
+        modules=("torch", "torchvision", "transformers"),
+    ),
     "vllm": Kind(
         "groundtrace.inference.endpoints.vllm:VllmEndpoint",
         server="groundtrace.inference.endpoints.vllm_server:serving",

@@ -70,7 +70,8 @@ class EndpointSettings:
 
     kind: Annotated[
         NonEmpty,
-        "classical, gemini, openai (any compatible server), transformers, or vllm (the run starts the server)",
+        "classical, gemini, openai (any compatible server), transformers (detectors and segmenters), "
+        "transformers_chat, or vllm (the run starts the server)",
     ]
     model: Annotated[NonEmpty, "the model's name at the endpoint"]
     revision: Annotated[str, "the version of the model; cached replies of another version are not reused"] = ""

@@ -30,6 +30,11 @@ def test_config_of_a_detector(tmp_path: Path) -> None:
     assert settings.endpoints["boxes"].threshold == 0.3
 
 
+def test_config_of_a_small_model(tmp_path: Path) -> None:
+    settings = configured(tmp_path, 2)
+    assert settings.endpoints[settings.roles["policy"]].kind == "transformers_chat"
+
+
 def test_config_of_the_trainer(tmp_path: Path) -> None:
     whole, environment = blocks(TRAINING, "toml")
     (tmp_path / "my.toml").write_text(whole + environment, "utf-8")
@@ -39,7 +44,7 @@ def test_config_of_the_trainer(tmp_path: Path) -> None:
 
 
 def test_every_config_is_loaded() -> None:
-    assert len(blocks(ENDPOINTS, "toml")) == 2
+    assert len(blocks(ENDPOINTS, "toml")) == 3
 
 
 def test_every_role_and_every_kind_has_its_row() -> None:

@@ -57,7 +57,7 @@ def test_each_line_of_the_registry_names_a_class_with_the_interface(name: str) -
 
 
 def test_what_is_known_of_the_kinds() -> None:
-    assert [name for name in KINDS if KINDS[name].in_process] == ["classical", "transformers"]
+    assert [name for name in KINDS if KINDS[name].in_process] == ["classical", "transformers", "transformers_chat"]
     assert [name for name in KINDS if KINDS[name].server] == ["vllm"]
     assert [name for name in KINDS if KINDS[name].own_form] == ["classical", "transformers"]
     assert [name for name in KINDS if KINDS[name].embedded] == ["classical"]

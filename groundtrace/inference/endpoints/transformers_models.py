@@ -110,7 +110,7 @@ class TransformersEndpoint:
         """Return a reply with one sample for each of the request's indices. All samples are equal, since the models are
         deterministic. Raises CallError if the request fails."""
         if request.continuation is not None:
-            raise _not_sent(f"{self.settings.model} writes no text, so it cannot score a continuation")
+            raise not_sent(f"{self.settings.model} writes no text, so it cannot score a continuation")
         batch, place = self._join(self._one_image(request.prompt), request.prompt)
         assert batch.answers is not None
         answer = (await asyncio.shield(batch.answers))[place]  # other requests may wait for the same batch
@@ -120,7 +120,7 @@ class TransformersEndpoint:
 
     def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
-            raise _not_sent(f"{self.settings.model} needs one image, but {prompt.name} has none, several or a video")
+            raise not_sent(f"{self.settings.model} needs one image, but {prompt.name} has none, several or a video")
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
@@ -150,7 +150,7 @@ class TransformersEndpoint:
         for place, prompt in enumerate(batch.prompts):
             try:
                 if prompt.name.split(".")[0] not in model.prompts:
-                    raise _not_sent(f"{self.settings.model} answers {_listed(model)} prompts, not {prompt.name}")
+                    raise not_sent(f"{self.settings.model} answers {_listed(model)} prompts, not {prompt.name}")
                 asked[place] = model.read(prompt)
             except CallError as error:
                 answers[place] = error
@@ -160,7 +160,7 @@ class TransformersEndpoint:
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
                 raise
-            raise CallError(Failure.OVERLOADED, _line(f"the model has run out of memory: {error}")) from error
+            raise CallError(Failure.OVERLOADED, one_line(f"the model has run out of memory: {error}")) from error
         answers.update(zip(asked, texts, strict=True))
         return [answers[place] for place in range(len(batch.prompts))]
 
@@ -190,7 +190,7 @@ def prompts_of(settings: EndpointSettings) -> frozenset[str]:
     """Return the ids of the prompts that the model answers, from the checkpoint's config alone. Raises CallError as
     :func:`load_model` does.
     """
-    return frozenset(_of_library(settings, _class_of).prompts)
+    return frozenset(of_library(settings, _class_of).prompts)
 
 
 def load_model(settings: EndpointSettings) -> VisionModel:
@@ -199,18 +199,18 @@ def load_model(settings: EndpointSettings) -> VisionModel:
     Raises CallError with ``UNSUPPORTED`` if the libraries cannot be imported. Raises CallError with ``BAD_REQUEST`` if
     the checkpoint does not exist, has a class outside of :data:`MODELS`, has no safetensors, or lacks weights.
     """
-    return _of_library(settings, lambda settings: _class_of(settings)(settings))
+    return of_library(settings, lambda settings: _class_of(settings)(settings))
 
 
-def _of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
-    """Return the result of ``get``; raises CallError for errors of the library."""
+def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
+    """Return the result of ``get``. Raises CallError for the errors of the library."""
     try:
         return get(settings)
     except ImportError as error:
         message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
-        raise _not_sent(message) from error
+        raise not_sent(message) from error
     except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
-        raise _not_sent(f"{settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
+        raise not_sent(f"{settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
 
 
 def _class_of(settings: EndpointSettings) -> Any:
@@ -220,13 +220,15 @@ def _class_of(settings: EndpointSettings) -> Any:
     config = AutoConfig.from_pretrained(settings.model, **source(settings))
     if config.model_type not in MODELS:
         known = ", ".join(MODELS)
-        raise _not_sent(f"{settings.model} has the type {config.model_type!r}: use one of {known}", Failure.BAD_REQUEST)
+        raise not_sent(f"{settings.model} has the type {config.model_type!r}: use one of {known}", Failure.BAD_REQUEST)
     module, name = MODELS[config.model_type].split(":")
     return getattr(importlib.import_module(module), name)
 
 
-def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
-    """Load the checkpoint as a ``model_class`` in evaluation mode, in float32, on the GPU if this machine has one.
+def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None) -> Any:
+    """Load the checkpoint as a ``model_class`` in evaluation mode, on the GPU if this machine has one.
+
+    ``dtype`` is the type of the weights: None is float32, "auto" is the type of the checkpoint.
 
     Raises CallError if the checkpoint's file is damaged or lacks weights. The library itself would initialise missing
     weights at random and only warn.
@@ -236,13 +238,17 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
     try:
         model, report = model_class.from_pretrained(
-            settings.model, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **source(settings)
+            settings.model,
+            use_safetensors=True,
+            dtype=dtype or torch.float32,
+            output_loading_info=True,
+            **source(settings),
         )
     except SafetensorError as error:
-        raise _not_sent(f"{settings.model} is damaged: {error}", Failure.BAD_REQUEST) from error
+        raise not_sent(f"{settings.model} is damaged: {error}", Failure.BAD_REQUEST) from error
     if missing := sorted(report["missing_keys"]):
         message = f"{settings.model} lacks {len(missing)} weights of a {model_class.__name__}, such as {missing[0]}"
-        raise _not_sent(message, Failure.BAD_REQUEST)
+        raise not_sent(message, Failure.BAD_REQUEST)
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -261,17 +267,18 @@ def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
     try:
         return image_processor(Image.fromarray(pixels), return_tensors="pt")
     except ValueError as error:
-        raise _not_sent(f"an image of {width}x{height} px cannot be resized: {error}") from error
+        raise not_sent(f"an image of {width}x{height} px cannot be resized: {error}") from error
 
 
 def _listed(model: VisionModel) -> str:
     return " and ".join(model.prompts)
 
 
-def _not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
-    return CallError(failure, _line(message), partial=NOT_SENT)
+def not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
+    """Return the error of a request that the model was not asked."""
+    return CallError(failure, one_line(message), partial=NOT_SENT)
 
 
-def _line(message: str) -> str:
+def one_line(message: str) -> str:
     """Return the message on one line, shortened. The library's messages have many lines, and the first is important."""
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

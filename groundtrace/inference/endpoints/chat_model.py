@@ -1,0 +1,192 @@
+"""Runs a vision-language model of the ``transformers`` library as an endpoint in this process, without a server.
+
+It is for small models, such as a model that was just trained, on a machine without vLLM. vLLM is faster for all others.
+The prompt becomes a chat by the checkpoint's own chat template, and ``generate`` draws the tokens. Prompts that arrive
+while the model is busy are answered together, with at most ``max_concurrency`` samples at a time.
+
+Only safetensors are loaded, and no code of a checkpoint is run. The extra ``vision`` installs the libraries, which are
+imported with the first model.
+"""
+
+import asyncio
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from groundtrace.grading.messages import MediaPart
+from groundtrace.inference.endpoints.transformers_models import load_weights, not_sent, of_library, one_line, source
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.vision.media import MediaStore
+
+if TYPE_CHECKING:
+    from groundtrace.inference.endpoints.chat_generation import ChatModel
+
+DRAWING_REVISION = "1"
+"""The revision of the code that asks the model and draws its tokens. It must be increased if a change of this code
+gives another reply for the same request."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """Holds a request that waits for the model's thread, and the future of its reply."""
+
+    request: Request
+    reply: "asyncio.Future[Reply]"
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+
+class ChatEndpoint:
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``transformers_chat``.
+
+    The model is loaded at the first use, and runs on a thread of its own. Loading is not retried after an error. Each
+    sample has its own random numbers, from the prompt and the sample's index, so that a sample does not depend on the
+    other samples of its batch, except for rounding. The argument ``threads`` is not used, since torch runs on all cores
+    or on the GPU.
+    """
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        self.settings = settings
+        self._media = media
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="chat-model")
+        self._lock = threading.Lock()
+        self._waiting: list[_Waiting] = []
+        self._model: ChatModel | None = None
+        self._broken: CallError | None = None
+
+    @property
+    def revision(self) -> str:
+        """Return the declared revision, and the revision of the code that draws the reply. The reply depends on both.
+
+        A model that was trained again in the same folder needs another ``revision`` in the config.
+        """
+        return f"{self.settings.revision}#drawing={DRAWING_REVISION}"
+
+    async def generate(self, request: Request) -> Reply:
+        """Return a reply with one sample for each of the request's indices, or with the log-probabilities of its
+        continuation. Raises CallError if the request fails."""
+        if any(part.kind != "image" for part in request.prompt.media):
+            raise not_sent(f"{self.settings.model} is shown images only, but {request.prompt.name} has a video")
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        with self._lock:
+            self._waiting.append(waiting)
+        self._thread.submit(self._answer_some)
+        reply = await waiting.reply
+        if any(not each.text.strip() and not each.is_truncated for each in reply.completions):
+            kept = tuple(itertools.takewhile(lambda each: each.text.strip() or each.is_truncated, reply.completions))
+            raise CallError(Failure.EMPTY, f"{self.settings.model} wrote a reply without text", partial=Reply(kept))
+        return reply
+
+    def _answer_some(self) -> None:
+        """Answer the requests that wait, up to a batch of the same sampling. The first request is always answered."""
+        batch = self._taken()
+        if not batch:
+            return
+        try:
+            replies = self._answered(batch)
+        except BaseException as error:  # passed to the callers: a future of the thread would hide it
+            for each in batch:
+                own = CallError(error.failure, error.message) if isinstance(error, CallError) else error
+                each.loop.call_soon_threadsafe(_fail, each.reply, own)
+            return
+        for each, reply in zip(batch, replies, strict=True):
+            each.loop.call_soon_threadsafe(_finish, each.reply, reply)
+
+    def _taken(self) -> list[_Waiting]:
+        """Remove the next batch from the waiting requests, and return it."""
+        with self._lock:
+            batch, rest, room = list[_Waiting](), list[_Waiting](), self.settings.max_concurrency
+            for each in self._waiting:
+                fits = not batch or (_is_alike(each.request, batch[0].request) and len(each.request.indices) <= room)
+                (batch if fits else rest).append(each)
+                room -= len(each.request.indices) if fits else 0
+            self._waiting = rest
+        return batch
+
+    def _answered(self, batch: list[_Waiting]) -> list[Reply]:
+        model = self._loaded()
+        chats = [model.chat(each.request.prompt, self._pictures(each.request.prompt)) for each in batch]
+        try:
+            if batch[0].request.continuation is not None:
+                return [_scored(model, chat, each.request) for chat, each in zip(chats, batch, strict=True)]
+            drawn = model.draw(chats, [each.request.indices for each in batch], batch[0].request.sampling)
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
+                raise
+            remedy = f"set a smaller max_concurrency than {self.settings.max_concurrency}"
+            raise CallError(
+                Failure.OVERLOADED, one_line(f"the model has run out of memory ({remedy}): {error}")
+            ) from error
+        return [Reply(tuple(Completion(text, finish_reason=reason) for text, reason in texts)) for texts in drawn]
+
+    def _pictures(self, prompt: RenderedPrompt) -> list[Image.Image]:
+        return [Image.fromarray(self._media.pixels(part.uri)) for part in prompt.media if isinstance(part, MediaPart)]
+
+    def _loaded(self) -> "ChatModel":
+        if self._broken is not None:
+            raise CallError(self._broken.failure, self._broken.message, partial=self._broken.partial)
+        if self._model is None:
+            try:
+                self._model = of_library(self.settings, _load)
+            except CallError as error:
+                self._broken = error
+                raise
+        return self._model
+
+    async def check(self) -> str:
+        """Load the model, and return one line for the user. Raises CallError if it cannot be loaded."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
+        return f"answers with {self.settings.model} in this process"
+
+    async def close(self) -> None:
+        """Stop the thread, and release the model."""
+        self._thread.shutdown()
+        self._model = None
+
+
+def _is_alike(one: Request, other: Request) -> bool:
+    """Return whether two requests can be answered in one batch."""
+    alike = (one.sampling.temperature, one.sampling.top_p, one.sampling.max_tokens) == (
+        other.sampling.temperature,
+        other.sampling.top_p,
+        other.sampling.max_tokens,
+    )
+    return alike and (one.continuation is None) == (other.continuation is None)
+
+
+def _scored(model: "ChatModel", chat: Any, request: Request) -> Reply:
+    assert request.continuation is not None
+    logprobs = model.logprobs(chat, request.continuation.given, request.continuation.text)
+    return Reply((Completion(request.continuation.text, logprobs=logprobs),))
+
+
+def _finish(future: "asyncio.Future[Reply]", reply: Reply) -> None:
+    if not future.done():
+        future.set_result(reply)
+
+
+def _fail(future: "asyncio.Future[Reply]", error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _load(settings: EndpointSettings) -> "ChatModel":
+    import transformers
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    from groundtrace.inference.endpoints.chat_generation import ChatModel
+
+    transformers.utils.logging.disable_progress_bar()
+    processor = AutoProcessor.from_pretrained(settings.model, **source(settings))
+    if not getattr(processor, "chat_template", None) or not hasattr(processor, "image_processor"):
+        raise not_sent(
+            f"{settings.model} has no chat template or no image processor: use a vision-language model for chats",
+            Failure.BAD_REQUEST,
+        )
+    return ChatModel(load_weights(AutoModelForImageTextToText, settings, dtype="auto"), processor)
