@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def set_up_logging(verbose: bool) -> None:
     """Log everything if ``verbose``. Otherwise log only Groundtrace's warnings and the errors of other packages.
 
-    The error of a Beam job is printed in one line in both cases.
+    The error of a Beam job is always printed in one line, with or without ``verbose``.
     """
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)

@@ -61,9 +61,11 @@ def diff_runs(
     limit: int | None = LISTED,
     all_settings: bool = False,
 ) -> Comparison:
-    """Return the comparison of the finished runs in two folders, which the user named ``names``.
+    """Return the comparison of the finished runs in the folders ``first`` and ``second``.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    ``names`` are the names of the two runs for the user; by default they are the paths. At most ``limit`` ids are
+    listed (None: all). If ``all_settings`` is True, a default that differs only because one config lacks the key is
+    listed too. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     name_a, name_b = names or (str(first), str(second))
     return compare(

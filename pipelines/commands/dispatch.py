@@ -16,9 +16,9 @@ from groundtrace.schemas.text import say
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the parsed command, and return the exit code.
 
-    An error is printed as a message on stderr, and gives the exit code. Errors that Ctrl-C caused are raised instead.
-    With ``--verbose``, errors that may be defects of Groundtrace are raised, too. Raises SystemExit if the output pipe
-    is closed.
+    The message of an error is printed on stderr, and the kind of error determines the exit code. Errors that Ctrl-C
+    caused are raised instead. With ``--verbose``, errors that may be defects of Groundtrace are raised, too. Raises
+    SystemExit if the output pipe is closed.
     """
     try:
         return _act(parsed, beam_options)

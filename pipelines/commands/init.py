@@ -1,6 +1,7 @@
 """Implements ``beam init``, which writes a config to start from.
 
-The config maps the input's columns. It runs as soon as the user has filled in the three lines of the endpoint.
+The config maps the input's columns. The user has to fill in three lines that describe the endpoint. After that,
+``beam run`` can use the config.
 """
 
 import argparse

@@ -37,7 +37,7 @@ BATCH_ROWS = 1000
 def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
     """Return the run's figures, or the rows of the query ``sql``, as plain text.
 
-    With ``others``, the query is over several runs, each in a schema of its own
+    With ``others``, the query is over several runs. Each run is then a separate schema of the database
     (:func:`groundtrace.publishing.reading.open_several`). Raises :class:`InspectError` if a run cannot be read or the
     query fails.
     """

@@ -58,14 +58,14 @@ def add_serve_reward_parser(commands: Any) -> None:
 def _not_negative(text: str) -> int:
     number = int(text)
     if number < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {number}")
+        raise argparse.ArgumentTypeError(f"the number must be at least 0, got {number}")
     return number
 
 
 def _seconds(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+        raise argparse.ArgumentTypeError(f"the number of seconds must be above 0, got {text}")
     return number
 
 
@@ -132,7 +132,10 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
 
 
 def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
-    """Raise ServeError if other machines can reach the address, and there is neither a token nor --allow-remote."""
+    """Raise ServeError if other machines can reach the address, but the server is neither protected nor meant for them.
+
+    A token protects the server. The option --allow-remote states that the server is meant for other machines.
+    """
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return
@@ -144,9 +147,11 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """Start the server on the event loop of :func:`http_loop`, and return its runner and its URL.
+    """Start the server, and return its runner (the aiohttp object that stops it) and its URL.
 
-    Raises ServeError if the server cannot listen on the address.
+    Must run on the event loop of :func:`http_loop`. ``reward`` scores the responses. ``rows`` is the number of rows of
+    the opened runs, which the path /health shows. ``bounds`` holds the limits for requests. ``token`` is the bearer
+    token that clients must send; "" if they need none. Raises ServeError if the server cannot listen on the address.
     """
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
 

@@ -1,4 +1,4 @@
-"""Runs an HTTP server for a command until a signal ends it: the event loop, the address, and the signals."""
+"""Provides the parts of a command that runs an HTTP server: its event loop, its address, and its end by a signal."""
 
 import argparse
 import asyncio
@@ -26,7 +26,7 @@ def positive(text: str) -> int:
     """Return the number of an argument. Raises ArgumentTypeError if it is below 1."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+        raise argparse.ArgumentTypeError(f"the number must be at least 1, got {number}")
     return number
 
 

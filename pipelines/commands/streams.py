@@ -15,7 +15,7 @@ NOBODY_READS = 128 + signal.SIGPIPE
 
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
-    """Flush standard output and standard error when the body ends, also if the body raises an error.
+    """Flush standard output and standard error when the body ends, even if the body raises an error.
 
     Raises SystemExit if the output pipe is closed.
     """

@@ -46,7 +46,7 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 
 
 def value_text(value: object, max_chars: int | None) -> str:
-    """Return a cell's value as text that is safe to print. The text is cut to ``max_chars`` unless this is None."""
+    """Return a cell's value as text that is safe to print, cut to ``max_chars`` characters (None: not cut)."""
     text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 

@@ -1,7 +1,7 @@
 """Implements ``beam validate``, which describes a run and checks whether the run is possible.
 
-No request is sent to generate a reply. All records are read, or only the first records of a large input. The command
-also prints an example: the prompt that the row of one record would have.
+The command sends no request that would generate a reply. It reads all records; of a large input, it reads only the
+first records. It also prints an example: the prompt of the training row that one record would become.
 """
 
 import argparse

@@ -41,7 +41,8 @@ def add_view_parser(commands: Any) -> None:
 def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Serve a run until the process receives a signal, and return the exit code.
 
-    Raises :class:`groundtrace.schemas.errors.UserError` for a run, a state or a port that cannot be used.
+    Raises :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` (the filters and
+    the record to open) cannot be used.
     """
     from aiohttp import web
 
@@ -71,7 +72,10 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     audit = None
     if parsed.audit:
         if "://" in parsed.run:
-            raise InspectError("--audit keeps judgements beside the run: copy the run to this machine first")
+            raise InspectError(
+                "--audit cannot write judgements beside a run in a store: copy the run to this machine, and name "
+                "the copy"
+            )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]
     app = ViewServer(run, rows, images, reviews, guard, audit).app()

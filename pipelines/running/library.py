@@ -83,9 +83,9 @@ def verify(
         answer_type: The type of the answer, which decides how answers are written and graded
             (:mod:`groundtrace.grading.answers.registry`).
         choices: The choices of a multiple-choice question.
-        entities: The visible things that the question names; () if it names none. If None, they are unknown. Only the
-            things to count are then read from a counting question. For questions of other kinds, a response that points
-            at nothing is unscored.
+        entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
+            If it is unknown, the things to count are read from a counting question. To any other question, a response
+            without points and boxes is then unscored.
         endpoints: The endpoints by name; by default the embedded engine.
         roles: The name of the endpoint of each role; by default the embedded engine has all roles.
         gate: The weights and the threshold of Argos Eq. 9.
@@ -133,8 +133,8 @@ def _medium(path: Path, store: MediaStore) -> MediaRef:
     try:
         uri = store.write_drawn(path.read_bytes(), path.suffix.lstrip(".").lower() or "bin")
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+        raise UserError(f"cannot read {path}: {error.strerror or error}; correct its path in media") from error
     checked = check_medium(uri, store, VideoSettings())
     if checked.ref is None:
-        raise UserError(f"{path} cannot be used: {checked.detail.removeprefix(f'{uri}: ')}")
+        raise UserError(f"{path} cannot be used as a medium: {checked.detail.removeprefix(f'{uri}: ')}")
     return checked.ref

@@ -49,6 +49,8 @@ class RunSettings:
         check_access(self.endpoints, {role: name for role, name in self.roles.items() if name})
         judge = self.roles.get("judge")
         if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
-            raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
+            raise ValueError(
+                "roles.judge is the teacher's endpoint: choose another endpoint, or set allow_self_judging = true"
+            )
         if judge and self.roles.get("second_judge") == judge:
-            raise ValueError("roles.second_judge is the judge's endpoint: choose another, or leave it empty")
+            raise ValueError("roles.second_judge is the judge's endpoint: choose another endpoint, or leave it empty")

@@ -26,7 +26,8 @@ def export(named: str, to: str) -> int:
     """Write the replies of a cache to the file ``to``, and return the exit code.
 
     ``named`` is the cache as the command line names it. The file is written completely or not at all. Raises
-    :class:`CacheCommandError` if the cache is not found, or ``to`` is a folder or has another suffix.
+    :class:`CacheCommandError` if the cache is not found, if ``to`` is a folder, or if the name does not end in
+    ``.jsonl`` or ``.parquet``.
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):

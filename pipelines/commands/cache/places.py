@@ -65,7 +65,7 @@ def _has_segments(location: str) -> bool:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[ReplyCache]:
-    """Open the cache for reading. Segments are first gathered into a temporary cache."""
+    """Open the cache for reading. The segments of a shared cache are first gathered into a temporary local cache."""
     if place.location:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):
             yield cache

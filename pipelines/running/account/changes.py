@@ -11,12 +11,12 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """Return how the finished run in the folder ``root`` differs from the new run; None without a finished run.
+    """Return how the finished run in the folder ``root`` differs from the new run; None if there is no finished run.
 
     ``summary`` is the new run's summary, and ``config`` its resolved config as TOML text. ``other_input`` is True if
-    the content of the input has changed, even under the same name. The old outputs are kept if the old run has rows and
-    the runs differ; ``kept`` of the result is then True. Raises :class:`groundtrace.publishing.reading.InspectError` if
-    the old config is damaged.
+    the content of the input has changed, even under the same name. If the old run has rows and the two runs differ,
+    ``kept`` of the result is True: the old outputs must be kept. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
     """
     try:
         old = read_summary(root, checked=False)

@@ -42,14 +42,16 @@ class RunCounts:
     Attributes:
         counts: The records that were read, and the rows of each set.
         kept: For each stage, the number of records that passed it, according to their final outcomes.
-        side: For each stage that reads a sample, the number of elements read, and how many of them have a result.
-        asked: For each role and stage, the numbers of calls and repairs (further requests after a bad reply), and what
-            they would have cost without the cache. The field ``cached`` holds the number of all samples of the calls,
-            from the cache or not.
+        side: For each stage that reads a sample: the number of elements that it read, and the number of elements that
+            have a result.
+        asked: For each role and stage, the number of calls, the number of repairs (further requests after a bad reply),
+            and the cost that the calls would have had without the cache. Here the field ``cached`` is the number of all
+            samples of these calls, whether they came from the cache or not.
         answered: For each role, the models that servers named instead of the requested one, with the number of their
             replies.
-        taken_over: For each other run folder whose cached replies this run uses, the number of these replies.
-        labels: For each scorer, the number of items for each pair (label of the first judge, label of the second).
+        taken_over: The number of replies that this run took from the cache of another run folder, by folder.
+        labels: For each scorer, how often each pair of labels occurred: the label of the first judge, and the label of
+            the second judge for the same item.
         refused: Whether a record, or an element of a sample, was rejected because the budget was exhausted.
         forecast: The sums over the final outcomes that a forecast needs
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).

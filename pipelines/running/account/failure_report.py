@@ -27,7 +27,8 @@ class PartialRun:
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
     """Write RUN/failed.html if the body raises an error. The error gets a note with the run's cost and the page's path.
 
-    Yields an object whose ``summary`` the body sets, for the page. The error is raised again.
+    Yields an object. The body sets the ``summary`` of this object as soon as the summary is known, so that the page
+    can show it. After the page is written, the error is raised again.
     """
     made = PartialRun()
     try:

@@ -42,7 +42,8 @@ def check_records(summary: RunSummary) -> None:
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
     """Raise PipelineError if a stage could not do its work for more than the share ``max_failed`` of its records.
 
-    The message contains the most frequent detail of these records in ``rejected/`` of the staging folder.
+    The rejected records are in ``rejected/`` of the staging folder, each with a detail (a text that explains the
+    rejection). The message contains the most frequent detail of the failed records.
     """
     for stage in stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
@@ -59,9 +60,10 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
 
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
-    """Return the most frequent detail in ``rejected/`` of the records that a stage rejected for these reasons.
+    """Return the most frequent detail among the records that a stage rejected for these reasons.
 
-    Without such records the text is "no detail".
+    A detail is the text that explains a rejection; it is in ``rejected/`` of the staging folder. The result is
+    "no detail" if there are no such records.
     """
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
@@ -69,7 +71,7 @@ def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) ->
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """Return the most frequent detail in ``rejected/`` by stage and reason."""
+    """Return the most frequent detail (the text that explains a rejection) in ``rejected/``, by stage and reason."""
     found: dict[str, dict[str, str]] = {}
     for (stage, reason), details in sorted(_counted_details(staging).items()):
         found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]

@@ -22,8 +22,8 @@ from groundtrace.stages.sources.base import RUN_MARKER
 def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     """Complete the summary, check the run, replace the old outputs with the new ones, and return the summary.
 
-    ``made.summary`` is set before the checks, for the page of a failed run. If a check raises an error, the old outputs
-    stay.
+    ``made.summary`` is set before the checks, so that the page of a failed run can show it. If a check raises an error,
+    the old outputs stay.
     """
     folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)
     blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)

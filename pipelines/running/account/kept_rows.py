@@ -23,7 +23,7 @@ class NothingKept(UserError):
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Return why a run kept no rows, and what to do. The text is "" if the run kept rows or had no records."""
+    """Return a text that states why a run kept no rows, and what to do; "" if the run kept rows or had no records."""
     counts = summary.counts
     if counts.kept or not counts.by_reason:
         return ""

@@ -123,8 +123,8 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
     """Return the figures of a run with a budget.
 
-    They are the limits, the dollars and tokens spent according to the ledger ``usage``, whether the budget was
-    exhausted, and the number of records that were rejected for this reason.
+    The figures are the limits, the dollars and tokens that were spent according to the ledger ``usage``, whether the
+    budget was exhausted, and the number of records that were rejected because of this.
     """
     spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -168,9 +168,9 @@ def truncated_replies(
     """Return the numbers of truncated replies by role and stage, and the settings to raise to avoid truncation.
 
     ``found`` is ``truncated`` of :class:`groundtrace.pipelines.running.account.counts.RunCounts`. A larger
-    ``max_tokens_limit`` of the endpoint always helps. A truncated reply that must be parsed is requested again with
-    more tokens than the stage's ``max_tokens``. A larger ``max_tokens`` helps only if no such repeated reply was
-    truncated, so it is named only in this case.
+    ``max_tokens_limit`` of the endpoint always helps, so it is always returned. If a truncated reply must be parsed,
+    the stage requests it again with more tokens than its own ``max_tokens``. If such a second reply was truncated too,
+    a larger ``max_tokens`` of the stage does not help. In all other cases, this setting is returned too.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

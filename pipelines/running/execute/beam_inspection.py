@@ -2,9 +2,9 @@
 
 Beam reads the signatures of all methods of a DoFn, and the source code of ``process``, at least eight times for each
 ParDo. That takes a quarter of the CPU time of a small run (0.4 s). The inspected functions do not change meanwhile, so
-the results are remembered, those of ``get_dofn_specs`` for all objects of a class. The same is true of the type hints
-that Beam makes of annotations. Beam has no setting for this: this module replaces internal functions of Beam. Therefore
-pyproject.toml pins Beam's version.
+this module caches the results. The result of ``get_dofn_specs`` is cached once for all objects of a class. The type
+hints that Beam makes of annotations are cached, too. Beam has no setting for this, so this module replaces internal
+functions of Beam. Therefore pyproject.toml pins Beam's version.
 """
 
 import types

@@ -60,10 +60,11 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """Return the error for the user if a worker stopped the run because an endpoint or a store failed; else None.
+    """Return the error that the user gets if a worker stopped the run because an endpoint or a store failed.
 
-    The error is a :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run.
-    Otherwise it is an :class:`EndpointRefuses` or a :class:`groundtrace.storage.places.StorageError`.
+    Return None if the error has another cause. The error is a :class:`groundtrace.pipelines.running.endings.RunPaused`
+    if the same command resumes the run. Otherwise it is an :class:`EndpointRefuses` or a
+    :class:`groundtrace.storage.places.StorageError`.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     each: BaseException | None = error

@@ -20,9 +20,9 @@ RAISE_AGAIN_S = 0.05
 def stopped_like_an_interrupt() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
-    This works only in the main thread. A signal whose handler is not the default is left unchanged: ``nohup``, for
-    example, makes a process ignore SIGHUP. Python ignores any error that is raised in a destructor. So a
-    KeyboardInterrupt that was raised in a destructor is raised again.
+    This works only in the main thread. If a signal already has another handler than the default, the handler stays. For
+    example, ``nohup`` makes a process ignore SIGHUP. Python ignores any error that is raised in a destructor. So a
+    KeyboardInterrupt that was raised in a destructor is raised again later.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = Interrupting()
@@ -66,9 +66,10 @@ def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
 
 
 class Interrupting:
-    """Handles signals: it raises KeyboardInterrupt, but only once for all signals within :data:`SAME_STOP_S`.
+    """Handles signals by raising KeyboardInterrupt.
 
-    ``number`` is the number of the last signal for which it raised KeyboardInterrupt, or None.
+    If several signals arrive within :data:`SAME_STOP_S` seconds, the error is raised only for the first signal.
+    ``number`` is the number of the last signal for which the error was raised, or None.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """Marks in the folder that this worker process is running, until its last replies have arrived."""
+    """Keeps a marker file in ``folder`` while this worker process runs, until its last replies have arrived."""
 
     def __init__(self, folder: Path) -> None:
         self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())
@@ -72,7 +72,7 @@ class LastReplies:
             self._mine.touch()
 
     def check(self) -> None:
-        """Begin to wait for the last replies if the run is stopped. The wait happens in a thread."""
+        """If the run was stopped, start a thread that waits for the last replies."""
         if self._ending is None and self._stop.exists():
             self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)
             self._ending.start()

@@ -69,8 +69,8 @@ class WorkersRunner(FnApiRunner):
     def maybe_profile(self) -> Iterator[None]:
         """End the workers if a run stops.
 
-        Beam calls this method and runs all work of the workers in its body. After the body, Beam waits until the
-        workers end. So the workers must be ended before the body is left.
+        Beam uses this context manager in a ``with`` statement, and all work of the workers runs in the body of this
+        statement. After the body, Beam waits until the workers end. So this method ends the workers before that.
         """
         with super().maybe_profile():
             self._is_at_work = True

@@ -41,7 +41,11 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Add the transforms that write all outputs of a DAG into the folder ``job``; the manifest is written last."""
+    """Add the transforms that write all outputs of the DAG ``wired`` into the folder ``job``, the manifest last.
+
+    ``shared`` is the data that all rows share. ``roots`` are the folders of the media. ``write`` holds the settings of
+    the shards.
+    """
     ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):

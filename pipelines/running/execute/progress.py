@@ -39,8 +39,8 @@ def show_progress(
 
     ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only one
     part). ``notes`` is the folder in which the run's processes write their waits, requests and costs
-    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if it is known what to expect of
-    the stages (:mod:`groundtrace.pipelines.running.execute.time_left`).
+    (:mod:`groundtrace.inference.flow.notes`). ``expected`` holds the expected calls and seconds of each stage. If it is
+    given, the time left of the whole run is shown (:mod:`groundtrace.pipelines.running.execute.time_left`).
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
@@ -57,7 +57,10 @@ def show_progress(
 
 
 class RunView:
-    """Shows a run as a table or as one line. ``expected`` is what to expect of its stages, or None if unknown."""
+    """Shows a run as a table or as one line.
+
+    ``expected`` holds the expected calls and seconds of each stage; None if they are unknown.
+    """
 
     def __init__(
         self,
@@ -89,11 +92,11 @@ class RunView:
         return waiting(self._notes) if self._notes else []
 
     def watch(self) -> None:
-        """Take note of the progress of the stages, for the time left. To be called every second or so."""
+        """Record the progress of the stages, from which the time left is estimated. Call this about once a second."""
         self._left.watch(time.monotonic(), board())
 
     def note_seconds(self) -> None:
-        """Note the seconds of each stage on the board, for the run's summary."""
+        """Write the seconds of each stage into the live counts (``board()``), from which the summary takes them."""
         self.watch()  # a short run ends before anything else does
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():
@@ -135,7 +138,8 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 def stages_before(stages: StageList) -> StagesBefore:
     """Map each stage to the stage before it.
 
-    A stage is left out if its input is not exactly the kept records of one stage.
+    A stage is left out if its input differs from the records that the stage before it kept, for example because it
+    reads only a sample of the records.
     """
     passed = [stage for stage in stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
@@ -148,7 +152,10 @@ def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore)
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Return the number of seconds that a stage still needs at its rate of the last seconds; None if unknown."""
+    """Return the number of seconds that a stage still needs if it keeps its present rate; None if unknown.
+
+    ``total`` is the number of elements that the stage gets, as far as known.
+    """
     finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
     if total is None or not rate or finished >= total:
         return None
@@ -190,10 +197,11 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """Return the progress of the first stage that waits for replies, or else of the last stage, in one line.
+    """Return one line on the progress of the first stage that waits for replies.
 
-    The line is empty without stages. Stages after a waiting stage have finished all elements that they have received,
-    so their figures do not show the progress of the run.
+    If no stage waits for replies, the line is about the last stage. It is empty if there are no stages. Stages after a
+    waiting stage have finished all elements that they have received. So their figures do not show the progress of the
+    run.
     """
     if not stages:
         return ""

@@ -16,10 +16,10 @@ from groundtrace.schemas.registry import configured_plugins
 
 
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
-    """Return a portable runner on this machine. Return None if the options name a runner, which Beam then creates.
+    """Return a portable runner on this machine, or None if the options name a runner. Beam creates a named runner.
 
-    Beam's own default runner is not used, since it would first try to download a binary. The worker processes of that
-    runner would also lack the pipeline's options (such as those of a file system), the stages and prompts of
+    Beam's own default runner is not used, for two reasons. It would first try to download a binary. And its worker
+    processes would lack the pipeline's options (such as those of a file system), the stages and prompts of
     ``recipe_file``, and the config's plug-ins.
     """
     if options.view_as(StandardOptions).runner:

@@ -1,15 +1,18 @@
 """Estimates the time that a run still needs, from its stages so far and from an earlier run with the same settings.
 
-The rate of the run's calls alone misleads: the first stage may make few slow calls and a later one many fast calls, the
-workers need time to start, a resumed run begins with replies from the cache, and a stage may get fewer records than in
-the earlier run. So units of work are counted for each stage, which are its calls, or its records if it makes no calls:
+The rate of the run's calls alone would be misleading, for several reasons. The first stage may make few slow calls, and
+a later stage many fast calls. The workers need time to start. A resumed run begins with replies from the cache. A stage
+may get fewer records than in the earlier run. Therefore the work of each stage is counted in units. A unit is a call,
+or a record if the stage makes no calls. The time left is the sum, over all stages, of the units left times the seconds
+of a unit, plus the time left in which no stage works:
 
-* Units: those of the earlier run, scaled to the number of records, and then by how many records each stage before it
-  has kept so far, compared with the earlier run.
-* Seconds of a unit: the wall time of a stage is divided by its units, over the latter half of the stage's time. A slow
-  start, or a start from the cache, is forgotten when as much time has passed again. The seconds of the earlier run,
-  scaled by the ratio of both runs in the stages that have begun, count like :data:`PRIOR_UNITS` units more.
-* The time in which no stage works, such as that of the start, is as long as in the earlier run.
+* The number of units is that of the earlier run, scaled to the number of records. It is also corrected if the stages
+  before have so far kept more or fewer of their records than in the earlier run.
+* The seconds of a unit are the wall time of the stage divided by its units. Both are measured over the latter half of
+  the stage's time, so that a slow start, or a start from the cache, soon has no effect.
+* The seconds of a unit from the earlier run are included in this mean with a weight of :data:`PRIOR_UNITS` units. They
+  are first scaled by the ratio between this run and the earlier run, measured in the stages that have begun.
+* The time in which no stage works, such as the start, is assumed to be as long as in the earlier run.
 """
 
 from collections import deque
@@ -44,9 +47,10 @@ class _Watched:
 
 
 class TimeLeft:
-    """Follows the stages of a run, and estimates the time left. ``expected`` is None if nothing is known of the run.
+    """Follows the stages of a run, and estimates the time left.
 
-    ``before`` maps each stage to the stage whose kept records are its input, where there is exactly one.
+    ``expected`` holds the expected calls and seconds of each stage; None if they are unknown. ``before`` maps a stage
+    to the stage whose kept records are its input. Stages with another input are left out of ``before``.
     """
 
     def __init__(self, expected: ExpectedRun | None = None, before: Mapping[str, str] | None = None) -> None:
@@ -56,7 +60,10 @@ class TimeLeft:
         self._rest_s = 0.0
 
     def watch(self, now_s: float, stages: Mapping[str, StageProgress]) -> None:
-        """Take note of the stages at this time. The time since the last call is divided among the stages at work."""
+        """Record the state of the stages at the time ``now_s``.
+
+        The time since the last call of this method is divided among the stages that are at work.
+        """
         passed_s = 0.0 if self._now_s is None else now_s - self._now_s
         self._now_s = now_s
         shares = {name: each.in_flight + _units(each) - self._of(name).units for name, each in stages.items()}
@@ -75,7 +82,10 @@ class TimeLeft:
                 watched.points.append((watched.wall_s, watched.units))
 
     def seconds(self) -> dict[str, tuple[float, float]]:
-        """Return the wall time and the in-flight time of each stage, for the estimates of a later run."""
+        """Return two times in seconds for each stage, from which a later run is estimated.
+
+        They are the wall time, and the in-flight time (the sum of the durations of the stage's calls).
+        """
         return {name: (watched.wall_s, watched.in_flight_s) for name, watched in self._watched.items()}
 
     def left_s(self, stages: Mapping[str, StageProgress]) -> float | None:

@@ -14,7 +14,8 @@ _HASH_BITS = 64
 def first_wave_share(target: int, questions: int | None) -> float:
     """Return the share of the questions (0–1) that the first wave draws.
 
-    If their number is unknown (``questions`` is None), the share is 0, and the first wave only counts the questions.
+    ``target`` is the target number of SFT rows, and ``questions`` the number of questions. If ``questions`` is None
+    (unknown), the share is 0, and the first wave only counts the questions.
     """
     if questions is None:
         return 0.0
@@ -25,9 +26,9 @@ def first_wave_share(target: int, questions: int | None) -> float:
 def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
     """Return the share of the questions (0–1) that the next wave draws.
 
-    The last wave had the share ``share``: it drew ``drawn`` of the ``questions``, which gave only ``accepted`` rows.
-    The observed yield is extrapolated to the target plus two standard deviations, so that a further wave is seldom
-    needed. A wave is at least 1.5 times and at most 8 times as large as the wave before it.
+    The last wave had the share ``share``. It drew ``drawn`` of the ``questions``, and only ``accepted`` rows resulted.
+    The observed yield (rows per question) is extrapolated to the target plus two standard deviations, so that a further
+    wave is seldom needed. A wave is at least 1.5 times and at most 8 times as large as the wave before it.
     """
     if share <= 0:
         return first_wave_share(target, questions)
@@ -37,9 +38,9 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the hash such that this share of all ids has a smaller hash, as hex text; "" for a share of 1.
+    """Return the threshold below which the hashes of this share of all ids are, as hex text; "" for a share of 1.
 
-    :class:`groundtrace.stages.plumbing.recipe.Draw` uses it.
+    :class:`groundtrace.stages.plumbing.recipe.Draw` selects the questions whose ids have a smaller hash.
     """
     if share >= 1:
         return ""

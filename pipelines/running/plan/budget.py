@@ -26,10 +26,10 @@ class RunBudget:
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
-        """Raise an error if a limit in dollars is set, but an endpoint has no price: the limit would have no effect.
+        """Raise an error if a limit in dollars is set, but an endpoint of ``models`` has no price.
 
-        A price of 0 is accepted. A model in the worker process needs no price. The error is a
-        :class:`groundtrace.pipelines.running.plan.options.OptionError`.
+        Without the price, the limit would have no effect. A price of 0 is accepted. A model in the worker process needs
+        no price. The error is a :class:`groundtrace.pipelines.running.plan.options.OptionError`.
         """
         if self.usd is None:
             return
@@ -49,8 +49,9 @@ class RunBudget:
     def kept(self, models: ModelsSettings) -> ModelsSettings:
         """Return the settings of the models with this budget added.
 
-        The settings are returned unchanged if no limit is set, or if they name no folder for notes. All workers of a
-        run share the budget. :class:`groundtrace.inference.coordination.budget.Budget` enforces it.
+        The settings are returned unchanged in two cases: no limit is set, or the settings name no folder for notes on
+        requests. All workers of a run share the budget. :class:`groundtrace.inference.coordination.budget.Budget`
+        enforces it.
         """
         if not self.bounded or not models.notes:
             return models

@@ -36,7 +36,7 @@ class MediaScan:
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
     """Scan the media fields of the first ``most_records`` records.
 
-    The scan is empty if the input's format cannot list these fields without reading media.
+    The result has zero ``records`` if the input's format cannot list these fields without reading media.
     """
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
@@ -59,7 +59,7 @@ class AnswerScan:
 def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
     """Scan the gold answers of the first ``most_records`` records.
 
-    The scan is empty if the input's format cannot list the answers without reading media.
+    The result has zero ``records`` if the input's format cannot list the answers without reading media.
     """
     found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
     kept = list(itertools.islice(found, most_records))
@@ -76,10 +76,11 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
-    """Return the problems, and the notes for the user, on a run without a judge. Each is one line.
+    """Return two lists of lines for the user: the problems and the notes on free-text answers without a judge.
 
-    Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. Free text is
-    therefore a problem if the run writes RL rows, and a note otherwise.
+    Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. If the run writes
+    RL rows (``has_rl``), this is a problem: ``beam validate`` then reports that the run is not possible. Otherwise it
+    is only a note. Both lists are empty if a judge reads text, or if ``scan`` has found no free text.
     """
     if not scan.free_texts or models.judges_text:
         return [], []
@@ -99,9 +100,9 @@ def _is_video(medium: object) -> bool:
 
 
 def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
-    """Return the problems (abilities that a stage needs and its endpoint lacks), and the notes for the user.
+    """Return two lists of lines for the user: the problems and the notes.
 
-    Each is one line.
+    A problem is an ability that a stage needs and its endpoint lacks, for example several images in one request.
     """
     problems, notes = unfit_for(models, stages.asks), list[str]()
     if scan.videos:

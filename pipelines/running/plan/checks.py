@@ -77,8 +77,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
 def check_cache(plan: Plan) -> None:
     """Raise :class:`OptionError` if the cache's folder cannot be created or written, or holds wrong entries.
 
-    Wrong entries are a folder in place of the cache's file, and a file in place of its log folder. A remote cache is
-    not checked.
+    An entry is wrong if the cache's file is a folder, or if the cache's log folder is a file. A remote cache is not
+    checked.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return
@@ -90,9 +90,9 @@ def check_cache(plan: Plan) -> None:
         raise OptionError(f"{which}: cannot create this folder ({error.strerror}): name another folder") from error
     log, remedy = path.parent / "log", "move it away, or name another folder with --cache"
     if path.is_dir():
-        raise OptionError(f"{which}: {path} is a folder, not the cache's file: {remedy}")
+        raise OptionError(f"{which}: {path} is a folder, but it must be the cache's file: {remedy}")
     if log.exists() and not log.is_dir():
-        raise OptionError(f"{which}: {log} is a file, not the cache's folder: {remedy}")
+        raise OptionError(f"{which}: {log} is a file, but it must be the cache's log folder: {remedy}")
     for held in (path.parent, path, log):
         if held.exists() and not os.access(held, os.W_OK):
             raise OptionError(f"{which}: {held} cannot be written: name another folder, or change its permissions")

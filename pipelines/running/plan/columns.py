@@ -29,9 +29,9 @@ _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """Return for each field (such as ``question``) the input column that probably holds it, judged by its name.
+    """Return, for each field (such as ``question``), the input column that probably holds this field.
 
-    A field without such a column is left out.
+    Only the names of the columns are compared. A field without such a column is left out.
     """
     by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
     return {

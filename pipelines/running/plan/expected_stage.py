@@ -1,4 +1,4 @@
-"""Defines what a run expects of its stages, from an earlier run, to estimate the time left."""
+"""Defines the expected figures of a run's stages, taken from an earlier run, to estimate the time left."""
 
 import math
 from collections.abc import Mapping
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExpectedStage:
-    """Holds what is expected of a stage: the records that it reads and keeps, its calls, and the seconds of one.
+    """Holds the expected figures of a stage: the records that it reads and keeps, its calls, and its speed.
 
-    ``unit_s`` are the seconds of a call, or of a record if the stage makes no calls; 0 if they are unknown. Only their
-    ratio to those of other stages matters. The calls of an ``is_sample`` stage do not depend on how many records the
-    other stages keep.
+    ``unit_s`` is the number of seconds for one call, or for one record if the stage makes no calls; 0 if it is unknown.
+    Only the ratio between the values of ``unit_s`` of different stages is used. If ``is_sample`` is True, the stage
+    reads a sample of the records. The number of its calls is then independent of the records that other stages keep.
     """
 
     read: float
@@ -23,16 +23,20 @@ class ExpectedStage:
 
 @dataclass(frozen=True)
 class ExpectedRun:
-    """Holds what is expected of each stage, in order, and the seconds in which no stage works, such as the start."""
+    """Holds the expected figures of each stage, in order, and the seconds ``rest_s`` in which no stage works.
+
+    For example, no stage works while the workers start.
+    """
 
     stages: Mapping[str, ExpectedStage]
     rest_s: float = 0.0
 
 
 def unit_seconds(wall_s: float, in_flight_s: float, units: float) -> float:
-    """Return the seconds of a unit of a stage, for the forecast of a larger run; 0 if the stage did nothing.
+    """Return the seconds for one of the ``units`` (calls or records) of a stage; 0 if the stage did nothing.
 
-    If a processor is the limit, the wall time of a unit is independent of the number of calls in flight. If a server's
-    latency is the limit, the in-flight time is. The geometric mean is wrong by little in both cases.
+    The value is for the forecast of a larger run, which may have more calls in flight. If the processor is the limit,
+    the wall time per unit stays the same in the larger run. If the latency of a server is the limit, the in-flight time
+    per unit stays the same. The result is the geometric mean of both times, whose error is small in both cases.
     """
     return math.sqrt(wall_s * in_flight_s) / units if units else 0.0

@@ -101,9 +101,9 @@ def _within(t: float, degrees: int) -> float:
 def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
     """Return the forecast for an input of ``total`` records (None if unknown), from the previewed records.
 
-    The forecast number of calls is proportional to the number of records, with two exceptions. The calls of a stage
-    that reads a sample do not exceed the maximum of that stage. The calls of stages after a drawn sample do not exceed
-    the calls for a full sample.
+    The forecast number of calls is proportional to the number of records, with two exceptions. Some stages read a
+    sample of limited size; the calls of such a stage do not exceed the maximum of the stage. Other stages draw a sample
+    and pass it on; the calls of all later stages do not exceed the calls for a full sample.
 
     All calls are priced as if they were sent, so a preview from the cache gives the same forecast. If no endpoint has a
     price, tokens are forecast instead of the cost. The interval of calls and cost is Student's prediction interval for
@@ -162,8 +162,8 @@ def expected_calls(summary: RunSummary, total: int, stages: StageList, settings:
 def expected_tokens(summary: RunSummary, total: int, stages: StageList, settings: Any) -> tuple[float, float]:
     """Return how many input and output tokens ``total`` records need, from a run of fewer records.
 
-    A stage's calls from the cache are taken to need as many tokens as those that were sent. A stage that sent no
-    request counts as 0.
+    Cached calls of a stage are assumed to need as many tokens as the calls that the stage sent. If a stage sent no
+    request, its number of tokens is unknown, and 0 is used.
     """
     factor = total / summary.counts.input
     growths = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
@@ -192,17 +192,20 @@ def _tokens_text(tokens: tuple[float, float], calls: tuple[float, float, float])
 
 
 def run_to_expect(plan: Plan) -> ExpectedRun | None:
-    """Return what to expect of the whole run; None if it cannot be estimated.
+    """Return the expected figures of the stages in the whole run; None if they cannot be estimated.
 
-    The estimate needs the input's size, and an earlier run with the same recipe and config in the run folder or beside
-    it.
+    The estimate needs the size of the input and an earlier run with the same recipe and config. The earlier run must be
+    in the same run folder or in a run folder beside it.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
     return expected_run(earlier, total, plan.stages, plan.settings) if earlier and total else None
 
 
 def expected_run(summary: RunSummary, total: int, stages: StageList, settings: Any) -> ExpectedRun:
-    """Return what to expect of each stage for ``total`` records, from a run of fewer records with the same settings."""
+    """Return the expected figures of each stage for ``total`` records.
+
+    They are extrapolated from ``summary``, a run of fewer records with the same settings.
+    """
     factor = total / summary.counts.input
     drawn = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
     found = dict[str, ExpectedStage]()

@@ -91,7 +91,10 @@ def seen_shape(found: Input) -> Shape:
 
 
 def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = False) -> None:
-    """Raise :class:`InputError` if the input evidently lacks a required field. Each record would be rejected."""
+    """Raise :class:`InputError` if the input evidently lacks a required field, so that a run would reject each record.
+
+    ``may_lack_questions`` is True if the recipe also accepts images without questions.
+    """
     if not may_lack_questions:
         check_questions(found, rows)
     missing = fields_lacking(found, rows, may_lack_questions)
@@ -108,7 +111,7 @@ def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = Fal
 def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) -> list[str]:
     """Return the required fields that no column and no constant provides. The list is empty for unknown columns.
 
-    If the records may lack questions, an input that lacks both the question and the answer is complete.
+    If ``may_lack_questions`` is True, the input may lack the question and the answer together.
     """
     if not found.columns:
         return []
@@ -120,7 +123,10 @@ def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) ->
 
 
 def check_questions(found: Input, rows: RowSettings) -> None:
-    """Raise :class:`InputError` for a folder of images without questions. A column map cannot add questions."""
+    """Raise :class:`InputError` if the input is a folder of images without questions.
+
+    The user cannot correct this by naming columns, so the error describes another way.
+    """
     if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(
             f"{found.name} holds images and no questions: write the questions into one .csv file in this folder, "

@@ -76,7 +76,8 @@ class LocalRun:
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
         """Return the newest run folders beside this one (at most 8) that have the same input and a reply cache.
 
-        In this way, a run finds the replies that its preview has paid for.
+        ``fingerprint`` is a digest of the input's content. In this way, a run finds the replies that its preview has
+        paid for.
         """
         found: list[tuple[float, LocalRun]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):
@@ -89,9 +90,10 @@ class LocalRun:
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Mark the folder as belonging to this input, and remove the files that an interrupted run left.
 
-        With ``fresh``, earlier replies are not used. If ``resume`` is False and the folder belongs to another input,
-        the folder is marked only when :meth:`commit` replaces the outputs. Cached replies stay, because the cache finds
-        them by the content of their requests.
+        ``fingerprint`` is a digest of the input's content. If ``fresh`` is True, earlier replies are not used. If
+        ``resume`` is True, a folder that belongs to another input is refused. If ``resume`` is False, such a folder is
+        accepted, but it is marked only when :meth:`commit` replaces its outputs. Cached replies stay, because the cache
+        finds them by the content of their requests.
 
         Raises :class:`RunFolderError` if the folder cannot be used or written, and
         :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
@@ -125,7 +127,7 @@ class LocalRun:
     def check(self, fingerprint: str, resume: bool) -> None:
         """Raise RunFolderError if the folder is not a run folder or, with ``resume``, if it belongs to another input.
 
-        Nothing is changed. An empty or missing folder is accepted.
+        ``fingerprint`` is a digest of the input's content. Nothing is changed. An empty or missing folder is accepted.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
@@ -183,19 +185,22 @@ class LocalRun:
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
         """Return the path or URL that workers use for ``path``, a path in this folder.
 
-        ``elsewhere`` is whether the workers cannot access this machine's disk.
+        ``elsewhere`` is True if the workers cannot access this machine's disk.
         """
         return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
 
     def remote_job(self, name: str) -> RemotePath | None:
         """Return a folder in the store for the files of a job's remote workers, or None for a run folder on a disk.
 
-        It is removed when the run folder is unlocked.
+        The returned folder is removed when the run folder is unlocked.
         """
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that are in the store already, by their final names. Do nothing for a folder on a disk."""
+        """Register outputs that workers have already written into the store. Do nothing for a folder on a disk.
+
+        ``outputs`` maps the final name of each output to its present path in the store.
+        """
 
     def commit(self, keep_previous: bool = False) -> None:
         """Replace the old outputs with the staged outputs; ``run.json`` is last, because it marks a complete run.

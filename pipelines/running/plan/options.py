@@ -92,7 +92,11 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def runner_line(options: PipelineOptions) -> str:
-    """Return the user's line on the runner and its workers: their number, or the place or server where they run."""
+    """Return one line for the user that names the runner and describes its workers.
+
+    For workers on this machine, the line contains their number; otherwise it contains the place or the job server where
+    they run.
+    """
     named = options.view_as(StandardOptions).runner
     if is_local(options):
         direct = options.view_as(DirectOptions)
@@ -111,7 +115,7 @@ def see_no_disk(options: PipelineOptions) -> bool:
 
 
 def check_in_store(named: Iterable[tuple[str, str]]) -> None:
-    """Raise :class:`OptionError` for a folder of this machine, which the workers cannot access.
+    """Raise :class:`OptionError` if an option names a folder of this machine, because the workers cannot access it.
 
     ``named`` are pairs of an option and its value. The value of ``--input`` is accepted if it is not an existing local
     path, since it may be the id of a data set of the Hub.

@@ -21,9 +21,9 @@ OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
     """Return the run folder that ``--output`` names, on a disk or in a store.
 
-    Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for an impossible path, and for a URL
-    whose folder is not a run folder. Raises :class:`groundtrace.storage.places.StorageError` for a URL that cannot be
-    used.
+    Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a name that cannot be a path, and
+    for a URL of a folder that is not a run folder. Raises :class:`groundtrace.storage.places.StorageError` for a URL
+    that cannot be used.
     """
     target = place(name, storage)
     return StoreRun(target) if isinstance(target, RemotePath) else LocalRun(_root_on_disk(name))
@@ -50,11 +50,12 @@ def _root_on_disk(name: str) -> Path:
 
 
 def cache_path(named: str | None, folder: LocalRun) -> str:
-    """Return the path or URL of the reply cache's file: in the run folder, or in the folder or store ``named``.
+    """Return the path or URL of the reply cache's file.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for an empty name, a place that a run would
-    delete, and another run's folder, whose replies are in its folder ``cache``; and
-    :class:`groundtrace.storage.places.StorageError` for an invalid URL.
+    The file is in ``named``, a folder or a URL. If ``named`` is None, the file is in the run folder ``folder``. Raises
+    :class:`groundtrace.pipelines.running.plan.options.OptionError` in three cases: the name is empty; a run would
+    delete the place; the place is the folder of another run (the replies are then in the folder ``cache`` inside it).
+    Raises :class:`groundtrace.storage.places.StorageError` for an invalid URL.
     """
     if named is None:
         return folder.cache_path

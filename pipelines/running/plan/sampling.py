@@ -34,9 +34,10 @@ _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 
 @dataclass(frozen=True)
 class Problem:
-    """Describes why records cannot be used: a reason and a detail, and the number of these records.
+    """Describes why some records of the input cannot be used.
 
-    ``first_number`` is the number of the first of them in the input.
+    ``reason`` and ``detail`` are those of the rejection. ``records`` is the number of records with this problem.
+    ``first_number`` is the number of the first such record, counted in the input.
     """
 
     reason: str
@@ -47,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class RecordSample:
-    """Holds a sample of an input: the number of records read, the drafts made of them, and the records' problems."""
+    """Holds a sample of an input: the number of records read, the drafts of usable records, and the problems found."""
 
     read: int
     drafts: tuple[Draft, ...]
@@ -63,10 +64,10 @@ def sample_records(
 ) -> RecordSample:
     """Read and check the first records of the input.
 
-    At most :data:`MAX_RECORDS` are read. After :data:`MAX_READ_S` no more are read, but at least :data:`MIN_RECORDS`.
-    Decoded frames and other derived images are written into a temporary folder. If ``video`` is None, clips are not
-    accepted. ``may_lack_question`` is whether a record may have images and no question. Raises the errors of reading
-    the input.
+    At most :data:`MAX_RECORDS` records are read. Reading stops after :data:`MAX_READ_S` seconds, if at least
+    :data:`MIN_RECORDS` records have been read. Decoded frames and other derived images are written into a temporary
+    folder. If ``video`` is None, clips are not accepted. ``may_lack_question`` is True if a record may have images and
+    no question. Raises the errors of reading the input.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()

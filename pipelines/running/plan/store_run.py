@@ -87,10 +87,10 @@ class StoreRun(LocalRun):
     def locked(self) -> Iterator[None]:
         """Hold the folder's lease while the body runs, so that only this process writes into the folder.
 
-        Meanwhile the notes on the run's costs are uploaded, and at the end the failed.html of a failed run. Raises
-        :class:`groundtrace.storage.lease.Held` if another process holds the lease, and
-        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process wrote into the folder
-        after this process had read it.
+        While the lease is held, the notes on the run's costs are uploaded. If the run fails, failed.html is uploaded at
+        the end. Raises :class:`groundtrace.storage.lease.Held` if another process holds the lease. Raises
+        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process has changed the folder
+        since this process read it.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
@@ -122,7 +122,10 @@ class StoreRun(LocalRun):
         return self._jobs[-1]
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that are in the store already. :meth:`commit` copies them to their final names."""
+        """Register outputs that workers have already written into the store. :meth:`commit` copies them.
+
+        ``outputs`` maps the final name of each output to its present path in the store.
+        """
         self._made.update(outputs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:

@@ -44,8 +44,9 @@ def overshoot_line(models: ModelsSettings) -> str:
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
     """Raise OptionError for limits or a budget that an unknown number of machines may share.
 
-    Call this if the setting ``workers`` (the number of machines) is not set. Machines share limits if the ``cache`` is
-    in a store or on a network file system. ``shares_budget`` is True if workers on other machines share a budget.
+    Call this only if the setting ``workers`` (the number of machines) is not set. Machines share the limits of
+    ``endpoints`` if the ``cache`` is in a store or on a network file system. ``shares_budget`` is True if workers on
+    other machines share a budget.
     """
     if shared_location(cache) is None:
         return

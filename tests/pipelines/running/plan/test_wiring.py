@@ -252,8 +252,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Outer),
-            "the recipe mine: the stage outer does the work of the stage noop too: add the latter's description "
-            "to `inner` of Outer",
+            "the recipe mine: the stage outer does the work of the stage noop too: add the description of this "
+            "inner stage to `inner` of Outer",
         ),
         (
             ending(Dropping),
