@@ -1,10 +1,10 @@
 """Measures a policy that answers with crops (iVGR §3.4): grades its answers without and with crops.
 
 ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
-The policy runs its test-time workflow on each question. So the rows hold the pass rates without and with crops, and
-``crops.json`` holds both accuracies. This recipe makes no data for training the policy: it does not filter questions by
-difficulty, and has no SFT side. ``trainer eval --crops`` makes the same measurement, but loads the model itself instead
-of sending requests to an endpoint.
+The policy answers each question in words alone, and then again with crops, as at test time. So the rows hold the pass
+rates without and with crops, and ``crops.json`` holds the accuracies without and with crops. This recipe makes no data
+for training the policy: it does not filter questions by difficulty, and has no SFT side. ``trainer eval --crops`` makes
+the same measurement, but loads the model itself instead of sending requests to an endpoint.
 
 The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a margin of
 a tenth around each box; crops of at least 56 px, and at most 8 for each image (:mod:`groundtrace.vision.crops`).
@@ -33,7 +33,8 @@ from groundtrace.vision.crops import CropSettings
 class Settings(RunSettings):
     """Holds the config of this pipeline: one section for each stage.
 
-    The policy's endpoint must declare its model family or its coordinate frame.
+    The settings of the policy's endpoint must name its model family (models that write coordinates alike) or its
+    coordinate frame (the range of the coordinates, such as pixels or 0–1000).
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

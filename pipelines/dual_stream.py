@@ -12,12 +12,12 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
 The recipe deviates from the paper as follows; further deviations are named in the stages:
 
 - The paper's cold start (§4.1) uses annotated traces unchanged. Here the teacher writes the traces, and each trace is
-  verified. The paper has two separate sets for the two sides; here one input is split.
+  verified. The paper has separate data sets for SFT and RL; here one input is split.
 - Multiple-choice questions keep their choices, as in the paper's general set (App. B).
 - The paper's sizes of 37K and 14K rows (App. B) are not a quota here. The batch plan sets the share of each part in a
-  batch, for parts of any size, so a quota would only remove rows that are already paid for.
-- If a question has several images, boxes are located in each image separately. Clips are in the textual stream only,
-  because a box has no field for a clip's frame.
+  batch, whatever the sizes of the parts. So a quota would only remove rows that are already paid for.
+- If a question has several images, boxes are located in each image separately. Clips are in the textual stream only
+  (reasoning without boxes), because a box has no field for a clip's frame.
 """
 
 from dataclasses import field

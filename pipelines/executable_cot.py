@@ -8,21 +8,23 @@ ingest → clean → deduplicate → decontaminate → draw
                        └ some: confirm → reason in text ┬ rewrite with code ───┘           │
                                                         └──────────────────────────────────┘
 → RL side:  difficulty → confirm → cut → cap answers → rl shards
-If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). The judge must confirm
-this answer first, and then the policy's attempts or executed code. Only a confirmed answer is used as the gold answer
-(``question_source``).
+If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the judge must
+confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is used as the
+gold answer (``question_source``).
 The weak policy's attempts divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
 the band of pass rates that ``difficulty`` sets. A strong teacher writes trajectories for the hard questions. The prompt
 of each trajectory names one kind of operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on
-a machine that cannot isolate code. Two routes are off by default. With ``trajectory.rewritten_sources``, hard questions
-of these sources are solved in text, and the calculations are then replaced by code (Tables 8 and 9). With
-``text_from``, hard questions with at least this pass rate keep the solution in text.
+a machine that cannot isolate code.
+Two further routes are off by default. ``trajectory.rewritten_sources`` names sources whose hard questions are first
+solved in text; then code replaces the calculations (Tables 8 and 9). ``text_from`` is a pass rate: hard questions with
+at least this pass rate keep a solution in text.
 
-The recipe deviates from the paper in some points. The paper states neither the band nor the number of attempts: here a
-question has 4 attempts, and is easy if all are right. Questions that no attempt solves stay on the SFT side, where a
-stronger teacher may solve them. They are removed from the RL side, where a group without a right answer teaches
-nothing. The shares of easy and hard questions in the paper's 34K rows (Figure 6) cannot be read from its text: by
-default ``ratio`` keeps the same number of each. The split puts no image on both sides; the paper does not mention this.
+The recipe deviates from the paper in some points. The paper states neither the band nor the number of attempts. Here a
+question has 4 attempts, and is easy if all of them are right. Questions that no attempt solves stay on the SFT side,
+because a stronger teacher may solve them. They are removed from the RL side, because a group of responses without a
+right answer has no learning signal. The paper's text does not state the shares of easy and hard questions in its 34K
+rows (Figure 6). By default ``ratio`` keeps as many easy as hard questions. The split puts no image on both sides; the
+paper does not mention this.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,7 +106,7 @@ class Settings(RunSettings):
         if self.ratio and set(self.ratio) not in (self._modes | {WITH_CODE}, self._modes | self._kinds):
             raise ValueError(
                 f"ratio must give a weight to {', '.join(sorted(self._modes))} and {WITH_CODE} ({WITH_CODE} can be "
-                f"replaced by {', '.join(sorted(self._kinds))}), but has {', '.join(sorted(self.ratio))}"
+                f"replaced by {', '.join(sorted(self._kinds))}), but gives weights to {', '.join(sorted(self.ratio))}"
             )
 
     @property
@@ -127,8 +129,8 @@ class Settings(RunSettings):
 def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
     """Return the class of an SFT row. ``weights`` holds a weight for each class.
 
-    The class is the row's mode: direct, text or code. If ``weights`` has no class ``code``, the class of a row with
-    code is its kind of operation, or :data:`SEVERAL` if it has several kinds.
+    The class is the row's mode: direct, text or code. If ``weights`` has no class ``code``, rows with code are divided
+    further: the class of such a row is its kind of operation, or :data:`SEVERAL` if it has several kinds.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:
@@ -156,7 +158,8 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
     """Return the drawn drafts, each with a question.
 
-    The teacher writes a question for an image that has none. A stage may reject the image or the written question.
+    If a draft is an image without a question, the teacher writes the question. Stages may reject the image or the
+    written question. ``drawn`` is the collection of the drafts.
     """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept

@@ -7,8 +7,8 @@ ingest → clean → deduplicate → decontaminate → open choices → draw →
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
 Points are found before the split, because the rewards of the RL side also need them: a reward compares them with the
-points of a response. Without a target number of SFT rows, draw and cut keep everything. Every rejection of every stage
-is written to the rejected shards.
+points of a response. If the run has no target number of SFT rows, the stages ``draw`` and ``cut`` keep all records. The
+rejections of all stages are written to the rejected shards.
 """
 
 from dataclasses import field

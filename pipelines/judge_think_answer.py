@@ -8,12 +8,13 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
               → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
 
-The recipe deviates from the paper in some points. The complexity is annotated once, before the split, since both sides
-need it: the traces are written for it, and the judging reward of the RL rows compares responses with it. The split puts
-no image on both sides; the paper does not mention this. The policy that makes the attempts should be the SFT model. So
-a first run makes the SFT shards, and a second run, with the trained model as the policy, makes the RL shards
-(``attempt.as_trained`` uses the prompts of the training rows). A run has the same mix of sources as its input. Of the
-paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to 20 is used.
+The recipe deviates from the paper in some points. The complexity of a question is annotated once, before the split,
+since both sides need it. On the SFT side, the teacher writes a trace that fits the complexity. On the RL side, the
+judging reward compares the decision of a response with the complexity. The split puts no image on both sides; the paper
+does not mention this. The policy that makes the attempts should be the SFT model. So a first run makes the SFT shards.
+A second run makes the RL shards, with the trained model as the policy (``attempt.as_trained`` uses the prompts of the
+training rows). A run has the same mix of sources as its input. Of the paper's sizes (400K SFT rows, 50K + 20K RL rows),
+only the ratio 50 to 20 is used.
 """
 
 from collections.abc import Mapping

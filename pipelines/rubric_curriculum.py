@@ -6,9 +6,12 @@ ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
 → the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
 
-``open_choices`` adds a stage before the sample. With ``attempt_all``, every question is attempted, not only the sample.
-With ``attempt_all``, ``difficulty`` can also set a band of pass rates. Questions outside this band are dropped.
-Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
+In this diagram, η is the share of attempts to which a rubric applies, and p is the share of these attempts that meet
+the rubric. The filter removes rubrics that seldom apply. The strata are the easy and the hard rubrics.
+
+The setting ``open_choices`` adds a stage before the sample. If ``attempt_all`` is set, every question is attempted, not
+only the questions of the sample. ``difficulty`` can then also set a band of pass rates, and questions outside this band
+are dropped. Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace
@@ -61,9 +64,9 @@ class AnyDifficulty(DifficultySettings):
 class SampledRubrics(RubricSettings):
     """Holds the settings with which rubrics are mined (RuCL §4.1).
 
-    20 candidates are measured on N = 2,000 questions. A candidate is kept if its applicability η, the share of attempts
-    to which it applies, is at least 0.99. The paper does not state the pass rate that splits easy from hard rubrics.
-    The default 0.8 reproduces its Table 1.
+    20 candidates are measured on N = 2,000 questions. The applicability η of a candidate is the share of attempts to
+    which it applies. A candidate is kept if η is at least 0.99. The paper does not state the pass rate that splits easy
+    from hard rubrics. The default 0.8 reproduces the paper's Table 1.
     """
 
     sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (
@@ -92,7 +95,8 @@ class Settings(RunSettings):
         super().__post_init__()
         if self.difficulty != AnyDifficulty() and not self.attempt_all:
             raise ValueError(
-                "difficulty sets a band of pass rates, which needs attempts at every question: set attempt_all = true"
+                "difficulty sets a band of pass rates, but only the questions of the sample have attempts: set "
+                "attempt_all = true"
             )
 
 

@@ -1,9 +1,9 @@
 """Loads and fills the versioned prompt files of this folder, and of folders that pipelines add.
 
 A prompt is a file ``NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and reply_schema.
-``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is not
-edited: a change needs a new version. A version that no code sends any more is retired: its file is deleted, and its
-name, digest and purpose are kept in ``retired.json``, for the lineage of older rows.
+``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is
+never edited: a change needs a new version. If no code sends a version any more, the version is retired: its file is
+deleted. Its name, digest and purpose are kept in ``retired.json``, because the lineage of older rows refers to them.
 """
 
 import functools
@@ -99,7 +99,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class RetiredPrompt:
-    """Describes a prompt version that is no longer sent. ``revision`` is a commit of this repository with the file."""
+    """Describes a prompt version that is no longer sent.
+
+    ``revision`` is a commit of this repository that still contains the prompt's file.
+    """
 
     sha256: str
     purpose: str
@@ -117,7 +120,7 @@ def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]
     if declared != given:
         missing, unknown = sorted(declared - given), sorted(given - declared)
         raise PromptError(
-            f"prompt {prompt}: the names differ from those that its file declares: missing {what}s {missing}, "
+            f"prompt {prompt}: use exactly the names that its file declares: missing {what}s {missing}, "
             f"unknown {what}s {unknown}"
         )
 
@@ -153,7 +156,7 @@ def load_prompt(name: str) -> Prompt:
         raise PromptError(
             f"the prompt {name} is retired; its file is in revision {retired.revision[:12]}: use a newer version"
         )
-    raise PromptError(f"there is no prompt {name!r}; known: {', '.join(prompt_names())}")
+    raise PromptError(f"there is no prompt {name!r}; name one of {', '.join(prompt_names())}")
 
 
 @functools.cache
@@ -166,7 +169,7 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 def purpose_of(name: str, sha256: str) -> str:
     """Return the purpose of a prompt, from its name and digest in a row's lineage; "" for an unknown prompt.
 
-    Retired prompts are found, too. A prompt of another user's pipeline is unknown.
+    Retired prompts are found, too. A prompt is unknown if it belongs to a user's pipeline that is not loaded here.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""

@@ -17,10 +17,11 @@ MAX_DEPTH = 8
 def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
     """Return the values in a TOML file.
 
-    If the file has the key ``extends``, the result has the values of the named config, and those of the file in their
-    place. The key is a path relative to the file's folder, or the name of a config in the folder ``bundled``. A section
-    of the file changes only the keys that it sets; a list replaces the whole list. ``depth`` is the number of configs
-    that lead to this one, and ``named_in`` the last of them. Raises ConfigError for a file that cannot be read.
+    The key ``extends`` in the file names another config: by a path relative to the file's folder, or by its name in the
+    folder ``bundled``. The result then has the values of the other config, changed by the values of the file. A section
+    of the file changes only the keys that it sets; a list replaces the whole list. The function calls itself for the
+    other config: ``depth`` is then the number of configs read before, and ``named_in`` is the path of the config that
+    names this one. Raises ConfigError for a file that cannot be read.
     """
     values = _parsed(path, named_in)
     extended = values.pop(EXTENDS, None)
@@ -29,12 +30,17 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
     if not isinstance(extended, str) or not extended.strip() or "\0" in extended:
         raise ConfigError(f"{path}: {EXTENDS} must be the path of a config in quotes, got {extended!r}")
     if depth == MAX_DEPTH:
-        raise ConfigError(f"{path}: {MAX_DEPTH} configs extend each other; check {EXTENDS} for a circle")
+        raise ConfigError(
+            f"{path}: more than {MAX_DEPTH} configs extend one another: correct {EXTENDS} (is there a cycle?)"
+        )
     return merged(read_config(_place(path, extended, bundled), bundled, depth + 1, path), values)
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of ``base`` with ``changes``, section by section."""
+    """Return the values of ``base``, replaced by those of ``changes`` where both have the same key.
+
+    If both values of a key are sections, the keys inside the sections are merged in the same way.
+    """
     found = dict(base)
     for name, value in changes.items():
         old = found.get(name)
@@ -51,7 +57,7 @@ def _place(path: str, extended: str, bundled: Path | None) -> str:
     except (OSError, RuntimeError) as error:  # it is too long, or in the home of an unknown user
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"{path}: {EXTENDS} must be the path of a config, got {extended[:80]!r}, which cannot be one: {reason}"
+            f"{path}: {EXTENDS} must be the path of a config, but {extended[:80]!r} cannot be a path: {reason}"
         ) from error
 
 

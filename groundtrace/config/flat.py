@@ -7,7 +7,10 @@ from groundtrace.schemas.text import excerpt
 
 
 def flat_values(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each dotted key with its value; an empty section yields nothing."""
+    """Yield each dotted key with its value; an empty section yields nothing.
+
+    ``before`` is a prefix for all keys, such as ``trace.``.
+    """
     for key, value in values.items():
         if isinstance(value, dict):
             yield from flat_values(value, f"{before}{key}.")

@@ -130,7 +130,7 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = (), b
 
 
 def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
-    """Return the settings from the values in a config, as :func:`load_config` does."""
+    """Return the settings for the values of a config that was read already, as :func:`load_config` does for a file."""
     use_plugins(values.get("plugins", {}))
     return build(cls, values)
 
@@ -187,7 +187,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {override!r}: {part} is not a section, but has a value")
+            raise ConfigError(f"--set {override!r}: {part} is not a section but a key with a value: correct the key")
     values[last] = value
 
 

@@ -128,7 +128,10 @@ class _AttemptEvidence:
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
-        """Return whether the question may be about objects that the noun describes, or its answer is based on them."""
+        """Return whether the noun may describe objects that the question is about or on which its answer is based.
+
+        The result is True if the engine knows no noun of the question.
+        """
         meant = () if self.reading is None else self.reading.evidence
         return not self.wanted or any(map(noun.overlaps, self.wanted)) or any(map(noun.matches, meant))
 

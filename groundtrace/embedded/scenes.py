@@ -74,7 +74,10 @@ class Scene:
 
     @property
     def shapes(self) -> list[FoundShape] | None:
-        """Return the shapes that colour clustering finds; None without an image, or if it is not of flat shapes."""
+        """Return the shapes that colour clustering finds.
+
+        The result is None if the request has no image, or if the image does not consist of flat shapes.
+        """
         with self._lock:
             return self._shapes
 

@@ -196,10 +196,11 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Return a message if the text ends with another number than the answer, or with an unanswered question; else None.
+    """Return a message if the end of the text disagrees with the answer, which is a number; else None.
 
-    The last sentence ends with another number if its last word is a number and none of its numbers is the answer ("So
-    I count 5", but the answer is 4). The result is None if the answer is not a number.
+    The end disagrees in two cases. First, the last word of the text is a number, and no number in the last sentence is
+    the answer ("So I count 5", but the answer is 4). Second, the last question in the text names another number ("Or
+    5?"), and no later sentence states the answer. If the answer is not a number, the result is None.
     """
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]

@@ -1,6 +1,7 @@
 """Compares a clause with the statement that the question quotes ("Is the following statement … true?").
 
-A clause that says the same as the statement, or denies the same relation of two things, is a verdict on the statement.
+A clause that repeats the statement affirms it. A clause that denies the statement's relation of two objects ("no yellow
+block is above a black block") rejects the statement.
 """
 
 import re
@@ -25,10 +26,13 @@ MIN_SHARED_WORDS = 4
 
 
 def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause says of an object that is pointed at what the question's statement says.
+    """Return whether a clause states the question's statement for one object.
 
-    It begins with a label, has no negation, and has all words of the statement in their order. Statements with a number
-    or a negation are not compared, since a single object cannot make them true.
+    For example, the statement is "there is a yellow square touching the edge", and the clause is "the yellow square is
+    touching the edge". ``labels`` are the names of the objects that the reasoning points at. The clause must begin with
+    one of these labels, have no negation, and contain the words of the statement in their order (words such as "there"
+    or "a" are ignored). The result is False for statements with a negation, with "only", or with a number other than
+    one, since a single object cannot make them true.
     """
     quoted = _QUOTED.search(question)
     words = words_of(clause)
@@ -45,10 +49,10 @@ def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bo
 
 
 def denies_relation(label: str, clause: str, question: str) -> bool:
-    """Return whether a clause denies a relation of a thing to another one ("no yellow block is above a black block"),
-    and the question is about this relation.
+    """Return whether a clause denies that an object with this label has a relation to another object.
 
-    Such a clause does not deny that there is a thing with this label.
+    An example is "no yellow block is above a black block" for the label "yellow block". The question must be about the
+    same relation ("above"). Such a clause does not deny that a yellow block exists.
     """
     related = _RELATION.search(clause)
     if related is None or not {*words_of(related["relation"])} & {*words_of(question)}:
@@ -59,9 +63,10 @@ def denies_relation(label: str, clause: str, question: str) -> bool:
 
 
 def denies_having(label: str, clause: str, question: str) -> bool:
-    """Return whether a clause denies that anything that the question names has a thing ("no tower has a blue block").
+    """Return whether a clause denies that an object with this label is in any of the groups that the question names.
 
-    A clause about fewer owners than the question's ("no yellow tower has a blue block") is not such a denial.
+    For example, the question is about towers, the label is "blue block", and the clause is "no tower has a blue block".
+    The result is False if the clause is about only some of these groups ("no yellow tower has a blue block").
     """
     having = _HAS.search(clause)
     if having is None or not {*words_of(having["owner"])} <= {*words_of(question)}:
@@ -72,10 +77,13 @@ def denies_having(label: str, clause: str, question: str) -> bool:
 
 
 def is_excluded(clause: str, sentence: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause only states that something else than the objects pointed at is excluded.
+    """Return whether a clause only excludes an object that the reasoning does not point at.
 
-    Two forms are read: "is not black", where an object of another colour is pointed at and none of this colour is
-    named; and "… is a circle, so it does not count", where no label has the shape or colour that was named before.
+    ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
+
+    - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
+      and the clause must not name an object of this colour.
+    - "So it does not count", after words such as "the third is a circle". No label may have this shape or colour.
     """
     excluded = _EXCLUDED.search(clause)
     if excluded is not None and colour_word(excluded["colour"]) is not None:

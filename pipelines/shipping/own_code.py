@@ -23,9 +23,9 @@ TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
 def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     """Write the wheel into ``folder`` and return its path.
 
-    The wheel requires the packages that the code needs, without ``apache-beam``, and the packages of the ``extras``
-    that are not in :data:`TOO_HEAVY`. All are pinned to the versions that are installed here, so that a worker reads
-    pixels with the same library.
+    The wheel requires the packages that the code needs, except ``apache-beam``. It also requires the packages of the
+    ``extras`` (groups of optional packages), except the extras in :data:`TOO_HEAVY`. All required packages are pinned
+    to the versions that are installed here, so that a worker reads pixels with the same library.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)

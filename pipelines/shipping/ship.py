@@ -52,7 +52,7 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
 
 
 def goes_elsewhere(options: PipelineOptions) -> bool:
-    """Return whether the job's workers run outside this process, and this process does not start them."""
+    """Return whether the job's workers are started elsewhere: neither in this process, nor by this process."""
     return not is_local(options) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
 
 

@@ -22,8 +22,8 @@ def write_wheel(
     Args:
         folder: The folder into which the wheel is written.
         name: The distribution's name, in the form of file names (lower case, ``_``).
-        version: The distribution's version. A digest of the content is appended as the local part of the version. So a
-            worker that has the same version with another content installs this wheel.
+        version: The distribution's version. A digest of the content is appended as the local part of the version. So
+            this wheel is installed even on a worker that has the same version with another content.
         files: The content of each file, by its path in the wheel.
         requires: The requirements, as values of ``Requires-Dist``.
     """

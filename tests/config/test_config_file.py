@@ -52,7 +52,7 @@ def test_a_value_and_a_section_replace_each_other() -> None:
     [
         ("extends = 3", "extends must be the path of a config in quotes, got 3"),
         ('extends = " "', "extends must be the path of a config in quotes"),
-        ('extends = "mine.toml"', f"{MAX_DEPTH} configs extend each other; check extends for a circle"),
+        ('extends = "mine.toml"', f"more than {MAX_DEPTH} configs extend one another: correct extends"),
         (
             'extends = "none.toml"',
             r"cannot read the config .*none.toml: .*, which .*mine.toml extends: correct extends",

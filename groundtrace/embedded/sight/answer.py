@@ -91,10 +91,11 @@ def _touching(touch: Touch | None) -> str:
 def matching(
     noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
 ) -> tuple[FoundShape, ...] | None:
-    """Return the shapes that match a noun and, if `touch` is given, also meet `touch`.
+    """Return the shapes that match a noun and meet the condition `touch`, such as "touching the edge".
 
-    `walls` are the boxes whose sides a shape can touch. Return None if `touch` is given, and a shape that matches the
-    noun is outside all these boxes."""
+    `touch` is None if there is no condition. `walls` are the boxes whose sides a shape can touch. Return None ("cannot
+    read") if there is a condition, and a
+    matching shape is outside all boxes."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)

@@ -82,7 +82,10 @@ class _Part:
         self.colour, self.x, self.y, self.mask = colour, x, y, mask
 
     def cropped(self, mask: NDArray[np.uint8]) -> "_Part":
-        """Return the piece of this component that `mask` (of the component's size) selects, cropped to its own box."""
+        """Return the piece of this component that `mask` selects. The piece's mask is cropped to the piece's box.
+
+        `mask` has the size of this component's mask.
+        """
         x, y, w, h = cv2.boundingRect(mask)
         return _Part(self.colour, self.x + x, self.y + y, mask[y : y + h, x : x + w])
 

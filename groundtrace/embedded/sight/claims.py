@@ -55,8 +55,8 @@ class Claim:
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
         """Return whether the claim is right about the existence of its objects.
 
-        A claim such as "3 circles" is right if the image has a circle. A claim such as "no circles" is right if it is
-        true (:meth:`holds`).
+        A claim such as "3 circles" is right if the image has at least one circle. A claim such as "no circles" is right
+        if the image has no circle (:meth:`holds`).
         """
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
@@ -65,9 +65,11 @@ class Claim:
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
         """Return whether the claimed number agrees with the number of matching shapes.
 
-        If the claim is only about some of the objects (`is_part`), or if a shape is outside all boxes of `walls`, the
-        claimed number must not exceed the number of matching shapes. A claim without a number needs one matching shape.
-        A claim that some part of the image has no such object ("no squares on the left") always agrees.
+        `walls` are the boxes whose sides a shape can touch. Usually, the claimed number or bound must be right for the
+        number of matching shapes. In two cases it is enough that the claimed number is not larger: the claim is about
+        only some of the objects (`is_part`), or a shape is outside all boxes of `walls`. A claim without a number needs
+        one matching shape. A claim that some part of the image has no such object ("no squares on the left") always
+        agrees.
         """
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
@@ -93,7 +95,10 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 
 def read_nouns(text: str) -> tuple[Noun, ...]:
-    """Return the distinct nouns of a text in order, also of questions and assumptions. The function never raises."""
+    """Return the distinct nouns of a text in order. Nouns in questions and assumptions are included.
+
+    The function never raises.
+    """
     found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
     return tuple(dict.fromkeys(found))
 

@@ -84,11 +84,11 @@ _PX = 2.0
 class Name:
     """Describes the objects that a name means: objects of a noun, with optional restrictions.
 
-    ``rank`` (from 1) is the position of an object, counted from the side ``end`` of the image. ``end`` is a pair: the
-    axis (0 is x, 1 is y), and 1 if coordinates increase away from this side (left, top), else -1 (right, bottom).
-    ``panel`` is the index of the panel from the left; -1 is the last panel. ``size`` is -1 for small and 1 for large
-    objects. ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The default values mean no
-    restriction.
+    ``rank`` (from 1) is the position of an object, counted from the side ``end`` of the image. ``end`` is (0, 1) for
+    the left side, (0, -1) for the right, (1, 1) for the top, and (1, -1) for the bottom: the axis, and the direction in
+    which the objects are counted along this axis. ``panel`` is the index of the panel from the left; -1 is the last
+    panel. ``size`` is -1 for small and 1 for large objects, compared with all objects in the image. ``extreme`` is -1
+    for the smallest and 1 for the largest objects of the noun. The default values mean no restriction.
     """
 
     noun: Noun
@@ -101,7 +101,8 @@ class Name:
     def among(self, labels: Sequence[str], boxes_px: Sequence[Box], panels: Sequence[Box]) -> list[int]:
         """Return the indices of the objects that the name means.
 
-        ``labels`` are the classes ("blue square") of all objects in the image, and ``boxes_px`` are their boxes.
+        ``labels`` are the classes ("blue square") of all objects in the image, and ``boxes_px`` are the objects' boxes.
+        ``panels`` are the boxes of the image's panels (areas that bars separate).
         """
         found = [i for i, label in enumerate(labels) if self.noun.allows(*label.split(" ", 1))]
         if self.panel is not None and panels:

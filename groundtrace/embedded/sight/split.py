@@ -17,12 +17,12 @@ _Point = tuple[float, float]
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
     """Cut a mask uint8 (h, w) into simple shapes; return None if no cut succeeds.
 
-    A simple shape is a circle, triangle or rectangle by its outline. The given mask is not one.
+    A simple shape is a circle, triangle or rectangle by its outline. The given mask must not be a simple shape.
 
-    Cuts begin at concave corners of the outline. A cut is a straight line to another concave corner, or it continues
-    one of the two sides of the outline that meet in the corner. If some cuts leave only simple shapes, the shortest of
-    them is chosen. Otherwise, a part that is not simple is cut again. Each returned mask has the size (h, w). `depth`
-    is the number of cuts made so far.
+    Each cut begins at a concave corner of the outline. It is a straight line to another concave corner, or the
+    continuation of one of the two sides that meet in the corner. If at least one cut leaves only simple shapes, the
+    shortest such cut is chosen. Otherwise, a cut that leaves one simple shape is chosen, and the other part is cut
+    again. Each returned mask has the size (h, w). `depth` is the number of cuts made so far.
     """
     if depth >= _MAX_PARTS:
         return None
@@ -53,8 +53,8 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
     """Cut a filled rectangle into a row or column of equal squares; return None if it is a single rectangle.
 
-    `sides_px` are the side lengths of the separate squares in the image. The rectangle is cut only if one of them is
-    nearly equal to the rectangle's short side, since otherwise it is more likely a single long rectangle.
+    `sides_px` are the side lengths of the separate squares in the image. The rectangle is cut only if one of these
+    squares is nearly as wide as the rectangle's short side. Otherwise the rectangle is more likely a single shape.
     """
     height, width = mask.shape
     shorter, longer = min(height, width), max(height, width)
