@@ -74,7 +74,8 @@ class Prompt:
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
         """Fill the prompt with variables and media.
 
-        ``media`` maps each media slot to its parts. These may include text between the media, which is used unchanged.
+        ``media`` maps each media slot to its parts. The parts may include texts between the media. These texts are used
+        unchanged.
 
         Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
         """
@@ -146,7 +147,7 @@ def load_prompt(name: str) -> Prompt:
     """Return the prompt ``id.vN``.
 
     Raises :class:`PromptError` if the file does not exist, if the prompt is retired, or if a field is missing or
-    unknown. The variables and media slots that the file declares and those that it uses must be the same.
+    unknown. Also raises it if the file declares other variables or media slots than it uses.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")

@@ -37,9 +37,9 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of ``base``, replaced by those of ``changes`` where both have the same key.
+    """Return the values of ``base`` and ``changes`` together. If both have a key, the value of ``changes`` is used.
 
-    If both values of a key are sections, the keys inside the sections are merged in the same way.
+    If both values of a key are sections, the two sections are merged in the same way.
     """
     found = dict(base)
     for name, value in changes.items():

@@ -138,8 +138,8 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
 def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
     """Return the values in a config file, in the configs that it extends, and in its overrides, without the defaults.
 
-    A pipe, such as the shell's ``<(…)``, has its text only for the first call. Raises :class:`ConfigError` for a file
-    that cannot be read, and for an override that is not of the form ``a.b=c``.
+    If the config is a pipe, such as the shell's ``<(…)``, only the first call can read it. Raises :class:`ConfigError`
+    for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
     values = {} if path is None else read_config(path, bundled)
     for override in overrides:

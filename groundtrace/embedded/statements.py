@@ -82,7 +82,7 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
     ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
 
     - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
-      and the clause must not name an object of this colour.
+      and the clause must contain no label of this colour.
     - "So it does not count", after words such as "the third is a circle". No label may have this shape or colour.
     """
     excluded = _EXCLUDED.search(clause)

@@ -1,10 +1,14 @@
 """Implements the ``beam`` command, with all its subcommands.
 
-The exit code is 0 if the command is done, and 1 if the run failed (records are unaccounted for, or an error occurred).
-It is 2 if the user has to change something first: the command, the config, the input, or an endpoint that refuses or
-mostly fails. It is also 2 if a run kept no rows and would replace a finished run that has rows. It is 3 if a server is
-unreachable, a disk is full or a worker was killed, and 130 if the run was interrupted; the same command then resumes
-the run. It is 141 if the output pipe was closed. Outputs are replaced only with exit code 0.
+The exit codes are:
+
+- 0: The command is done. Outputs are replaced only with this exit code.
+- 1: The run failed: records are unaccounted for, or an error occurred.
+- 2: The user has to change something first: the command, the config, the input, or an endpoint that refuses requests or
+  mostly fails. The code is also 2 if a run kept no rows and would replace a finished run that has rows.
+- 3: A server is unreachable, a disk is full or a worker was killed. The same command resumes the run.
+- 130: The run was interrupted. The same command resumes the run.
+- 141: The output pipe was closed.
 """
 
 import argparse

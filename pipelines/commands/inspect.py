@@ -54,7 +54,7 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     if len(parsed.runs) > 1 and parsed.sql is None:
         raise InspectError("several runs need a query: add --sql, or compare two runs with `beam diff RUN_A RUN_B`")
     if len(parsed.runs) > MAX_RUNS:
-        raise InspectError(f"a query is over at most {MAX_RUNS} runs, got {len(parsed.runs)}")
+        raise InspectError(f"a query is over at most {MAX_RUNS} runs, got {len(parsed.runs)}: name fewer runs")
     runs = [local_copy(run) for run in parsed.runs]
     if parsed.json or parsed.csv:
         _write_run(runs, parsed.sql, parsed.csv)

@@ -23,7 +23,7 @@ class ServeError(UserError):
 
 
 def positive(text: str) -> int:
-    """Return the number of an argument. Raises ArgumentTypeError if it is below 1."""
+    """Return the text of an argument as a number. Raises ArgumentTypeError if the number is below 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"the number must be at least 1, got {number}")

@@ -57,7 +57,10 @@ def goes_elsewhere(options: PipelineOptions) -> bool:
 
 
 def names_own_image(options: PipelineOptions) -> bool:
-    """Return whether the options name the user's own worker image. It contains everything except the recipe's code."""
+    """Return whether the options name the user's own worker image.
+
+    Such an image must contain everything that the workers need, except the recipe's code.
+    """
     portable = options.view_as(PortableOptions)
     image = options.view_as(WorkerOptions).sdk_container_image
     if image is None and portable.environment_type in (None, "DOCKER"):

@@ -94,8 +94,8 @@ def matching(
     """Return the shapes that match a noun and meet the condition `touch`, such as "touching the edge".
 
     `touch` is None if there is no condition. `walls` are the boxes whose sides a shape can touch. Return None ("cannot
-    read") if there is a condition, and a
-    matching shape is outside all boxes."""
+    read") if there is a condition, and a matching shape is outside all boxes.
+    """
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)

@@ -47,8 +47,8 @@ class RunCounts:
         asked: For each role and stage, the number of calls, the number of repairs (further requests after a bad reply),
             and the cost that the calls would have had without the cache. Here the field ``cached`` is the number of all
             samples of these calls, whether they came from the cache or not.
-        answered: For each role, the models that servers named instead of the requested one, with the number of their
-            replies.
+        answered: For each role, the number of replies from each model that a server named instead of the requested
+            model.
         taken_over: The number of replies that this run took from the cache of another run folder, by folder.
         labels: For each scorer, how often each pair of labels occurred: the label of the first judge, and the label of
             the second judge for the same item.

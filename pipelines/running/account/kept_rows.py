@@ -19,7 +19,7 @@ _ADVICE = {
 
 
 class NothingKept(UserError):
-    """Raised if a run kept no rows, but the finished run in its folder has some."""
+    """Raised if a run kept no rows, but its folder holds rows of a finished run."""
 
 
 def why_no_rows(summary: RunSummary) -> str:

@@ -1,4 +1,4 @@
-"""Sums the cost of a run folder over all its runs, also over runs that failed, were stopped or were killed.
+"""Sums the cost of a run folder over all its runs, including runs that failed, were stopped or were killed.
 
 RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts (:mod:`groundtrace.inference.flow.notes`).
 RUN/ledger/<run>.json holds the sum after the run has ended.
@@ -51,8 +51,8 @@ class Spending:
     def run(self) -> Iterator[Path]:
         """Start a run, and yield the folder for its notes.
 
-        The run's cost is written when the body ends, also if the body raises an error. Raises the errors of ``gather``;
-        the notes then stay, and the next run sums them up.
+        The run's cost is written when the body ends, even if the body raises an error. Raises the errors of ``gather``.
+        After such an error the notes stay, and the next run sums them up.
         """
         self._sum_up_ended()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")

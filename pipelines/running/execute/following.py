@@ -38,7 +38,7 @@ class EndpointRefuses(UserError):
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
-    """Run the pipeline to its end. Raises its error, and KeyboardInterrupt after Ctrl-C, SIGTERM or SIGHUP.
+    """Run the pipeline to its end. Raises the pipeline's error, and KeyboardInterrupt after Ctrl-C, SIGTERM or SIGHUP.
 
     After a KeyboardInterrupt, a job on other machines is cancelled. A note on the error says whether this succeeded. If
     the job server becomes unreachable, the job's outcome is unknown, and

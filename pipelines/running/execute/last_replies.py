@@ -30,8 +30,9 @@ def await_last_replies(models: ModelsSettings) -> None:
 def await_workers(folder: Path) -> None:
     """Make worker processes stop sending requests, and wait for the replies to their in-flight requests.
 
-    These are the workers that have a :class:`LastReplies` in the folder. The function returns when all of them have
-    received their last replies or have ended, or after :data:`LAST_REPLIES_S` plus :data:`CLOSE_S` seconds.
+    The folder holds a marker file of each worker process (:class:`LastReplies`). The function returns when all workers
+    have received their last replies or have ended. It waits at most :data:`LAST_REPLIES_S` plus :data:`CLOSE_S`
+    seconds.
     """
     (folder / STOP_FILE).touch()
     began_s, is_reported = time.monotonic(), False

@@ -118,8 +118,8 @@ def leave() -> None:
 def end_with(parent: int, wanted: str) -> None:
     """End this worker process when the process ``parent`` has ended, or when the folder ``wanted`` is removed.
 
-    A thread checks both twice a second. When the run is stopped, the parent waits for the last replies of this process
-    before it removes the folder.
+    A thread checks both conditions twice a second. When the run is stopped, the parent waits for the last replies of
+    this process before it removes the folder.
     """
     last = LastReplies(Path(wanted))
 

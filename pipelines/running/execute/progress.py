@@ -154,7 +154,7 @@ def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore)
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
     """Return the number of seconds that a stage still needs if it keeps its present rate; None if unknown.
 
-    ``total`` is the number of elements that the stage gets, as far as known.
+    ``total`` is the number of elements that the stage gets; None if it is unknown.
     """
     finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
     if total is None or not rate or finished >= total:

@@ -38,8 +38,9 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the threshold below which the hashes of this share of all ids are, as hex text; "" for a share of 1.
+    """Return the hash threshold for a share of the questions, as hex text; "" for a share of 1.
 
+    For example, half of the questions have ids whose hashes are below the threshold for the share 0.5.
     :class:`groundtrace.stages.plumbing.recipe.Draw` selects the questions whose ids have a smaller hash.
     """
     if share >= 1:

@@ -19,7 +19,7 @@ from groundtrace.storage.places import is_remote
 def check_plan(plan: Plan) -> None:
     """Raise an error if the plan cannot be executed or would damage data in its folder. Nothing is changed.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit,
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit this run,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a folder that cannot be used,
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder,
     :class:`groundtrace.stages.sources.base.InputError` for an input without a required field,
@@ -32,7 +32,10 @@ def check_plan(plan: Plan) -> None:
         asked = {name: plan.settings.endpoints[name] for name in plan.roles.values()}
         check_workers(asked, plan.models.cache_path, arguments.budget.bounded and not plan.is_local)
     if (served := kinds_to_serve(plan.models_asked)) and not plan.is_local:
-        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: remove --runner")
+        raise OptionError(
+            f"the endpoint kind {served[0]} starts its server on this machine, where remote workers cannot use it: "
+            "remove --runner"
+        )
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
         allow_connections({name: plan.models.endpoint(role) for role, name in plan.roles.items()})

@@ -8,7 +8,7 @@ Calls, cost and yield have a 95 % interval. The constants on workers are from ou
 | ``CALL_S`` | ``benchmarks/bench_saturation.py`` | 2026-11-21 |
 | ``START_S`` | a job of 20 records on a worker that installs the staged wheels (docs/workers.md) | 2026-11-23 |
 
-All were measured on one core of an AMD EPYC, a shared virtual machine.
+All constants were measured on one core of a shared virtual machine with an AMD EPYC processor.
 """
 
 import contextlib
@@ -67,9 +67,10 @@ class Sums:
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence``.
 
-    Up to 200 ``degrees`` of freedom, it is found by bisection on the distribution function, which is a finite sum for
-    whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4). Beyond 200, their expansion 26.7.5 around the
-    normal quantile is used. Raises ValueError for fewer than 1 degree.
+    Up to 200 ``degrees`` of freedom, the quantile is found by bisection on the distribution function. This function is
+    a finite sum for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4). Above 200 degrees, the
+    expansion around the normal quantile is used (Abramowitz and Stegun 26.7.5). Raises ValueError for fewer than 1
+    degree.
     """
     if degrees < 1:
         raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")

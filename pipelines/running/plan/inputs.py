@@ -53,9 +53,9 @@ def find_input(
     except StoreUnavailable as error:
         raise RunPaused(str(error)) from error
     except OSError as error:
-        raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
+        raise InputError(f"cannot read the input {name}: {error.strerror or error}: correct --input") from error
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
-        raise InputError(f"cannot read the input {name}: {error}") from error
+        raise InputError(f"cannot read the input {name}: {error}: correct --input") from error
     _check_columns(rows, found)
     found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
     if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records

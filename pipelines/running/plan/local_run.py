@@ -76,8 +76,8 @@ class LocalRun:
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
         """Return the newest run folders beside this one (at most 8) that have the same input and a reply cache.
 
-        ``fingerprint`` is a digest of the input's content. In this way, a run finds the replies that its preview has
-        paid for.
+        The replies in the caches of these folders are used again. So a run finds the replies that its preview has paid
+        for. ``fingerprint`` is a digest of the input's content.
         """
         found: list[tuple[float, LocalRun]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):

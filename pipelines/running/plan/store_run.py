@@ -129,7 +129,7 @@ class StoreRun(LocalRun):
         self._made.update(outputs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Prepare the working copy as on a disk, and mark the folder in the store.
+        """Prepare the working copy, in the same way as a run folder on a disk, and mark the folder in the store.
 
         If the folder in the store belongs to another input, it is marked only when the run has succeeded.
         """

@@ -49,10 +49,10 @@ class WiredPipeline:
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
     """Wire the recipe's DAG on a pipeline, and return the result.
 
-    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG would lose records, or if a
-    transform does the work of a stage that the DAG does not list: the funnel and the card would omit this stage. Raises
-    :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or columns have the same name, and the
-    errors of ``build``.
+    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG would lose records. Also raises
+    it if a transform does the work of a stage that is not listed in the DAG, because the funnel and the card would omit
+    this stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the
+    same name. Raises the errors of ``build``.
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):

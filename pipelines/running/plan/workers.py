@@ -32,7 +32,7 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
 
 
 def overshoot_line(models: ModelsSettings) -> str:
-    """Return a sentence for the user that states by how much the workers of a run may exceed its budget at most."""
+    """Return a sentence for the user that states the maximum by which the workers of a run may exceed its budget."""
     asked = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
     at_once = sum(each.max_concurrency for each in asked.values() if not kind_of(each.kind).in_process)
     return (
