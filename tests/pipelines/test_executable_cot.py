@@ -156,7 +156,7 @@ def test_some_questions_are_solved_in_text_and_some_solutions_rewritten_with_cod
     ("words", "fault"),
     [
         ("ratio={direct=1}", "ratio must give a weight to direct and code (code can be replaced by "),
-        ("ratio={direct=1, drawing=1}", "by computation, drawing, transform), but has direct, drawing"),
+        ("ratio={direct=1, drawing=1}", "by computation, drawing, transform), but gives weights to direct, drawing"),
         ("ratio={direct=1, code=1, text=1}", "ratio must give a weight to direct and code"),
         ("text_from=1.5", "text_from"),
     ],
