@@ -1,10 +1,10 @@
 """Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
-The inputs are drafts. The outputs are drafts labelled ``simple`` or ``complex`` with the judge's reason, or a rejection
-if the judge cannot decide. From here on, the form of a draft's responses is judge-think-answer: a judge section, a
-think section and the answer. The judge sees image and question, not the gold answer.
+The inputs are drafts. The outputs are drafts labelled ``simple`` or ``complex``, with the judge's reason. A draft is
+rejected if the judge cannot decide. This stage sets the form of the draft's responses to judge-think-answer: a judge
+section, a think section and the answer. The judge sees image and question, not the gold answer.
 
-Deviation: in the paper, one call during training labels a question and compares a response with the label (App. C).
+Deviation: in the paper, the label is made during training, in the same call that compares a response with it (App. C).
 Here each question gets one label before training. Its trace is written for this label, and the reward compares
 responses with the label.
 """
@@ -55,7 +55,7 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
         raise BadReply(f"complexity: expected {SIMPLE}, {COMPLEX} or {CANNOT}, got {label!r:.80}")
     reason = " ".join(reason_of(fields).split())
     if not reason:
-        raise BadReply("reason: expected one sentence, got none")
+        raise BadReply("reason: expected a sentence, but the reason is empty")
     return label, reason
 
 

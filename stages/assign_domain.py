@@ -3,10 +3,9 @@
 The inputs are drafts. The outputs are drafts with the domain ``stem`` or ``general``. The paper sorts by data set: its
 STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", and its general set holds
 "conversational and factual questions". Here the config may list the domain of each source (data set). For the questions
-of other sources a rule decides: a question is ``stem`` if its answer is a number or if it contains words of maths or
-science, and ``general`` otherwise. Yes-or-no questions are therefore general unless they contain such words. This is
-intended: half of all guesses at a yes-or-no question are right, so a pass rate over four attempts hardly shows how hard
-it is.
+of other sources a rule decides: a question is ``stem`` if its answer is a number or its text contains words of maths or
+science. All other questions are ``general``, also yes-or-no questions without such words. This is intended, because the
+pass rate over four attempts hardly shows how hard a yes-or-no question is: half of all guesses are right.
 """
 
 import re
@@ -57,7 +56,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Return a route for the draft with its domain; the route's output has the name of the domain."""
+    """Return the draft with its domain, as a route to the output with the domain's name (``stem`` or ``general``)."""
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
 

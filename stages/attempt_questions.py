@@ -1,9 +1,9 @@
 """Samples k answers of the policy to each question, and grades them; a graded answer is an attempt.
 
-The inputs are drafts. The outputs are drafts with k attempts, each of which is right, wrong or unscored; or a rejection
-if a call failed or fewer than ``k_min`` attempts could be graded. An answer in prose is graded too, because the policy
-may not have been trained to put its answers in tags. A truncated attempt is graded only if its answer section was
-complete before the cut; otherwise it is unscored, not wrong. The attempts are also used as the initial rollouts of
+The inputs are drafts. The outputs are drafts with k attempts. Each attempt is right, wrong or unscored (not graded). A
+draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An answer in prose is graded
+too, because the policy may not have been trained to put its answers in tags. A truncated attempt is graded only if its
+answer section is complete; otherwise it is unscored, not wrong. The attempts are also used as the initial rollouts of
 Argos App. C.1.
 """
 
@@ -59,7 +59,8 @@ class AttemptSettings:
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
     """Return the policy's prompt.
 
-    If ``settings.as_trained`` is set, the prompt requests a response of the form ``form``, such as one with points.
+    ``form`` is a form of response, such as reasoning with points. The prompt requests this form only if
+    ``settings.as_trained`` is True.
     """
     variables = {
         "question": question.question,
@@ -150,8 +151,8 @@ STAGE = Stage(
 class AttemptQuestions(CallingStage):
     """Lets the policy attempt every question; see the module.
 
-    If ``settings.as_trained`` is set, the prompts are worded as the user turns of the run's training rows, and request
-    a response of the form ``form``.
+    If ``settings.as_trained`` is True, the prompts have the same words as the user turns of the run's training rows.
+    These prompts request a response of the form ``form``, such as reasoning with points.
     """
 
     settings: AttemptSettings

@@ -3,9 +3,10 @@
 The inputs are verified drafts. The outputs are ``kept`` and ``rejected``. Chains are sorted into bins by their number
 of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more chains, those with the highest
 id hashes are rejected as over_quota. Drafts with an empty thought have no chain, and all of them pass. The paper
-balances "to ensure a varied representation of complexity", but gives neither the bins nor the shares. If ``max_share``
-cannot be met because too few bins hold chains (for example, one bin holds all of them), each of these bins gets an
-equal share.
+balances "to ensure a varied representation of complexity", but gives neither the bins nor the shares.
+
+If few bins hold chains, ``max_share`` may be impossible. For example, two bins cannot both stay below 0.3. Then the
+maximum share is 1 divided by the number of bins that hold chains.
 """
 
 import bisect
@@ -67,10 +68,10 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 
 
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
-    """Return the largest number of chains that a bin may keep, so that no bin has more than ``max_share`` of all kept
-    chains.
+    """Return the largest number of chains that a bin may keep without exceeding its share of all kept chains.
 
-    The number is at least 1 if there are chains, so that the balance never empties a set.
+    ``counts`` has the number of chains of each bin. The share is ``max_share``, or 1 divided by the number of bins with
+    chains if this is larger. The result is at least 1 if any bin has chains, so that some chains are always kept.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:
@@ -83,7 +84,10 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 
 
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
-    """Return how many chains of each bin are kept (:func:`most_of_each`); ``counts`` has the chains of each bin."""
+    """Return how many chains of each bin to keep (:func:`most_of_each`).
+
+    ``counts`` has the number of chains of each bin.
+    """
     most = most_of_each(counts, settings.max_share)
     return {name: min(most, count) for name, count in counts.items()}
 

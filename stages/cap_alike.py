@@ -1,9 +1,9 @@
 """Keeps general questions diverse (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
 
-The inputs are drafts. The outputs are at most ``max_alike`` drafts of each kind, those with the lowest id hashes; the
-others are rejected as over_quota. Two questions are of one kind if they have the same source, answer and wording. In
-the wording, the values of numbers, case, spaces and punctuation may differ. The paper does not say how it keeps its
-general questions diverse.
+The inputs are drafts. The outputs are at most ``max_alike`` drafts of each kind, those with the lowest id hashes; all
+other drafts are rejected as over_quota. Two questions are of one kind if they have the same source, answer and wording.
+Wordings that differ only in the values of numbers, in case, spaces or punctuation are the same. The paper does not say
+how it keeps its general questions diverse.
 """
 
 import re

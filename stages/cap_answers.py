@@ -6,12 +6,12 @@ describes these limits; they are our addition. The inputs are drafts of the RL s
 
 - at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer (the model that
   points at objects) found nothing. A policy can answer these questions right without pointing;
-- at most the share ``max_same_answer`` of each closed kind of question (yes or no, choice letter, count) has the same
-  answer.
+- at most the share ``max_same_answer`` of each closed kind of question has the same answer. The closed kinds are
+  yes-or-no questions, choices by letter, and counts.
 
-Up to :data:`MIN_KEPT` questions about absent things are kept whatever their share is, and as many with each answer,
-because a share of so few questions is meaningless. The questions with the lowest id hashes are kept, so that the
-outcome depends only on the set of questions.
+A share of very few questions is meaningless. So the first :data:`MIN_KEPT` questions about absent things are kept
+whatever their share is, and also the first :data:`MIN_KEPT` questions with each answer. The questions with the lowest
+id hashes are kept, so that the outcome depends only on the set of questions.
 """
 
 import json
@@ -55,9 +55,10 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """Return the question's closed kind, its answer, and whether it is about an absent thing.
+    """Return the question's closed kind, its answer, and whether the question is about an absent thing.
 
-    The limits count questions by this key. Kind and answer are "" for an open question.
+    The limits count questions by this key. The closed kinds are yes-or-no questions, choices by letter, and counts.
+    Kind and answer are "" for all other questions.
     """
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
@@ -78,9 +79,9 @@ def read_key(written: str) -> AnswerKey:
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
     """Return the number of questions to keep for each key that has too many questions.
 
-    ``counts`` has the number of questions of each key. The limits are shares of the kept questions. Removing questions
-    for one limit therefore lowers the other limits too, so the limits are applied in turn until all of them hold.
-    Questions about absent things are removed first.
+    ``counts`` has the number of questions of each key. The limits are shares of the kept questions. If questions are
+    removed for one limit, the other limit allows fewer questions too. So both limits are applied in turn until both
+    hold. Questions about absent things are removed first.
     """
     left = dict(counts)
     while True:

@@ -2,8 +2,9 @@
 
 The inputs are drafts. The outputs are drafts whose questions hold no special tokens, media placeholders or hidden
 characters. Instructions on the answer's form are removed too, because they conflict with the instruction of this
-pipeline. A draft is rejected if the cleaned text is empty or too long, or if choices or answer hold such remnants. A
-record of images without a question passes unchanged.
+pipeline. A draft is rejected if its cleaned question is empty or too long. It is also rejected if a choice holds a
+special token or a media placeholder, or if the answer holds a special token. A record of images without a question
+passes unchanged.
 """
 
 import re

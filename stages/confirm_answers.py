@@ -5,9 +5,9 @@ answer of the teacher passes if more attempts give this answer than any other si
 rejected.
 
 This check is our addition; the paper does not say how it confirms written answers. The judge has called the pair of
-question and answer GOOD, but the judge may make the same errors as the teacher, and a reward with a wrong gold answer
-teaches errors. The policy has seen neither the answer nor the judgement, so its attempts are independent of both. A
-single right attempt would not be enough: of four guesses at a yes-or-no question, two on average agree with any answer.
+question and answer GOOD. But the judge may make the same errors as the teacher, and a reward with a wrong gold answer
+teaches errors. The policy has seen neither the teacher's answer nor the judgement, so its attempts are independent. One
+attempt that agrees is not enough: of four guesses at a yes-or-no question, two on average agree with a wrong answer.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ UNCONFIRMED = "unconfirmed_answer"
 
 
 def most_given(answers: list[str], question: Question) -> int:
-    """Return how often the most frequent answer is given; answers that the grader treats as equal are one answer.
+    """Return how often the most frequent of ``answers`` occurs; answers that the grader treats as equal are one answer.
 
-    For example, ``6``, ``six`` and ``6.0`` are one answer to a question for a number.
+    For example, ``6``, ``six`` and ``6.0`` are one answer to a question for a number. Return 0 if ``answers`` is empty.
     """
     found = Counter[str]()
     for answer in map(folded, answers):

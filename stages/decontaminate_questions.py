@@ -58,10 +58,10 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def check_benchmark(folder: str) -> None:
-    """Raise ValueError if a part of the benchmark cannot be used, because overlaps with this part would not be found.
+    """Raise ValueError if a line or a medium of the benchmark cannot be used.
 
-    Causes are a line that is not a record, a record without question and media, a missing medium, and a medium that is
-    neither an image nor a clip.
+    Overlaps with this line or medium would not be found. The causes are a line that is not a record, a record without
+    question and media, a missing medium, and a medium that is neither an image nor a clip.
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
@@ -75,19 +75,19 @@ def check_benchmark(folder: str) -> None:
             except OSError as error:
                 raise ValueError(f"{where}: {error}; add the file, or remove it from media") from error
             if kind is None:
-                raise ValueError(f"{where}: {uri} is neither an image nor a clip")
+                raise ValueError(f"{where}: {uri} is neither an image nor a clip: remove it from media")
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
     """Return the URIs of a record's media; the list is empty if the record has no media field.
 
-    ``where`` names the record in errors. Raises ValueError if the media are not paths, or are in the field ``image`` or
-    ``images`` instead.
+    ``where`` names the record in errors. Raises ValueError if the field ``media`` does not hold paths. Also raises
+    ValueError if the record has no ``media`` but has a field ``image`` or ``images``, which would be ignored.
     """
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise ValueError(f"{where}: media: expected paths, got {media!r:.80}")
+        raise ValueError(f"{where}: the field media must hold a path or a list of paths, got {media!r:.80}")
     unread = next((name for name in ("image", "images") if fields.get(name) and not paths), None)
     if unread:
         raise ValueError(f"{where} has no media: rename its field {unread} to media")
@@ -106,7 +106,7 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """Holds the images and the word sequences of a benchmark, each with the id of a record that contains it."""
+    """Holds the images and the word sequences of a benchmark, each with the id of the record that contains it."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     media: list[tuple[str, MediaRef]] = field(default_factory=list)
@@ -125,7 +125,10 @@ class BenchmarkIndex:
         return index
 
     def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
-        """Add one record's question and images. Raises ValueError for an image that cannot be decoded."""
+        """Add one record's question and images. Raises ValueError for an image that cannot be decoded.
+
+        ``ngram`` is the number of words in each word sequence of the index. ``where`` names the record in errors.
+        """
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
         for uri in benchmark_media(fields, where):

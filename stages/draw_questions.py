@@ -1,10 +1,10 @@
 """Selects (draws) the questions of a run that has to make exactly N SFT rows, by a hash of their ids.
 
-:class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called; the others
-are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. The highest
-of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected, as over_quota on the SFT
-side and as not_drawn on the RL side. So the result is the same if more questions were drawn than needed: it depends
-only on the ids and on the models' replies.
+:class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
+questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. The
+highest of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected, as over_quota on
+the SFT side and as not_drawn on the RL side. So a run that draws more questions than needed has the same result. The
+result depends only on the ids and on the models' replies.
 """
 
 from collections.abc import Iterator
@@ -43,10 +43,13 @@ def is_drawn(question_id: str, below: str | None) -> bool:
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
     """Return the largest id hash to keep on the SFT side and on the RL side; None means that there is no limit.
 
-    ``keys`` are the id hashes of the SFT drafts. If there are at least ``target`` drafts, both limits are the hash at
-    position ``target``. If there are fewer drafts, the SFT side has no limit, and ``last`` determines the limit of the
-    RL side. If ``last`` is True, the RL side has no limit either. If ``last`` is False, the pass will be repeated with
-    more questions. The RL limit is then "", so that the RL side keeps nothing: rubrics mined on it would be discarded.
+    ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is whether this
+    is the last pass over the input. There are three cases:
+
+    - At least ``target`` drafts: both limits are the hash at position ``target`` in the sorted list of hashes.
+    - Fewer drafts, last pass: neither side has a limit.
+    - Fewer drafts, not the last pass: the pass is repeated with more questions. The SFT side has no limit. The RL limit
+      is "", so that the RL side keeps nothing, because rubrics mined in this pass would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -98,7 +101,7 @@ class _Cut(beam.DoFn):
         self._side, self._reason, self._target = side, reason, target
 
     def process(self, draft: Draft, limits: tuple[str | None, str | None]) -> Iterator[object]:
-        """Emit the draft, or its rejection; ``limits`` are the largest id hashes to keep of SFT and RL drafts."""
+        """Emit the draft, or its rejection; ``limits`` are the largest id hashes to keep on the SFT and RL side."""
         if self._target is None:
             yield draft
             return
@@ -113,11 +116,11 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Keeps the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts with no higher hash than these.
+    """Keeps the ``target_sft`` SFT drafts with the lowest id hashes; see the module.
 
-    See the module. The inputs are ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics
-    are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is False if a pass with too few
-    SFT rows is repeated with more questions.
+    RL drafts are kept if their hash is not above the highest hash of these SFT drafts. The inputs are ``sft``, the
+    verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them. If ``target_sft`` is None,
+    all drafts pass unchanged. ``last`` is whether this is the last pass over the input (:func:`limit_of`).
     """
 
     target_sft: int | None = None
@@ -127,7 +130,7 @@ class CutToTarget(DraftStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.target_sft is not None and self.target_sft < 1:
-            raise ValueError(f"the target must be at least 1 SFT row, got {self.target_sft}")
+            raise ValueError(f"target_sft must be at least 1 row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
         """Return the outputs ``sft``, ``rl`` and ``rejected``."""

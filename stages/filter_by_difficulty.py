@@ -1,9 +1,9 @@
 """Filters questions by difficulty: keeps those whose pass rate is in a band.
 
-The inputs are drafts with attempts. The outputs are drafts in the band; the others are rejected as too_easy or
-too_hard. If the recipe has outputs named ``too_easy`` or ``too_hard``, these drafts go there instead. SAIL-RL's
-"pass@4" filter is the same with k = 4 and 0 < rate < 1 (App. A.1); iVGR keeps questions with one or two right answers
-of five.
+The inputs are drafts with attempts. The outputs are the drafts whose pass rate is in the band. Drafts outside the band
+are rejected as too_easy or too_hard. If the setting ``route`` names one of these two reasons, its drafts are not
+rejected but go to the output of this name. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App.
+A.1). iVGR keeps questions with one or two right answers of five.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """Return ``too_easy`` if the pass rate is above the band, ``too_hard`` if it is below, None if it is inside."""
+    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below, and None for one inside."""
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD
     if pass_rate > settings.high or (pass_rate == settings.high and not settings.include_high):
@@ -47,8 +47,9 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
     """Return the draft if its pass rate is in the band.
 
-    A draft outside the band is returned as a route to the output ``too_easy`` or ``too_hard`` if the recipe has this
-    output; otherwise :class:`Reject` is raised. Raises ValueError for a draft without graded attempts.
+    A draft outside the band is ``too_easy`` or ``too_hard``. If ``settings.route`` contains this reason, return the
+    draft as a route to the output of this name. Otherwise raise :class:`Reject`. Raises ValueError for a draft without
+    graded attempts.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put it after AttemptQuestions")
@@ -70,7 +71,10 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Keeps the drafts in the band; see the module. Routed drafts go to ``too_easy`` and ``too_hard``."""
+    """Keeps the drafts whose pass rate is in the band; see the module.
+
+    The outputs ``too_easy`` and ``too_hard`` have the drafts outside the band that the setting ``route`` selects.
+    """
 
     settings: DifficultySettings
     stage = STAGE

@@ -3,9 +3,9 @@
 The inputs are verified drafts. The overlap is the share of the think section's words that the final answer contains.
 Drafts with an overlap of at most ``max_overlap`` pass. An empty think section repeats nothing and passes. The paper
 names the measure, "token overlap between the thought process and the final answer", but neither its form nor its
-threshold. Here only *different* content words are counted, so that repeated words change nothing. The overlap never
-falls if a word is added to the answer, or if one of the answer's words is added to the thought. It never rises if any
-other word is added to the thought.
+threshold. Here each different content word is counted once, so that repeated words change nothing. A word that is added
+to the answer never lowers the overlap. A word of the answer that is added to the thought never lowers it either. Any
+other word that is added to the thought never raises it.
 """
 
 import re

@@ -1,13 +1,13 @@
 """Generates traces (Argos §4.2, App. C.2): several rollouts of the teacher's grounded reasoning for each question.
 
-The inputs are drafts with points and overlays. The outputs are drafts with up to ``n`` traces, whose points are in tags
-of one fixed form; or a rejection if the call failed or all traces were truncated. Truncated traces are dropped, because
-no model should learn from an unfinished trace.
+The inputs are drafts with points and overlays (copies of images with the points drawn on them). The outputs are drafts
+with up to ``n`` traces, whose points are in tags of one fixed form. Truncated traces are dropped, because no model
+should learn from an unfinished trace. A draft is rejected if the call failed or all traces were truncated.
 
 For images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees each frame
-once: the overlay of the frame if the frame has one, else the frame itself (§4.2). Coordinates are pixels of the
-original: the prompt lists the points with these coordinates and requests that the teacher copies them. So the
-coordinate frame (pixels, 0–1 or 0–1000) in which the teacher itself would point need not be known.
+once: the overlay of the frame if the frame has one, else the frame itself (§4.2). The prompt lists the points with
+their coordinates in pixels of the original, and requests that the teacher copies them. So it does not matter in which
+coordinate frame (pixels, 0–1 or 0–1000) the teacher's model was trained to point.
 """
 
 from collections.abc import Sequence
@@ -55,8 +55,8 @@ class TraceSettings:
 def listed_points(points: tuple[Point, ...]) -> str:
     """Return the list of points for the prompt, with a line ``1. label (x, y)`` for each point.
 
-    Return "none" if there are no points. The line also names the medium if it is not the first one, and the frame if
-    the medium is a clip.
+    Return "none" if there are no points. A line for a point of the second or a later image also names the image. A line
+    for a point of a clip also names the frame.
     """
     lines = []
     for number, point in zip(mark_numbers(points), points, strict=True):
@@ -78,7 +78,10 @@ def shown_overlays(draft: Draft) -> list[Part]:
 
 
 def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
-    """Return the completions as traces, in order; equal completions are parsed once."""
+    """Return the completions as traces, in order; equal completions are parsed once.
+
+    ``media`` are the media of the question, to which the points and boxes of the traces belong.
+    """
     read: dict[Completion, Trace] = {}
     for completion in completions:
         if completion not in read:
@@ -89,8 +92,9 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
     """Return the draft with traces made of the completions that are not truncated.
 
-    The index of each trace is the number of its sample. Raises :class:`Reject` if all completions are truncated; the
-    draft in this rejection has the truncated traces. ``key`` is the cache key of the first completion.
+    The index of a trace is the position of its completion in ``completions``. Raises :class:`Reject` if all completions
+    are truncated; the draft in this rejection has the truncated traces. ``key`` is the cache key of the first
+    completion.
     """
     traces = as_traces(completions, draft.question.media)
     kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
@@ -103,9 +107,9 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
     """Return the completion as a trace, with its points and boxes in tags of one fixed form.
 
-    Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
-    replaced by words. End tokens are removed. Other special tokens stay, so that the form check rejects the trace: the
-    text after such a token is not part of the teacher's reply.
+    ``media`` are the media of the question. Reasoning that the server returns separately is put into think tags. Media
+    placeholders, such as ``<image>``, are replaced by words. End tokens are removed. All other special tokens stay, so
+    that the form check rejects the trace: the text after such a token is not part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
@@ -131,8 +135,8 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Return the draft with the teacher's traces (:func:`with_traces`).
 
-    Raises :class:`Reject` if the draft has no entities, since its traces could not be grounded, or if all traces are
-    truncated.
+    Raises :class:`Reject` if all traces are truncated. Raises :class:`Reject` before the call if the draft has no
+    entities (things to point at), because its traces could not be grounded.
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None

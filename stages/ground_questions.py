@@ -1,8 +1,9 @@
 """Lets the policy reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded pass).
 
 The inputs are drafts. The outputs are drafts whose only trace is that reasoning, with its boxes in pixels of the
-originals; or a rejection if the call failed. A box outside of the model's coordinate frame (such as 0–1000) is not read
-as a box. For a clip no call is made, because a box has no field for the clip's frame; the draft of a clip has no trace.
+originals. A draft is rejected if the call failed. A box outside of the model's coordinate frame (such as 0–1000) is not
+read as a box. For a clip no call is made, because a box has no field for the clip's frame. So the draft of a clip gets
+no trace.
 
 Deviation: sampling is greedy here; the paper does not say how it samples.
 """
@@ -78,7 +79,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundQuestions(CallingStage):
-    """Asks the policy for grounded reasoning on every draft; see the module."""
+    """Lets the policy reason with boxes on every draft; see the module."""
 
     settings: GroundSettings
     models: ModelsSettings

@@ -1,7 +1,8 @@
 """Joins the questions of the input with those that the teacher has written.
 
-The inputs are drafts of both kinds. The outputs are the same drafts. The column ``question_source`` holds the source of
-each draft's question and answer, so that card, report and rows distinguish both kinds.
+The inputs are drafts with questions of the input, and drafts with questions of the teacher. The outputs are the same
+drafts. The column ``question_source`` holds the source of each draft's question and answer, so that data card, report
+and rows distinguish the two.
 """
 
 from dataclasses import dataclass

@@ -4,17 +4,17 @@ The inputs are drafts, most of them without a question. The outputs are the draf
 conditions. The others are rejected with the first condition that they do not meet:
 
 A. The image shows enough objects: four kinds, or six single objects.
-B. An object is not hidden, covers less than 30 % of the image, and is not one of many that look the same.
+B. At least one object is not hidden, covers less than 30 % of the image, and is not one of many that look the same.
 C. A detail becomes clearer when it is enlarged.
 D. A question that needs a close look can be asked.
 
-A question that comes with its answer does not need this check: recipes route such drafts around this stage, unless
-``apply_to`` is ``all``. For a draft without a question, a later stage has to box the object of the written question.
-Such a draft is therefore rejected before any call if it has a clip, or if the teacher's endpoint does not declare how
-its model writes boxes.
+A question that comes with its answer does not need this check. So recipes give such drafts to this stage only if the
+setting ``apply_to`` is ``all``. For a draft without a question, a later stage has to box the object of the written
+question. A draft without a question is therefore rejected before any call in two cases: it has a clip, or the teacher's
+endpoint does not declare how its model writes boxes.
 
-Deviation: the paper asks for one True or False on all four conditions. Here the judge gives one for each condition, so
-that the rejection names the fault.
+Deviation: in the paper, one True or False covers all four conditions. Here the judge gives a True or False for each
+condition, so that the rejection names the fault.
 """
 
 from collections.abc import Sequence
@@ -74,10 +74,9 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 
 
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
-    """Raise :class:`Reject` if no question about these media could have boxes.
+    """Raise :class:`Reject` if objects in these media could not be boxed.
 
-    The causes are a clip among the media, and an endpoint of the teacher that does not declare how its model writes
-    boxes.
+    This is so if a medium is a clip, or if the teacher's endpoint does not declare how its model writes boxes.
     """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")

@@ -1,8 +1,8 @@
 """Judges written questions with their answers (CodeDance §7.2, Table 7).
 
 The inputs are drafts with a question of the teacher. The outputs are the drafts whose question and answer the judge
-calls GOOD: the answer is right, and a close look is needed to find it. Drafts that the judge calls BAD are rejected. If
-the reply has any other form, it is requested again, and the draft is rejected if the form stays wrong.
+calls GOOD: the answer is right, and a close look is needed to find it. Drafts that the judge calls BAD are rejected. A
+reply that is neither GOOD nor BAD is requested again. If the new replies are wrong too, the draft is rejected.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def read_verdict(text: str) -> bool:
     """
     said = after_thinking(text).strip()
     if said not in (GOOD, BAD):
-        raise BadReply(f"expected {GOOD} or {BAD} and nothing else, got {said!r:.80}")
+        raise BadReply(f"expected the single word {GOOD} or {BAD} without other text, got {said!r:.80}")
     return said == GOOD
 
 

@@ -1,10 +1,10 @@
 """Keeps the classes of questions in a given ratio, such as 50 STEM questions to 20 general ones (SAIL-RL App. A.1).
 
-The inputs are drafts. The outputs are ``kept``, with as many drafts of each class as the ratio allows, and
-``rejected``, with the others as over_quota. The questions with the lowest id hashes are kept. The class with the fewest
-questions in relation to its weight keeps all of them; the number for each other class is rounded down, by less than one
-row. It is an error if the ratio lacks a class. A class without questions is left out of the ratio, since otherwise
-nothing could be kept.
+The inputs are drafts. The output ``kept`` has as many drafts of each class as the ratio allows, those with the lowest
+id hashes. The output ``rejected`` has all other drafts, as over_quota. For example, the ratio 50 to 20 keeps 100 of 300
+STEM questions and all of 40 general ones. The class with the fewest questions for its weight keeps all its questions.
+The numbers of the other classes are rounded down. ValueError is raised for a class that is not in the ratio. A class
+without questions is left out of the ratio, since otherwise nothing could be kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,13 +23,16 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
     """Return how many questions of each class to keep; ``counts`` has the number of questions of each class.
 
-    Classes without questions are left out. If the ratio would keep more than ``most`` in all, exactly ``most`` are
-    kept: each class is rounded down, and the classes that lost most by rounding get the remainder. Raises ValueError
-    for a class that the ratio lacks.
+    ``ratio`` has the weight of each class. ``most`` is the maximum total (None: no maximum). Classes without questions
+    are left out. If the ratio allows more than ``most`` questions, exactly ``most`` are kept. Then the number of each
+    class is rounded down, and the remaining questions go to the classes with the largest rounding errors. Raises
+    ValueError for a class that the ratio lacks.
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
-        raise ValueError(f"the ratio gives no weight to the class {unnamed[0]!r}; its classes are {', '.join(ratio)}")
+        raise ValueError(
+            f"the ratio has no weight for the class {unnamed[0]!r}, only for {', '.join(ratio)}: add a weight above 0"
+        )
     weights = {name: Fraction(str(ratio[name])) for name, count in counts.items() if count}
     if not weights:
         return {}

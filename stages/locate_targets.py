@@ -1,21 +1,22 @@
 """Finds pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
 The inputs are drafts. The outputs are the same drafts. If the record has no boxes, the teacher names the things that
-the answer depends on, and the draft gets the detector's boxes of these things. They replace gold boxes from here on,
-and every row marks them as the detector's.
+the answer depends on, and the draft gets the detector's boxes of these things. Later stages use them as gold boxes, and
+every row marks them as the detector's.
 
 A question stays without boxes in these cases:
 
-- It has an empty list of boxes. Its source then declares that there is nothing to box.
+- Its record has an empty list of boxes. The record thereby declares that nothing is to be boxed.
 - It is about a clip. A box has no field for the clip's frame.
-- The teacher names no thing or more than ``max_targets`` kinds of things, or the detector finds more than ``max_boxes``
-  things. A detector cannot decide which things of a crowd are meant, and a shortened list would omit things.
-- The detector finds a smaller share of the kinds of things than ``min_found``. With an incomplete set, the reward would
+- The teacher names no thing, or more than ``max_targets`` kinds of things.
+- The detector finds more than ``max_boxes`` things. It cannot decide which things of a crowd are meant, and a shortened
+  list would omit things.
+- The detector finds a smaller share of the kinds of things than ``min_found``. With incomplete boxes, the reward would
   punish right boxes (Eq. 2).
 
 The teacher sees the gold answer, because it has to name the things that the answer depends on. It sees no gold box. A
-question whose answer consists of boxes is rejected, because neither stream of the recipe (reasoning with boxes, or in
-words alone) has answers of boxes.
+question whose answer consists of boxes is rejected. The streams of the recipe reason with boxes or in words alone, but
+no stream answers with boxes.
 """
 
 import asyncio
@@ -69,8 +70,8 @@ class LocateSettings:
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
     """Return the kinds of things that the reply names, each once, in order.
 
-    Phrases that do not name an object are left out. The result is empty if more than ``max_targets`` kinds are left.
-    Raises BadReply if the form is wrong.
+    Phrases that do not name an object are left out. If more than ``max_targets`` kinds remain, the result is empty.
+    Raises BadReply if ``targets`` is not a list of texts.
     """
     names = json_object(text).get("targets")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -83,7 +84,8 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
     """Return the boxes of the things of all named kinds, with one box for each thing.
 
-    ``found`` has the detector's boxes of each kind. Return None if too few kinds or too many things were found.
+    ``found`` has the detector's boxes of each kind. Boxes that overlap nearly completely are boxes of one thing. Return
+    None if too few kinds or too many things were found.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None

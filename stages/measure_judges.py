@@ -2,11 +2,11 @@
 
 The inputs are verified drafts. The output is one :class:`JudgeReport` for the run, ``judges.json``; no draft is passed
 on. The sample consists of the chains of thought with the lowest id hashes. First, all three judges judge each chain
-unchanged, and should find no fault. Then rules edit the chain for each judge, so that it has a fault that this judge
-should find (a planted fault, :mod:`groundtrace.rewards.planting`): a wrong step for the judge of logic, a wrong claim
-for the judge of grounding, another answer for the judge of consistency. An unchanged trace is called clean because its
-answer and form were verified. If a judge finds a fault in a clean trace, verification may have missed this fault. The
-paper gives no figures for its judges.
+unchanged, and should find no fault. Then rules plant a fault in a copy of the chain for each judge
+(:mod:`groundtrace.rewards.planting`). It is a wrong step for the judge of logic, a wrong claim for the judge of
+grounding, and another answer for the judge of consistency. The judge should find its planted fault. An unchanged trace
+is called clean because its answer and form were verified. If a judge finds a fault in a clean trace, the judge may be
+right, because verification may have missed the fault. The paper gives no figures for its judges.
 """
 
 import json
@@ -116,7 +116,10 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 
 
 def judges_json(report: JudgeReport) -> str:
-    """Return the content of ``judges.json``: each judge's agreement on clean texts, on planted faults, and on both."""
+    """Return the content of ``judges.json``: the agreement (:func:`agreement_of`) of each judge.
+
+    It is given for unchanged (clean) texts, for texts with planted faults, and for all texts.
+    """
     judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
     judges = {}
@@ -153,7 +156,10 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
 
 
 def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
-    """Return the run's report; its order does not depend on the order in which the calls ended."""
+    """Return the run's report from the measured traces; ``failures`` become its list of problems.
+
+    Both lists are sorted, so that the report does not depend on the order in which the calls ended.
+    """
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
 

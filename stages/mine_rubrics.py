@@ -1,15 +1,16 @@
-"""Mines rubrics once in each run (RuCL §3.2): the teacher proposes candidates, which are judged on a sample, filtered
-and stratified.
+"""Mines rubrics (criteria for judging answers) once in each run (RuCL §3.2).
+
+The teacher proposes candidate rubrics. The judge applies them to a sample of attempts. Then they are filtered and
+sorted into two strata, easy and hard.
 
 The inputs are the drafts of the RL side. The outputs are ``kept``, the same drafts with the run's rubrics, and
-``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample is drawn from the
-questions with attempts; it consists of those with the lowest id hashes. The judge judges the first attempt at each
-question of the sample. A failed reply is listed as a problem and left out of the statistics; it is never used as a
-score.
+``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of the questions
+with the lowest id hashes among all questions with attempts. The judge judges the first attempt at each question of the
+sample. A failed reply is listed as a problem and left out of the statistics; it is never used as a score.
 
 The candidates come from the teacher or from the default pool, a fixed list. In §3.2 the teacher sees task category,
-image, question and gold answer of some examples; here it also sees an attempt at each example. Rubrics whose criterion
-is the right answer are kept separately.
+image, question and gold answer of some examples. Here it also sees an attempt at each example. Rubrics whose criterion
+is the right answer are kept in a separate list.
 """
 
 import itertools
@@ -87,9 +88,9 @@ class AttemptScores:
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
     """Request candidate rubrics from the teacher, and return one task for the judge for each draft of the sample.
 
-    The first drafts of the sample are the teacher's examples, and it sees their images. If its endpoint takes only one
-    image in a request, it sees one example. If there is no teacher, or the settings choose the default pool, the
-    candidates are those of the default pool (a fixed list), and no call is made.
+    The teacher sees the first drafts of the sample as examples, with their images. If the teacher's endpoint takes only
+    one image in a request, the teacher sees one example. No call is made if there is no teacher, or if the settings
+    choose the default pool (a fixed list). The candidates are then those of the default pool.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)
@@ -115,10 +116,11 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Return the examples as parts of a prompt, and the mark in the lines before and after each quoted text.
+    """Return the examples as parts of a prompt, and the mark that encloses each quoted text.
 
     An example has the draft's media and, as quoted texts, its kind of task, question, gold answer and first attempt.
-    The kind of task (§3.2: task category) is the source's name and the answer type.
+    The line before a quoted text is ``BEGIN`` with the mark, and the line after it is ``END`` with the mark. The kind
+    of task (§3.2: task category) is the source's name and the answer type.
     """
     names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
     texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]

@@ -1,11 +1,13 @@
 """Turns multiple-choice questions into free-response questions if possible (SAIL-RL App. A.1, against guessing).
 
-The inputs are drafts. The outputs are the same drafts. If a gold answer is a number or a short phrase that is clear
-without the choices, the choices are removed, also from the question's text, and kept in a separate field; the gold
-answer stays the same. All other questions stay multiple choice. A question also stays multiple choice in two cases:
+The inputs are drafts. The outputs are the same drafts. The choices of a question are removed if all of them are numbers
+or short phrases and the question is clear without them. They are also removed from the question's text, and kept in a
+separate field. The gold answer stays the same. All other questions stay multiple choice. A question also stays multiple
+choice in two cases:
 
-- Without the choices, a wrong choice would be graded as right (such as a number within 5 % of the gold answer).
-- The answer is in words, and there is no judge that can grade paraphrases.
+- Without the choices, a wrong choice would be graded as right. An example is a wrong number within 5 % of the gold
+  answer.
+- The answer is in words, and no judge can grade paraphrases.
 """
 
 import re
@@ -66,7 +68,7 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """Return the draft; if its question can be answered without the choices, the choices are removed.
+    """Return the draft, without the choices of its question if the question can be answered without them.
 
     ``judged`` is whether a judge grades free text. Without such a judge, questions with answers in words keep their
     choices.
@@ -85,7 +87,8 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
     """Return whether, without the choices, the gold answer is graded as right and every other choice as wrong.
 
-    If ``judged`` is True, it is enough that the rules of grading leave the other choices to a judge.
+    ``judged`` is whether a judge grades free text. If it is True, the rules of grading need not find every other choice
+    wrong; they may also leave a choice to the judge.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}

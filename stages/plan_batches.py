@@ -1,5 +1,5 @@
-"""Makes the batch plan: how many prompts of a training batch come from RL rows with one stream, and how many from RL
-rows with two (iVGR App. B).
+"""Makes the batch plan: the shares of a training batch's prompts for RL rows with one and with two streams (iVGR App.
+B).
 
 A stream is a way to answer a question: grounded (reasoning with boxes) or textual (in words alone). The inputs are RL
 drafts. The output is the text of ``batch_plan.json``, which the trainer's sampler reads:
@@ -7,10 +7,10 @@ drafts. The output is the text of ``batch_plan.json``, which the trainer's sampl
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
                {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
 
-``share`` is the part's share of a batch's prompts. A row takes one prompt for each of its streams. A row of the first
-part therefore takes two, so that 0.9 of 100 prompts are 45 questions, each asked twice. If a part has no rows, the
-other part gets its share, so that a batch is always full. ``rows`` is the number of rows to draw from; the shares do
-not depend on it.
+``share`` is the part's share of a batch's prompts. A row gives one prompt for each of its streams. For example, the
+first part of a batch of 100 prompts has 90 prompts. They come from 45 rows, each with two prompts. If a part has no
+rows, its share goes to the other part, so that a batch is always full. ``rows`` is the number of rows to draw from; the
+shares do not depend on it.
 """
 
 import json
@@ -68,7 +68,7 @@ def _streams(draft: Draft) -> Streams:
 
 @dataclass
 class PlanBatches(beam.PTransform):
-    """Makes the batch plan for all RL drafts: one text, even if there are no drafts."""
+    """Makes the batch plan for all RL drafts, as one text. It makes this text even if there are no drafts."""
 
     settings: BatchPlanSettings
 
