@@ -1,9 +1,9 @@
 """Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that a question is about.
 
 The teacher names things that the question, the gold answer or the initial rollout (a response of the policy) mentions.
-The first right attempt of the policy is used as the rollout, or its first attempt if no attempt is right. The inputs
-are drafts with attempts. The outputs are drafts with at most ``max_entities`` entities; or a rejection if the call
-failed. The draft of a clip also gets events, which are actions and interactions with their times.
+The rollout is the policy's first right attempt, or its first attempt if no attempt is right. The inputs are drafts with
+attempts. The outputs are drafts with at most ``max_entities`` entities. A draft is rejected if the call failed. The
+draft of a clip also gets events, which are actions and interactions with their times.
 """
 
 from dataclasses import dataclass, replace
@@ -70,9 +70,12 @@ def _event(row: object, last_s: float) -> Event:
     fields = row if isinstance(row, dict) else {}
     description, start_s, end_s = (fields.get(name) for name in ("description", "start_s", "end_s"))
     if not isinstance(description, str) or not description.strip() or not (_is_number(start_s) and _is_number(end_s)):
-        raise BadReply(f"event without a description or its two times: {row!r:.80}")
+        raise BadReply(f"an event must have a description, start_s and end_s, but one is {row!r:.80}")
     if not 0 <= start_s <= min(end_s, last_s + ROUNDING_S):
-        raise BadReply(f"an event from {start_s:g} s to {end_s:g} s is not in a clip of 0 to {last_s:.2f} s")
+        raise BadReply(
+            f"the event from {start_s:g} s to {end_s:g} s is wrong: start_s must be from 0 to {last_s:.2f}, "
+            "and end_s must not be below start_s"
+        )
     return Event(" ".join(description.split())[:MAX_EVENT_CHARS], min(start_s, last_s), min(end_s, last_s))
 
 

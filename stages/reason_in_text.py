@@ -1,9 +1,9 @@
 """Solves questions in text, step by step (CodeDance §7.2, Table 8).
 
-The inputs are drafts. The outputs are drafts with the first right solution as their only trace, or a rejection if no
-solution is right. These drafts are already complete, and would make rows with ``text`` in the column ``mode``. A later
-stage may replace the calculations of a solution by code. Deviation: the paper grades the answer once, after this
-replacement. Here it is also graded before the replacement, so that no wrong solution is rewritten.
+The inputs are drafts. The outputs are drafts with the first right solution as their only trace. A draft is rejected if
+no solution is right. The drafts can already become rows, with ``text`` in the column ``mode``. A later stage may
+replace the calculations of a solution by code. Deviation: the paper grades the answer once, after this replacement.
+Here the answer is also graded before the replacement, so that no wrong solution is rewritten.
 """
 
 from dataclasses import dataclass, replace

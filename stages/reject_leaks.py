@@ -3,10 +3,11 @@
 The writer (the teacher) may have been shown marks drawn on the image, coordinates, the gold answer or a hint (Argos
 App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
-The inputs are verified drafts. The outputs are the drafts whose kept trace shows no sign of a leak. A short list of
-phrases (:mod:`groundtrace.rewards.leaks`) finds the certain cases. If the judge's endpoint can read prose, the judge
-checks every trace in which no phrase was found. If the judge cannot decide, or its call fails, the draft is rejected.
-Without such a judge, only the phrases of the list are searched for, and the run, its card and its report state this.
+The inputs are verified drafts. The outputs are the drafts whose kept trace shows no sign of a leak. First, the trace is
+searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a phrase certainly has a
+leak. Then the judge checks every trace with a thought and without such a phrase. If the judge cannot decide, or its
+call fails, the draft is rejected. There is no check by the judge if the judge's endpoint cannot read prose, or if the
+setting ``ask`` is ``none``. The run, its card and its report state this.
 """
 
 from dataclasses import dataclass
@@ -54,7 +55,8 @@ def trace_key(draft: Draft) -> str | None:
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft unchanged. Raises :class:`Reject` if its kept trace has a leak or could not be checked.
 
-    If ``judged`` is False, only the list of phrases is used. Raises ValueError for a draft without a verified trace.
+    ``judged`` is whether the judge checks traces in which no phrase of the list was found. The judge does not check a
+    trace with an empty thought. Raises ValueError for a draft without a verified trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put it after the verifying stage")
@@ -78,9 +80,9 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """Return a sentence with the number of traces in which only the phrases of the list were searched for.
+    """Return a sentence about the traces in which only the phrases of the list were searched for.
 
-    Return "" if a judge read all traces.
+    ``traces`` is the number of these traces. Return "" if the judge checks traces.
     """
     if models.judges_text and _is_asked(settings):
         return ""

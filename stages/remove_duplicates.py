@@ -75,8 +75,8 @@ class KeptImages:
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
         """Yield each kept question with nearly the same media as ``question``, by their perceptual hashes.
 
-        Media are nearly the same if their hashes differ in at most ``max_distance`` bits. Both questions have equally
-        many media.
+        Media are nearly the same if their hashes differ in at most ``max_distance`` bits. Questions with different
+        numbers of media are not compared.
         """
         seen: set[str] = set()
         for key in _bands(question):
@@ -91,8 +91,8 @@ def find_duplicates(
 ) -> Iterator[tuple[Draft, Reject | None]]:
     """Yield each draft with None if it is kept, or with its rejection if it is a duplicate.
 
-    All drafts have the same :func:`question_key`. ``same`` returns whether the images of two questions have the same
-    pixels. The result depends on ids and content, not on the order of the drafts.
+    All drafts have the same :func:`question_key`. ``same`` returns whether the images of two questions show the same,
+    apart from re-encoding and scale. The result depends on ids and content, not on the order of the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):

@@ -1,10 +1,10 @@
 """Rewrites multiple-choice questions that rules could not convert to free response (SAIL-RL §3.4, App. A.1).
 
 The inputs are drafts from :mod:`groundtrace.stages.open_multiple_choice`. The outputs are the same drafts. The teacher
-rewrites each question that still has choices. The judge then checks the rewritten question. It is used if it has the
-same meaning and the gold answer is its only right answer; the choices are then kept in a separate field. All other
-questions stay multiple choice. Without a judge that reads prose, every question stays multiple choice, because
-rewritten questions could not be checked. Deviation: the paper converts all questions and does not say how.
+rewrites each question that still has choices. The judge then checks the rewritten question. The rewritten question is
+used if it has the same meaning and the gold answer is its only right answer. Its choices are kept in a separate field.
+All other questions stay multiple choice. Without a judge that reads prose, every question stays multiple choice,
+because rewritten questions could not be checked. Deviation: the paper converts all questions and does not say how.
 """
 
 import re
@@ -60,18 +60,18 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
     if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
         raise BadReply(f"question: expected a question or null, got {question!r:.80}")
     if found := find_control(question):
-        raise BadReply(f"question: it holds a special token or a control character: {found!r}")
+        raise BadReply(f"question: write it without the special token or control character {found!r}")
     if has_option_letters(question):
-        raise BadReply(f"question: it still names choices by letter: {question!r:.200}")
+        raise BadReply(f"question: write it without the letters of choices, got {question!r:.200}")
     if len(choices) > 1 and all(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", question) for choice in choices):
-        raise BadReply(f"question: it still lists the choices: {question!r:.200}")
+        raise BadReply(f"question: write it without the list of choices, got {question!r:.200}")
     return question.strip()
 
 
 def rewritten_as(question: Question, text: str) -> Question | None:
     """Return the question with the rewritten text ``text`` and without its choices.
 
-    Return None if its answer could not be graded without the choices.
+    Return None if the gold answer could not be graded without the choices.
     """
     choices = question.choices or ()
     answer_type = evident_type(question.answer, None).name

@@ -1,14 +1,16 @@
 """Replaces the calculations of a solution in text by code and its results (CodeDance §7.2, Table 9).
 
 The inputs are drafts with a right solution in text. The outputs are drafts whose only trace is the solution with
-scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`); or a rejection. The teacher
-also writes the output that it expects of each script. Each script is executed with the state of the scripts before it.
-It must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and ``2.0``) may
-differ. The trajectory holds the real outputs.
+scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`). The teacher also writes the
+output that it expects of each script. Each script is executed with the state of the scripts before it. It must succeed
+and print exactly the expected words; only blanks and the form of numbers (``2`` and ``2.0``) may differ. Otherwise the
+rewritten solution is unusable. The trajectory holds the real outputs. A draft is rejected if no rewritten solution is
+usable.
 
-The teacher must keep the other sentences in their order, including failed attempts. The paper states no check of this.
-Here two shares are checked. At least the share ``min_kept`` of the new solution's words must be in the old solution, in
-the same order. At least the share :data:`MIN_LEFT` of the old solution's words must be in the new solution.
+The teacher must keep all sentences that are not calculations in their order, including failed attempts. The paper
+states no check of this. Here two shares are checked. At least the share ``min_kept`` of the new solution's words must
+be in the old solution, in the same order. At least the share :data:`MIN_LEFT` of the old solution's words must be in
+the new solution.
 """
 
 import asyncio
@@ -81,19 +83,19 @@ def _is_same_word(word: str, other: str) -> bool:
 
 
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the words of the rewriting that the old text also has, in the same order.
+    """Return the share of the new text's words that the old text has too, in the same order.
 
-    ``text`` is the old text, and ``turns`` are the rewriting. Return 1 if the turns have no words.
+    ``text`` is the old text, and ``turns`` are the turns of the new text. Return 1 if the turns have no words.
     """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
 
 
 def share_left(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the old text's words that the rewriting still has, in the same order.
+    """Return the share of the old text's words that the new text still has, in the same order.
 
-    ``text`` is the old text, and ``turns`` are the rewriting. Numbers are left out, because calculations consist of
-    numbers, and code replaces calculations. Return 1 if the old text has no other words.
+    ``text`` is the old text, and ``turns`` are the turns of the new text. Numbers are left out, because code replaces
+    calculations, which consist of numbers. Return 1 if the old text has only numbers or no words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
     return _common(old, new) / len(old) if old else 1.0
@@ -125,10 +127,10 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
-    """Return the turns of a rewriting of ``text``, with the outputs that the teacher expects of the scripts.
+    """Return the turns of the teacher's new text, with the outputs that the teacher expects of the scripts.
 
-    Raises :class:`Reject` if the rewriting is truncated, has the wrong form or no code, or differs too much from
-    ``text``.
+    ``text`` is the old text. Raises :class:`Reject` if the new text is truncated, has the wrong form, has no code, or
+    differs too much from the old text.
     """
     if completion.is_truncated:
         raise Reject(TRUNCATED, f"the rewriting: {CUT_OFF}")
@@ -149,9 +151,10 @@ async def executed(
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
     """Execute the scripts of the turns; return the turns with the real outputs, and the images that the scripts showed.
 
-    The turns also hold the outputs that the teacher expects (stated outputs). Only the standard output is compared with
-    the stated output, because the teacher cannot foresee the warnings of libraries. Raises :class:`Reject` if a script
-    fails or its output differs from the stated output, and SandboxLost if the sandbox loses the state of the scripts.
+    At first each turn holds the output that the teacher expects of its script. Only the standard output is compared
+    with the expected output, because the teacher cannot foresee the warnings of libraries. Raises :class:`Reject` if a
+    script fails, or if its output differs from the expected output. Raises SandboxLost if the sandbox loses the state
+    of the scripts.
     """
     images = [await asyncio.to_thread(store.pixels, medium.uri) for medium in question.media]
     observations = await observed([turn.code for turn in turns[:-1]], images, shared_sandbox(sandbox))
@@ -172,8 +175,8 @@ async def rewrite(
 ) -> Draft:
     """Return the draft with its solution rewritten.
 
-    Raises :class:`Reject` if the medium is a clip, or if no rewriting is usable. In the latter case, the rejection has
-    the reason for which the first rewriting was unusable.
+    Raises :class:`Reject` if the medium is a clip. Also raises :class:`Reject` if none of the teacher's new texts is
+    usable, with the reason why the first of them is unusable.
     """
     question, solution = draft.question, draft.traces[0].text
     if any(medium.frames for medium in question.media):

@@ -1,15 +1,15 @@
 """Chooses the streams of each RL question: grounded and textual if it has boxes, else only textual (iVGR §3.2, App. B).
 
 In the grounded stream the policy reasons with boxes, in the textual stream in words alone. The inputs are drafts of the
-RL side. The output ``kept`` has the questions with boxes, which get both streams. The output ``general`` has the
-questions without boxes, which get only the textual stream; the recipe then measures their difficulty. Each question is
-one row: the trainer uses it once in each of its streams. The column ``domain`` holds the class of the row, which is
-``boxed`` or ``general``.
+RL side. The output ``kept`` has the questions with boxes, which get the grounded and the textual stream. The output
+``general`` has the questions without boxes, which get only the textual stream. The recipe then measures the difficulty
+of the general questions. Each question is one row. The trainer uses the row once in each stream. The column ``domain``
+holds the class of the row, which is ``boxed`` or ``general``.
 
-A question is rejected if no reward could grade it, because its gold answer is free text and no judge can grade free
-text. The policy makes no attempts at questions with boxes, because App. B filters only general questions by difficulty.
-So no later stage would reject such a question with boxes. No later stage changes a question either, so the prompt of
-each of its streams is made here.
+A question is rejected if its gold answer is free text and no judge can grade free text, because no reward could be
+computed. No later stage would reject such a question if it has boxes: App. B filters only general questions by
+difficulty, so the policy makes no attempts at questions with boxes. No later stage changes the text of a question. So
+this stage makes the prompts of the streams.
 """
 
 from dataclasses import dataclass, replace
@@ -47,8 +47,8 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
     """Return the draft with these streams and the prompt of each stream.
 
-    Our trainer reads all prompts of a row. Other trainers read only one, which is the prompt of the last stream. This
-    stream is also the one that is used after training.
+    Groundtrace's trainer reads the prompts of all streams. Other trainers read only the prompt of the last stream.
+    After training, the model is used with the last stream.
     """
     prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
     added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)

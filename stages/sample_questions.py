@@ -76,7 +76,7 @@ class SampleQuestions(DraftStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size < 1:
-            raise ValueError(f"the sample must have at least 1 question, got {self.size}")
+            raise ValueError(f"size must be at least 1 question, got {self.size}")
 
     def expand(self, drafts: PCollection) -> Any:
         """Return the outputs ``kept``, ``others`` and ``rejected``."""

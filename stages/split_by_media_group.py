@@ -5,10 +5,10 @@ if they have a medium with the same hash of decoded pixels; a media group is a c
 of the group decides on which side all its questions are. So the ratio is reached in expectation, and neither input
 order nor worker count can change the side of a question.
 
-The groups must not depend on which questions earlier stages selected, for example by their pass rates. Otherwise the
-selection of more questions could move a question to the other side. The stage therefore also accepts all drafts from
-which the drafts to split were selected. A question with several media joins these media into one group, even if the
-question itself was not selected.
+Earlier stages may select questions, for example by their pass rates. The groups must not depend on this selection.
+Otherwise a question could change its side if more questions were selected. The stage therefore also accepts the drafts
+before the selection. A question with several media then joins these media into one group, even if the question itself
+was not selected.
 """
 
 from collections.abc import Iterable, Iterator
@@ -88,8 +88,8 @@ class _Route(beam.DoFn):
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(
-                f"{joined[0]}: SplitByMediaGroup got {len(drafts)} drafts and {len(groups)} media groups with this id "
-                "instead of one each: the recipe must pass each draft to it once"
+                f"{joined[0]}: SplitByMediaGroup got {len(drafts)} drafts and {len(groups)} media groups with this id, "
+                "but needs exactly one of each: pass each draft to SplitByMediaGroup once in the recipe"
             )
         yield kept_output(STAGE, Route(split_side(groups[0], self._settings), drafts[0]))
 
@@ -103,7 +103,8 @@ STAGE = Stage(
 class SplitByMediaGroup(DraftStage):
     """Splits the drafts; see the module. One worker finds the groups; it holds only ids and hashes.
 
-    The input is a collection of drafts, or a pair: the drafts to split, and all drafts from which they were chosen.
+    The input is a collection of drafts to split. It may also be a pair of this collection and of all drafts from which
+    these drafts were selected.
     """
 
     settings: SplitSettings

@@ -46,10 +46,11 @@ class VerifySettings:
 
     ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
     uses its own minimum. The scorer ``spatial`` gives the score for pointing
-    (:mod:`groundtrace.rewards.pointing_score`). It is 1 if each point is on its object and, for a question that counts
-    objects, each of these objects has a point. ``counting`` is the match of points and counted objects. ``temporal`` is
-    the share of the statements about a clip that its frames show. A verdict that is not applicable does not reject a
-    trace, but a failed verdict does. ``gate`` holds the weights and the threshold of Eq. 9.
+    (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point is on its object. If the question counts
+    objects, each of these objects must also have a point. The scorer ``counting`` compares the points with the counted
+    objects. The scorer ``temporal`` gives the share of the statements about a clip that the clip's frames show. A
+    verdict that is not applicable does not reject a trace, but a failed verdict does. ``gate`` holds the weights and
+    the threshold of Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -83,7 +84,10 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
-        raise ValueError(f"scorers need different names, and one name must be {outcome.NAME}; got {', '.join(names)}")
+        raise ValueError(
+            f"scorers must have different names, and one of them must be {outcome.NAME}, but the recipe and the config "
+            f"name {', '.join(names)}"
+        )
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)
     check_names("verify.gate.weights", settings.gate.weights, known)
@@ -108,8 +112,8 @@ def good_traces(
 ) -> tuple[Trace, ...]:
     """Return the traces that may be kept.
 
-    Three conditions hold for each of them: the answer is right, whatever ``min_score`` is; the score is at least
-    ``min_score``; and no verdict is below its floor.
+    Such a trace has a right answer, a score of at least ``min_score``, and no verdict below its scorer's floor. The
+    answer must be right even if ``min_score`` is 0.
     """
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
@@ -131,9 +135,11 @@ def why_rejected(
 ) -> tuple[str, str, int]:
     """Return the reason and the detail of a rejection, and the index of the trace to which they apply.
 
-    The function is called if no trace is good enough. The rejection applies to the best right trace. If no right trace
-    has a score, it applies to a trace that could not be verified. If all traces are wrong, it applies to the best wrong
-    trace.
+    The function is called if no trace is good enough. The rejection applies to one of these traces:
+
+    - the right trace with the highest score;
+    - a trace that could not be verified, if no right trace has a score;
+    - the wrong trace with the highest score, if all traces are wrong.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))
@@ -175,8 +181,8 @@ async def verify(
 ) -> Draft:
     """Score the draft's traces, choose the best one, and return the draft; equal traces are scored once.
 
-    If a detector found boxes for the question (pseudo-boxes), the scorers use them as gold boxes. Raises
-    :class:`Reject` if no trace is good enough.
+    ``served`` holds the roles (such as judge and pointer) that have endpoints. If a detector found boxes for the
+    question (pseudo-boxes), the scorers use them as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -249,9 +255,10 @@ STAGE = describe(TRACE_SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module. ``scorers`` are those of the recipe; a config may add others.
+    """Verifies the traces of every draft; see the module.
 
-    Raises ConfigError if the config has invalid scorers, arguments, floors or weights.
+    ``scorers`` are the scorers of the recipe; a config may add scorers. Raises ConfigError if the config has invalid
+    scorers, arguments, floors or weights.
     """
 
     settings: VerifySettings

@@ -5,17 +5,17 @@ passes all checks, its turns and its kinds of operations. If no trajectory passe
 that the first right trajectory fails. The checks are, in this order:
 
 1. The answer is right, and the turns have the requested form.
-2. The code is of the kind of operation that the question was assigned (atomic supervision, §4.3).
+2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
 3. No call of code is a pretence. A pretence is code of comments or constants, a result that no turn uses, or an output
-   that does not depend on the objects of the question. To find the last kind, all code is executed again on the image
+   that does not depend on the objects of the question. To find such outputs, all code is executed again on the image
    and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded
    results.
-4. The statements after each result agree with the result. The setting ``judges`` is the number of judgements on this;
-   all of them have to find agreement.
+4. The statements after each result agree with the result. The judge decides this ``judges`` times (a setting), and must
+   find agreement each time.
 
-An output need not depend on the image if the question can be answered by calculation alone. This holds for the
-questions of the sources (data sets) in ``computing_sources``, and of those in ``rewritten_sources``, whose solutions
-are rewritten with code.
+For some questions, calculation alone gives the answer, so that the output need not depend on the image. These are the
+questions of two lists of sources (data sets) in the settings: ``computing_sources``, and ``rewritten_sources``, whose
+solutions are rewritten with code.
 """
 
 from collections.abc import Sequence
@@ -114,7 +114,10 @@ def checks_of(draft: Draft) -> list[_Check]:
 
 
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
-    """Check the form and the code of a trajectory without executing it. Raises _Fails if a check fails."""
+    """Check the form and the code of a trajectory without executing it.
+
+    ``writing`` are the settings with which the trajectory was written. Raises _Fails if a check fails.
+    """
     if fault := form_fault(check.turns):
         raise _Fails(MALFORMED, fault)
     if not any(turn.code for turn in check.turns):
@@ -127,9 +130,9 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Return the turns with the status of their code; ``found`` has the results of executing the code again.
 
-    Raises _Fails if code gives another result than was recorded, if no code succeeded, or if code is a pretence (see
-    the module), such as code that prints constants. A pretence is allowed if it prepares later code that succeeds
-    (:func:`groundtrace.rewards.executing.is_step`).
+    An element of ``found`` is None for a turn without code. Raises _Fails in three cases: code gives another result
+    than was recorded, no code succeeded, or code is a pretence (such as code that prints constants; see the module). A
+    pretence is allowed if it prepares later code that succeeds (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -148,11 +151,10 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of the judgements that find each statement supported by its result, and a reason.
+    """Return the share of the judgements that find all statements supported by their results, and a reason.
 
-    The reason is taken from the first judgement that finds an unsupported statement. If no judgement finds one, the
-    reason is the number of judgements.
-    Raises BadReply if a judgement has the wrong form.
+    The reason is the reason of the first judgement that finds an unsupported statement. If all statements are
+    supported, it is a sentence with the number of judgements. Raises BadReply if a judgement has the wrong form.
     """
     reasons = list[str]()
     for completion in reply.completions:
@@ -167,7 +169,8 @@ def read_judgements(reply: CallResult) -> Reading:
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
     """Let the judge compare the trajectory's statements with its results, and return the verdict.
 
-    Raises _Fails if the statements and results do not agree by one of the judgements. Raises the errors of the call.
+    Raises _Fails if at least one judgement finds that a statement does not agree with its result. Errors of the call
+    are not caught.
     """
     text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
     while IMAGE in text:
@@ -197,8 +200,9 @@ async def verified(
 ) -> tuple[Trace, tuple[Turn, ...]]:
     """Return the trajectory's trace with its verdicts, and its turns.
 
-    ``judged`` is whether a judge grades free text. Raises _Fails if the trajectory does not pass a check. Raises the
-    errors of calls to the judge.
+    ``writing`` are the settings with which the trajectory was written, ``roots`` are the folders of the images, and
+    ``judged`` is whether a judge grades free text. Raises _Fails if the trajectory does not pass a check. Errors of
+    calls to the judge are not caught.
     """
     question = check.draft.question
     answered = await outcome.score_outcome(question, check.trace.answer, session if judged else None)
@@ -243,7 +247,10 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Return the draft with its first good trajectory. Raises :class:`Reject` if no trajectory is good."""
+    """Return the draft with its first trajectory that passes all checks.
+
+    The parameters are those of :func:`verified`. Raises :class:`Reject` if no trajectory passes all checks.
+    """
     failed = list[_Fails]()
     for check in checks_of(draft):
         try:

@@ -2,14 +2,14 @@
 complexity.
 
 The inputs are drafts with a complexity. The outputs are drafts with one trace
-``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex question the teacher is guided: the prompt gives it the
-gold answer, and it writes all three sections. For a simple question it writes only the judge section; the think section
-is exactly a blank line, and the gold answer is in ``\\boxed``.
+``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex question the prompt shows the teacher the gold answer, and
+the teacher writes all three sections. For a simple question the teacher writes only the judge section. This stage adds
+a think section of one blank line, and the gold answer in ``\\boxed``.
 
-If the teacher's reply has the sections and one ``\\boxed`` answer, these are joined in a fixed way ("standardized",
-App. A.1), without the text around ``\\boxed``. A reply of any other form stays unchanged, and verification then rejects
-it. The server may return the teacher's own reasoning separately. This reasoning is not used, because it mentions the
-gold answer that guided the teacher.
+A reply for a complex question must have a judge section, a think section and one ``\\boxed`` answer. Then these three
+parts are joined in a fixed way ("standardized", App. A.1), without the text around ``\\boxed``. A reply of any other
+form stays unchanged, so that verification rejects it. The server may return the teacher's own reasoning separately.
+This reasoning is not used, because it mentions the gold answer that the teacher saw.
 """
 
 import re
@@ -85,7 +85,7 @@ def read_judgement(reply: CallResult) -> str:
     """
     text = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, text)) or len(text) > MAX_JUDGEMENT_CHARS:
-        raise BadReply(f"expected one or two sentences, got {len(text)} characters: {text!r:.80}")
+        raise BadReply(f"expected one or two short sentences in words, got {len(text)} characters: {text!r:.80}")
     if found := find_control(text):
         raise BadReply(f"expected sentences without special tokens and control characters, got {found!r}")
     if _MARKUP.search(unicodedata.normalize("NFKC", text)):

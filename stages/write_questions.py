@@ -1,8 +1,8 @@
 """Writes a question for images that have none, with its answer and the object that it is about (CodeDance §3.2, §7.1).
 
 The inputs are drafts without a question. The outputs are drafts with the teacher's question and answer, and the name of
-the object in the column ``object``; or a rejection if the teacher finds no good question. The column
-``question_source`` of these drafts is ``teacher``, because no person has checked the answer. The answer is used as the
+the object in the column ``object``. A draft is rejected if the teacher finds no good question. The column
+``question_source`` of the drafts is ``teacher``, because no person has checked the answer. The answer is used as the
 gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
 :mod:`groundtrace.stages.confirm_answers`).
 
@@ -95,13 +95,15 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         if not isinstance(value, str) or not value.strip():
             raise BadReply(f"{name}: expected a text, or null for question, answer and object, got {value!r:.80}")
         if found := find_control(value):
-            raise BadReply(f"{name}: it holds a special token or a control character: {found!r}")
+            raise BadReply(f"{name}: write it without the special token or control character {found!r}")
     question, answer, label = (" ".join(str(fields[name]).split()) for name in names)
     question = clean_text(question, media_count)
     if evident_type(answer.removesuffix("."), None).name != "text":  # "Yes." is yes, and "3." is 3
         answer = answer.removesuffix(".")
     if not question or len(question) > MAX_QUESTION_CHARS or len(answer) > MAX_ANSWER_CHARS:
-        raise BadReply(f"question: expected one question with a short answer, got {question!r:.80} and {answer!r:.80}")
+        raise BadReply(
+            f"question: expected a short question and a short answer, got {question!r:.80} and {answer!r:.80}"
+        )
     if _TAG.search(question) or not any(map(str.isalnum, question)):
         raise BadReply(f"question: expected a question in words, without tags, got {question!r:.80}")
     if "<" in answer:
@@ -111,9 +113,9 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     if len(answer.split()) > MAX_ANSWER_WORDS:
         raise BadReply(f"answer: expected at most {MAX_ANSWER_WORDS} words, got {answer!r:.80}")
     if _SEVERAL.search(answer):
-        raise BadReply(f"answer: expected one exact answer, got {answer!r:.80}")
+        raise BadReply(f'answer: expected one exact answer, without words such as "or" and "about", got {answer!r:.80}')
     if is_given_away(question, answer):
-        raise BadReply(f"question: it gives its answer away: {answer!r:.80} in {question!r:.80}")
+        raise BadReply(f"question: write it without its answer {answer!r:.80}, got {question!r:.80}")
     if fault := label_fault(label):
         raise BadReply(f"object: {fault}: {label!r:.80}")
     try:

@@ -1,9 +1,9 @@
 """Writes rows to shards: Parquet files whose number, names, order and bytes depend only on the rows.
 
-The inputs are rows whose image columns hold URIs. The outputs are the manifest's entries of the shards. A hash of a
-row's id fixes the row's place: its leading bits choose the shard, and within a shard the rows are sorted by the hash.
-The number of shards is a function of row count and bytes. Images are read when their row group is written, so that only
-one row group is in memory and no pixels cross a shuffle.
+The inputs are rows whose image columns hold URIs. The outputs are the entries of the shards in the job's manifest. The
+leading bits of the hash of a row's id choose the row's shard. Within a shard, the rows are sorted by this hash. The
+number of shards depends only on the number of rows and of bytes. Images are read when their row group is written, so
+that only one row group is in memory and no pixels cross a shuffle.
 """
 
 import itertools

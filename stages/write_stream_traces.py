@@ -1,10 +1,11 @@
 """Writes the traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
-The form of a draft, with boxes or in words alone, was chosen by its stream. The inputs are drafts with a form. The
-outputs are drafts with up to ``n`` traces, or a rejection if the call failed or all traces were truncated. The teacher
-sees the question and the original image without marks and boxes, so that it boxes only things that it has found itself.
-It writes boxes in the coordinate frame of its model's family (pixels, 0–1 or 0–1000), and this stage converts them to
-pixels of the original. A box outside of that frame is made invalid, so that the trace fails the check of its form.
+The inputs are drafts with a form: reasoning with boxes, or in words alone. An earlier stage chose the form by the
+draft's stream. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call failed or
+all traces were truncated. The teacher sees the question and the original image without marks and boxes, so that it
+boxes only things that it has found itself. It writes boxes in the coordinate frame of its model (pixels, 0–1 or
+0–1000), and this stage converts them to pixels of the original. A box outside of that frame is made invalid, so that
+the trace fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces of either kind are sampled, and verification keeps the best.
@@ -41,7 +42,7 @@ _FULL_SCALE = {
 
 
 def speech_of(family: Family) -> Speech:
-    """Return the form in which the models of a family write coordinates (a family writes coordinates alike)."""
+    """Return the form in which the models of this family write coordinates; all of them use the same form."""
     return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
 
 

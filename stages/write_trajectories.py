@@ -3,8 +3,8 @@
 The code of a turn is executed, and the teacher sees the result in the next turn. The last turn gives the answer.
 
 The inputs are drafts. The outputs are drafts with up to ``n`` traces in the tags of
-:mod:`groundtrace.grading.responses.turns`, or a rejection if no trajectory reached an answer. The images that the code
-of the traces showed become the draft's overlays, in the order of the traces.
+:mod:`groundtrace.grading.responses.turns`. A draft is rejected if no trajectory reached an answer. The images that the
+code of the traces showed become the draft's overlays (drawn images), in the order of the traces.
 
 The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps its state for later
 turns. A failed call stays in the trajectory with its error, so that the model also learns to correct its code. Each
@@ -77,14 +77,14 @@ class TrajectorySettings:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.mixture) - set(OPERATIONS)):
-            raise ValueError(f"mixture has an unknown kind {unknown[0]!r}; the kinds are {', '.join(OPERATIONS)}")
+            raise ValueError(f"mixture has the unknown kind {unknown[0]!r}: use only {', '.join(OPERATIONS)}")
 
 
 def operation_for(question: Question, settings: TrajectorySettings) -> str:
     """Return the kind of operation that a question is assigned; "" if the mixture has no weights above 0.
 
-    ``rewritten_sources`` are the data sets whose solutions are written in text and then rewritten with code. Such code
-    only calculates, so their questions are assigned a computation.
+    A question of a data set in ``settings.rewritten_sources`` is assigned a computation. The solutions of these data
+    sets are written in text and then rewritten with code, and such code only calculates.
     """
     if question.source in settings.rewritten_sources:
         return COMPUTATION

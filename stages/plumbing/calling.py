@@ -56,12 +56,13 @@ returns a draft, the session's calls are added to the draft.
 class CallModels(beam.DoFn):
     """Runs ``work`` for each element, for at most ``in_flight`` elements at once.
 
-    If ``in_flight`` is 0, this limit is twice the largest ``max_concurrency`` of the endpoints, but at least
-    :data:`MIN_IN_FLIGHT`, so that the next elements are ready when a slow call ends. The number of simultaneous
-    requests has its own limit (:class:`groundtrace.inference.flow.requests.Flow`).
+    If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
+    the endpoints. So the next elements are ready when a slow call ends. The number of simultaneous requests has its own
+    limit (:class:`groundtrace.inference.flow.requests.Flow`).
 
-    The inputs are drafts, or other elements with an ``id``; the outputs are the results, and ``rejected``. A failed
-    call and a reply of the wrong form become typed rejections; any other exception is a defect and fails the run.
+    The inputs are drafts, or other elements with an ``id``. The outputs are the results and the rejections
+    (``rejected``). A failed call, a used-up budget and a reply of the wrong form become rejections. Any other exception
+    is a defect and fails the run.
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
@@ -165,8 +166,8 @@ def call_models(
     """Apply :class:`CallModels` as the step ``name``, and return its outputs.
 
     The outputs are ``kept``, ``rejected`` and one for each of ``tags``, which maps names of outputs to element types. A
-    sample stage, which reads some of the records and passes none on, has a further output ``side_calls``: its calls,
-    as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The stage must return this output too.
+    sample stage reads some of the records and passes none on. It has a further output ``side_calls`` with its calls, as
+    :class:`groundtrace.stages.plumbing.ends.SideCalls`. A sample stage must return this output too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls

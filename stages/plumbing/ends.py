@@ -61,8 +61,8 @@ class EndData(TypedDict):
 class SideCalls:
     """Holds the calls that a sample stage made for one element of its sample.
 
-    A sample stage reads some of the records and passes none on, so its calls belong to the run and not to a record.
-    ``reason`` is the reason why the element failed, "" if it did not fail.
+    A sample stage reads some of the records and passes none on. So its calls belong to the run and not to a record.
+    ``reason`` is the reason why the element failed; it is "" if the element did not fail.
     """
 
     id: str

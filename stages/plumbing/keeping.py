@@ -1,7 +1,7 @@
-"""Keeps a limited number of drafts of each class: those with the lowest id hashes.
+"""Keeps a limited number of drafts of each class: the drafts with the lowest id hashes.
 
-So the order of the drafts does not matter. A single worker finds the limits; it holds only the hashes of the ids in
-memory.
+So the result does not depend on the order of the drafts. A single worker finds the limits; it holds only the hashes of
+the ids in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,8 +30,8 @@ def draft_key(draft: Draft) -> str:
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
     """Return the highest key to keep in each class; "" if no draft of the class is kept.
 
-    ``keyed`` holds each class with the keys of its drafts (:func:`draft_key`). ``limits`` maps the number of drafts of
-    each class to the number of drafts to keep.
+    ``keyed`` holds each class with the keys of its drafts (:func:`draft_key`). ``limits`` is a function. Its argument
+    has the number of drafts of each class, and its result has the number of drafts to keep of each class.
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
@@ -56,10 +56,10 @@ class _KeepLowestKeys(beam.DoFn):
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
     """Keep the drafts with the lowest keys of each class, and return the outputs ``kept`` and ``rejected``.
 
-    ``class_of`` returns the class of a draft; a draft with the class None is always kept. ``limits`` maps the number of
-    drafts of each class to the number of drafts to keep. Workers must be able to import both functions. The reason of
-    all rejections is over_quota, which the stage must declare. ``why`` is the detail of a rejection, with ``{}`` in
-    place of the class.
+    ``class_of`` returns the class of a draft; a draft with the class None is always kept. The argument of ``limits``
+    has the number of drafts of each class, and its result has the number of drafts to keep of each class. Workers must
+    be able to import ``class_of`` and ``limits``. The reason of all rejections is over_quota, which the stage must
+    declare. ``why`` is the detail of a rejection, with ``{}`` in place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Counts elements and calls while stages run, in Beam metrics and on a live board for a local progress display.
 
 The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). The counts are for
-display only: a runner that repeats work counts it twice, so a run's own figures come from
+display only, because a runner that repeats work counts this work twice. The figures of a finished run come from
 :mod:`groundtrace.stages.plumbing.ends` instead.
 """
 
@@ -28,8 +28,9 @@ def _counter(namespace: str, name: str):
 class StageProgress:
     """Holds the counts of one stage in this process, for display only.
 
-    ``in_flight`` is the number of its in-flight requests (:mod:`groundtrace.inference.flow.in_flight`). ``wall_s``
-    and ``in_flight_s`` are set at the end of a run: the stage's share of the run's time, and the sum over its requests.
+    ``in_flight`` is the number of the stage's in-flight requests (:mod:`groundtrace.inference.flow.in_flight`).
+    ``wall_s`` is the stage's share of the run's time in seconds. ``in_flight_s`` is the sum of the seconds that each of
+    its requests took. Both are set at the end of a run.
     """
 
     stage: str = ""

@@ -27,9 +27,9 @@ def usable_cores() -> int:
 class OnAllCores(beam.DoFn):
     """Runs :meth:`work` for each element on a thread; :meth:`outputs` then makes the outputs from the work's result.
 
-    A subclass defines both methods. Beam cannot infer the type of the outputs: declare it by ``with_output_types``,
-    since outputs without a type are pickled. An exception of the work is raised in the DoFn. With one core, the work
-    runs in the DoFn's own thread.
+    A subclass defines both methods. Beam cannot infer the type of the outputs, and pickles outputs without a type. So
+    declare the type by ``with_output_types``. An exception that :meth:`work` raises on a thread is raised again in the
+    DoFn. With one core, the work runs in the DoFn's own thread.
     """
 
     def work(self, element: Any) -> Any:

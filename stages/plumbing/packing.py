@@ -7,7 +7,7 @@ all data that cross a shuffle.
 Beam's own row coder is not used, because runners in other languages decode its output. Java's runners do this wrongly:
 Python writes ``str | None`` as a type that only Python knows. These runners pass on the output of our coder as bytes.
 
-Importing this module registers our coder for all record types, also for those that are declared later.
+Importing this module registers our coder for all record types, also for types that are declared later.
 """
 
 import functools
@@ -35,7 +35,7 @@ def unpacked(data: bytes) -> bytes:
     except zlib.error as error:
         raise ValueError(f"the data is not packed: {error}") from error
     if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("a packed record is cut short, or more bytes follow it: start the run again")
+        raise ValueError("a packed (compressed) record is truncated or has extra bytes: start the run again")
     return found
 
 
@@ -82,7 +82,8 @@ class PackedCoder(Coder):
     def is_deterministic(self) -> bool:
         """Return False, so that Beam never uses a record as a key.
 
-        Versions of zlib may write different bytes, and all references to the spool differ.
+        A key must have the same bytes each time. But versions of zlib may write different bytes, and every reference to
+        the spool is different.
         """
         return False
 

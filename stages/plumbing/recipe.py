@@ -23,8 +23,8 @@ class Draw:
     """Determines which questions one pass over the input uses (draws).
 
     A question is drawn if the hash of its id is below the threshold ``below``, in hexadecimal digits; "" draws all
-    questions. ``target_sft`` is the wanted number of SFT rows; None means that there is no target. ``last`` is False if
-    a pass with fewer rows than the target is repeated with more questions.
+    questions. ``target_sft`` is the wanted number of SFT rows; None means that there is no target. ``last`` is whether
+    this is the last pass. After any other pass with too few SFT rows, a new pass uses more questions.
     """
 
     below: str = ""
@@ -54,7 +54,7 @@ class Ends:
 
     Attributes:
         sft: verified drafts; None if the recipe makes no SFT rows.
-        rl: drafts to train on with a reward; None if it makes no RL rows.
+        rl: drafts to train on with a reward; None if the recipe makes no RL rows.
         artifacts: further files of the run folder, by name; each value is a collection of exactly one text.
     """
 
@@ -85,8 +85,8 @@ class Recipe:
             "" if there is no such reward.
         forms: the forms of response that the prompts in its rows request, such as reasoning with boxes
             (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
-        writes_questions: whether it writes questions for records that have only images, so that its input may be a
-            folder of images.
+        writes_questions: whether it writes questions for records that have only images. The input of such a recipe may
+            be a folder of images.
     """
 
     name: str

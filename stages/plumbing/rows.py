@@ -36,8 +36,8 @@ class RowContext:
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
         """Return a row's values for the columns that the set ``name`` has besides the core columns.
 
-        The values come from the stages (``values``) and from the record's kept input columns (``origin``). A missing
-        value is None.
+        ``values`` are the values that the stages added. ``origin`` has the values of the input columns that the config
+        keeps. A missing value is None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}

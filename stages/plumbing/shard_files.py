@@ -1,8 +1,8 @@
 """Writes the files of a job, under names that no other attempt uses, and their entries in the job's manifest.
 
-A runner may run a writer twice, at the same time or later, or lose it before its files are complete. So every attempt
-writes its own files, and only complete files get an entry. The driver gives their final names to the files whose
-entries it has received (:mod:`groundtrace.pipelines.running.execute.job_folder`).
+A runner may run a writer twice, at the same time or later. A writer may also be lost before its files are complete. So
+every attempt writes its own files, and only complete files get an entry. The driver receives the entries. It then
+renames the files of these entries to their final names (:mod:`groundtrace.pipelines.running.execute.job_folder`).
 """
 
 import hashlib

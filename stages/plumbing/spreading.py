@@ -1,8 +1,8 @@
 """Redistributes elements over the workers before slow work, by a key of each element.
 
-The destination of an element depends on its key alone. Beam's own Reshuffle is not used, because on some runners it
-distributes elements in order of arrival. If the elements of a lost worker are computed again, they then get another
-destination, and records are lost or duplicated.
+The destination of an element depends on its key alone. Beam's own Reshuffle is not used. On some runners it distributes
+elements in order of arrival. If a worker is lost, its elements are computed again and may then get other destinations,
+so that records are lost or duplicated.
 """
 
 from collections.abc import Callable, Iterable, Iterator

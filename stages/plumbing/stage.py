@@ -58,13 +58,14 @@ class Stage:
         reasons: its reasons to reject, each with its meaning; the reasons of failed calls are added automatically.
         asks: the roles that it calls, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
-        max_calls: a function from its settings to the maximum number of calls in a run of any size, if the stage reads
-            a sample of the records and passes none on. None for a stage that passes records on.
-        max_kept: a function from its settings to the maximum number of records that it keeps, if the stage draws a
-            sample of the records. This number also bounds the calls of later stages, because records that leave by
-            another output need no calls.
-        joins: whether its input is not exactly the records that the stage before it keeps, because it reads, for
-            example, the records of several stages.
+        max_calls: a function that returns the maximum number of calls in a run of any size, for the stage's settings.
+            A sample stage, which reads some of the records and passes none on, has this function. It is None for any
+            other stage.
+        max_kept: a function that returns the maximum number of records that the stage keeps, for its settings. A stage
+            that draws a sample of the records has this function; it is None for any other stage. The number also bounds
+            the calls of later stages, because records that leave by another output need no calls.
+        joins: whether the stage's input differs from the records that the stage before it keeps. For example, the input
+            may be the records of several stages.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
@@ -72,7 +73,7 @@ class Stage:
         executes: whether it executes model-written code, so that its workers need the sandbox.
         unchecked: a function that describes, in one sentence, the checks that the stage left out. Its arguments are the
             stage's settings, the models and the number of records that the stage kept. It returns "" if the stage
-            checked everything. None if the stage never leaves a check out.
+            checked everything. The attribute is None if the stage never leaves a check out.
     """
 
     name: str
@@ -119,7 +120,9 @@ class Stage:
         the stage does not declare.
         """
         if why.reason not in self.meanings:
-            raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its `reasons`")
+            raise ValueError(
+                f"the stage {self.name} does not declare the reason {why.reason!r}: add it to its `reasons`"
+            )
         check_added(self, element, why.draft)
         worth_usd = sum(call.usage.worth_usd for call in calls)
         name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)
@@ -175,8 +178,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 def check_added(stage: Stage, before: object, after: object) -> None:
     """Raise ColumnError if the stage has set a column that it does not declare, because no shard would hold the column.
 
-    ``before`` is the draft that the stage received, and ``after`` is the draft or the route that the stage returned, or
-    the draft of its rejection. Other values are not checked.
+    ``before`` is the stage's input, and ``after`` is its result: a draft, a route, or the draft of a rejection. If
+    either of them is of another type, nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:

@@ -124,7 +124,7 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
                 owner = "every row has" if other is CORE.get(other.name) else stage_or_us
                 raise RecipeError(
                     f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, but {owner} "
-                    "another column of that name: rename it"
+                    "another column of that name: rename the stage's column"
                 )
 
 
@@ -139,9 +139,9 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 
 
 def max_kept(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of records that a stage keeps in a run with these settings, if it draws a sample.
+    """Return the maximum number of records that a stage keeps in a run with these settings.
 
-    Return None for all other stages.
+    Return None for a stage that does not draw a sample of the records.
     """
     if stage.max_kept is None:
         return None
@@ -149,8 +149,9 @@ def max_kept(stage: Stage, settings: Any) -> int | None:
 
 
 def section_of(settings: Any, kind: type) -> Any:
-    """Return the first section of the config that is of the class ``kind``; the class's defaults if there is no such
-    section.
+    """Return the first section of the config ``settings`` that is of the class ``kind``.
+
+    Return an object of the class with its default values if the config has no such section.
     """
     values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()
     return next((value for value in values if isinstance(value, kind)), None) or kind()

@@ -29,7 +29,7 @@ class InputError(UserError):
 
 
 class NothingHere(Exception):
-    """Raised if a format finds nothing to read at ``--input``; the message is a phrase such as "no .parquet file"."""
+    """Raised if a format finds nothing to read at ``--input``; the message states why."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,10 @@ class Source:
 
     @property
     def folder(self) -> Place:
-        """Return the folder that contains the source; meaningless if ``path`` is the id of a data set."""
+        """Return the folder that contains the source.
+
+        The result has no meaning if ``path`` is the id of a data set.
+        """
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
@@ -116,7 +119,8 @@ class RowSettings(ShapeSettings):
         for name in self.keep:
             if not name.strip() or "." in name:
                 raise ValueError(
-                    f"keep: {name!r} cannot be the name of a Parquet column: rename it in the input, without dots"
+                    f"keep: {name!r} cannot be the name of a Parquet column, because it is empty or has a dot: rename "
+                    "the column in the input and in keep"
                 )
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
@@ -146,10 +150,10 @@ class Format(abc.ABC):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the input that the command line names.
 
-        ``name`` is the name as the user typed it; in ``path`` a leading ``~`` is expanded. For a store, ``path`` is a
-        :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``. Raises :class:`NothingHere`
-        if the input is not of this format; the caller then tries the next format. Raises :class:`InputError`, OSError
-        or ValueError if an input of this format is unreadable.
+        ``name`` is the name as the user typed it. ``path`` is the same name as a path, with a leading ``~`` expanded.
+        For a remote store, ``path`` is a :class:`groundtrace.storage.places.RemotePath`, which has the methods of a
+        ``Path``. Raises :class:`NothingHere` if the input is not of this format; the caller then tries the next format.
+        Raises :class:`InputError`, OSError or ValueError if an input of this format is unreadable.
         """
 
     @abc.abstractmethod
@@ -169,9 +173,10 @@ class Format(abc.ABC):
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields :data:`ANSWER_FIELDS` of each record by the column map (``input.columns``).
+        """Yield the fields :data:`ANSWER_FIELDS` of each record.
 
-        The bytes of media are not read. Yields nothing if the format cannot read records without these bytes.
+        The column map (``input.columns``) determines which columns hold these fields. The bytes of media are not read.
+        Yields nothing if the format cannot read records without these bytes.
         """
         return iter(())
 

@@ -71,10 +71,11 @@ DATA_SETS = DataSets()
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """Open the split of a data set, as the settings name it. ``path`` is a folder, an id or a name with ``hf://``.
+    """Open the split of a data set that the settings ``rows`` name.
 
-    No row is read yet. A ``Dataset`` that ``save_to_disk`` wrote has no splits, and is read whole. Raises the errors of
-    ``datasets``, such as ValueError for a missing split or config.
+    ``path`` is a folder, an id or a name with ``hf://``. No row is read yet. A ``Dataset`` that ``save_to_disk`` wrote
+    has no splits, so all its rows are used. Raises the errors of ``datasets``, such as ValueError for a missing split
+    or config.
     """
     import datasets
 
@@ -100,7 +101,7 @@ def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
     if not isinstance(saved, datasets.DatasetDict):
         return saved
     if rows.split not in saved:
-        raise ValueError(f"the data set has no split {rows.split}; its splits are {sorted(map(str, saved))}")
+        raise ValueError(f"the data set has no split {rows.split}: choose one of {sorted(map(str, saved))}")
     return saved[rows.split]
 
 
@@ -108,8 +109,8 @@ def own_image(value: Any, data_set: str) -> Any:
     """Return the value of an image column. Images that are given only by path are made readable.
 
     ``data_set`` is the data set's folder or id. The path of a file in this folder becomes relative to the folder. A
-    file in the data set's archive or on the Hub is read. Any other path stays unchanged, and the check of the record's
-    media refuses it: a malicious row could name a private file by such a path, and the file would be published.
+    file in the data set's archive or on the Hub is read. Any other path stays unchanged, so that the check of the
+    record's media refuses it. Otherwise a malicious row could name a private file, and the run would publish this file.
     """
     if isinstance(value, list):
         return [own_image(item, data_set) for item in value]

@@ -33,8 +33,8 @@ class HubSet:
 def hub_set(name: str) -> HubSet:
     """Return the parts of a data set's name with ``hf://``.
 
-    Raises InputError for a name of another form, and if a local folder has the path ``ORG/NAME``: the library
-    ``datasets`` would read that folder instead.
+    Raises InputError for a name of another form. Also raises InputError if a local folder has the path ``ORG/NAME``,
+    because the library ``datasets`` would read that folder instead.
     """
     found = _NAME.fullmatch(name)
     if found is None:

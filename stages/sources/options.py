@@ -18,9 +18,9 @@ def has_options(text: str) -> bool:
 def split_options(text: str) -> tuple[str, list[str] | None]:
     """Return the text without its options, and the options.
 
-    If the text does not have exactly one list of options, return it unchanged, and None for the options. A list
-    consists of two or more consecutive lines that begin with A, B, … in order, all in the same style ("A. ", "(A) ",
-    "A) " or "A: ").
+    If the text does not have exactly one list of options, return the unchanged text and None. A list consists of two or
+    more consecutive lines. The lines begin with A, B, … in order, all in the same style ("A. ", "(A) ", "A) " or
+    "A: ").
     """
     found = list(_OPTION.finditer(text))
     letters = [option[1] or option[2] for option in found]
@@ -35,9 +35,9 @@ def split_options(text: str) -> tuple[str, list[str] | None]:
 def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's fields, with the options in its question moved to ``choices``.
 
-    An answer that is a letter, or a letter followed by the option, is replaced by the option. Any other answer stays
-    unchanged; the record is rejected later if the answer is not one of the options. All fields stay unchanged if the
-    record has choices, or if its question has no options.
+    An answer such as ``B`` or ``B. cat`` is replaced by the option with this letter (``cat``). Any other answer stays
+    unchanged. If it is not one of the options, the record is rejected later. All fields stay unchanged if the record
+    already has choices, or if its question has no options.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:
@@ -56,8 +56,9 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
     """Return a record's fields. An answer that names a choice by letter or position is replaced by this choice.
 
-    ``named_by`` is "letter", "index" (from 0), "number" (from 1) or "text". With "text" the fields stay unchanged. If
-    an answer names no choice, a note about this is added to the answer's text, and the record is rejected later.
+    ``named_by`` is "letter", "index" (from 0), "number" (from 1) or "text". For "text" the fields stay unchanged. If
+    the answer does not name a choice, a note about this is added to the answer's text. The record is then rejected
+    later.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

@@ -45,8 +45,8 @@ class Parquet(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the Parquet files of a file, folder or pattern, as an input with one source for each file.
 
-        Raises InputError for a file that is not Parquet, and for a run folder. To read a run's shards, the user has to
-        name a folder inside the run folder.
+        Raises InputError for a file that is not Parquet, and for a run folder. To read the shards of a run, the user
+        has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: give --input the input of that run, or a folder of its shards")
@@ -90,7 +90,7 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each row's answer by the column map."""
+        """Yield the fields of each row's answer; the column map (``input.columns``) names the columns to read."""
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)

@@ -71,10 +71,11 @@ def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iter
 
 
 def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
-    """Return the row's fields by the column map (``input.columns``). Missing fields are taken from the constants.
+    """Return the record's fields, from the columns that the column map (``input.columns``) names.
 
-    If the setting ``choices_in_text`` is on, options in the question become the choices. If the setting ``answer_is``
-    is not "text", an answer that names a choice by letter or position is replaced by this choice.
+    A field without a value is taken from the constants of the config. If the setting ``choices_in_text`` is on, options
+    in the question become the choices. If the setting ``answer_is`` is not "text", an answer that names a choice by
+    letter or position is replaced by this choice.
     """
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
     fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}

@@ -75,7 +75,10 @@ class Tables(Format):
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each row by the column map, answers included."""
+        """Yield the fields of each row, including the answer.
+
+        The column map (``input.columns``) names the columns of the fields.
+        """
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             yield row_fields(row, rows)
 

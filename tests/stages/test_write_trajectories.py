@@ -146,5 +146,5 @@ def test_questions_are_divided_over_the_kinds_by_their_ids(make_draft: Callable[
     assert operation_for(questions[1], TrajectorySettings(mixture={})) == ""
     rewritten = TrajectorySettings(mixture={DRAWING: 1.0}, rewritten_sources=("drawn",))
     assert operation_for(questions[1], rewritten) == COMPUTATION
-    with pytest.raises(ValueError, match="mixture has an unknown kind 'magic'"):
+    with pytest.raises(ValueError, match="mixture has the unknown kind 'magic'"):
         TrajectorySettings(mixture={"magic": 1.0})

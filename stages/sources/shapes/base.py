@@ -108,8 +108,9 @@ class Shape(abc.ABC):
 def folder_line(root: Place, media_path: Any) -> str:
     """Return the config line that sets ``media_folder``.
 
-    The folder is found by the path of one medium. The line is a comment if no folder is needed, or if not exactly one
-    is found.
+    ``media_path`` is the path of one medium of the input. The function searches the folders below ``root`` for the
+    folder that contains this path. The line is a comment if ``root`` itself contains the path. It is also a comment if
+    no folder or more than one folder contains the path.
     """
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):

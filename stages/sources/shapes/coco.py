@@ -91,7 +91,8 @@ class Coco(Shape):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for the COCO file and for the folder of its images.
 
-        The COCO file is found by its name. If not exactly one is found, its line is a comment.
+        COCO files are found by their names. If the number of files found is not exactly one, the line for the COCO file
+        is a comment.
         """
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
         found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below)
