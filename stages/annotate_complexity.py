@@ -4,8 +4,8 @@ The inputs are drafts. The outputs are drafts labelled ``simple`` or ``complex``
 rejected if the judge cannot decide. This stage sets the form of the draft's responses to judge-think-answer: a judge
 section, a think section and the answer. The judge sees image and question, not the gold answer.
 
-Deviation: in the paper, the label is made during training, in the same call that compares a response with it (App. C).
-Here each question gets one label before training. Its trace is written for this label, and the reward compares
+Deviation: in the paper, one call during training both labels a question and compares a response with the label (App.
+C). Here each question gets one label before training. Its trace is written for this label, and the reward compares
 responses with the label.
 """
 

@@ -54,7 +54,7 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
             try:
                 yield number, parse_object(text)
             except NotAnObject as error:
-                raise ValueError(f"benchmark: {path}, line {number} is {error}") from error
+                raise ValueError(f"benchmark: {path}, line {number} is {error}: correct this line") from error
 
 
 def check_benchmark(folder: str) -> None:
@@ -95,7 +95,7 @@ def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
 
 
 def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
-    """Yield every sequence of ``n`` consecutive words in the text, without case and punctuation.
+    """Yield every sequence of ``n`` consecutive words in the text, in lower case and without punctuation.
 
     A text of fewer than ``n`` words has no such sequence.
     """

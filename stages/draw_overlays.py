@@ -1,8 +1,9 @@
-"""Draws overlays (Argos §4.1): copies of images that show the points with their numbers, labels and coordinates.
+"""Draws overlays (Argos §4.1): copies of images on which points are drawn with numbers, labels and coordinates.
 
 The inputs are drafts with points. The outputs are drafts with one overlay for each image or frame that has points. A
-thing has the same number on all frames of a clip, and a caption names the frame. The drawn copy is written once to the
-run folder under its own hash; between stages only its reference is passed on. Originals are not changed.
+thing has the same number on all frames of a clip, and a caption names the frame. Each overlay is written once to the
+run folder, in a file that is named by its hash. Between stages only the reference to this file is passed on. Originals
+are not changed.
 """
 
 from collections.abc import Iterator, Sequence

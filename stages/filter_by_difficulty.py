@@ -1,9 +1,9 @@
 """Filters questions by difficulty: keeps those whose pass rate is in a band.
 
 The inputs are drafts with attempts. The outputs are the drafts whose pass rate is in the band. Drafts outside the band
-are rejected as too_easy or too_hard. If the setting ``route`` names one of these two reasons, its drafts are not
-rejected but go to the output of this name. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App.
-A.1). iVGR keeps questions with one or two right answers of five.
+are rejected as too_easy or too_hard. If the setting ``route`` contains ``too_easy`` or ``too_hard``, the drafts of this
+kind are not rejected but go to the output of this name. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate <
+1 (App. A.1). iVGR keeps questions with one or two right answers of five.
 """
 
 from dataclasses import dataclass

@@ -84,8 +84,8 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
     """Return the boxes of the things of all named kinds, with one box for each thing.
 
-    ``found`` has the detector's boxes of each kind. Boxes that overlap nearly completely are boxes of one thing. Return
-    None if too few kinds or too many things were found.
+    ``found`` has the detector's boxes of each kind. Boxes with an IoU of at least :data:`SAME_BOX_IOU` are boxes of one
+    thing. Return None if too few kinds or too many things were found.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None

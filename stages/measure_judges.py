@@ -3,10 +3,10 @@
 The inputs are verified drafts. The output is one :class:`JudgeReport` for the run, ``judges.json``; no draft is passed
 on. The sample consists of the chains of thought with the lowest id hashes. First, all three judges judge each chain
 unchanged, and should find no fault. Then rules plant a fault in a copy of the chain for each judge
-(:mod:`groundtrace.rewards.planting`). It is a wrong step for the judge of logic, a wrong claim for the judge of
-grounding, and another answer for the judge of consistency. The judge should find its planted fault. An unchanged trace
-is called clean because its answer and form were verified. If a judge finds a fault in a clean trace, the judge may be
-right, because verification may have missed the fault. The paper gives no figures for its judges.
+(:mod:`groundtrace.rewards.planting`). The fault is a wrong step for the judge of logic, a wrong claim for the judge of
+grounding, and another answer for the judge of consistency. Each judge should find the fault that was planted for it. An
+unchanged trace is called clean because its answer and form were verified. If a judge finds a fault in a clean trace,
+the judge may be right, because verification may have missed the fault. The paper gives no figures for its judges.
 """
 
 import json
@@ -118,7 +118,7 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 def judges_json(report: JudgeReport) -> str:
     """Return the content of ``judges.json``: the agreement (:func:`agreement_of`) of each judge.
 
-    It is given for unchanged (clean) texts, for texts with planted faults, and for all texts.
+    The agreement is given for unchanged (clean) texts, for texts with planted faults, and for all texts.
     """
     judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]

@@ -64,7 +64,7 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """Holds a draft and the candidate rubrics by which the judge judges its first attempt.
+    """Holds a draft and the candidate rubrics by which the judge scores the draft's first attempt.
 
     ``calls`` are the calls to the teacher that proposed the candidates.
     """

@@ -1,5 +1,4 @@
-"""Makes the batch plan: the shares of a training batch's prompts for RL rows with one and with two streams (iVGR App.
-B).
+"""Makes the batch plan: the share of a batch's prompts that come from RL rows with two streams (iVGR App. B).
 
 A stream is a way to answer a question: grounded (reasoning with boxes) or textual (in words alone). The inputs are RL
 drafts. The output is the text of ``batch_plan.json``, which the trainer's sampler reads:

@@ -6,8 +6,8 @@ App. G: overlays; SAIL-RL App. A.1: guided prompting).
 The inputs are verified drafts. The outputs are the drafts whose kept trace shows no sign of a leak. First, the trace is
 searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a phrase certainly has a
 leak. Then the judge checks every trace with a thought and without such a phrase. If the judge cannot decide, or its
-call fails, the draft is rejected. There is no check by the judge if the judge's endpoint cannot read prose, or if the
-setting ``ask`` is ``none``. The run, its card and its report state this.
+call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose, or if the setting
+``ask`` is ``none``. The run, its card and its report then state that only phrases were searched for.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ PROMPT = "judge_leak.v2"
 
 @settings
 class LeakSettings:
-    """Holds the choice of the traces that the judge checks for leaks."""
+    """Holds the setting that decides which traces the judge checks for leaks."""
 
     ask: Annotated[
         Literal["all", "none"], "whether the judge checks all traces in which no leaking phrase was found, or none"

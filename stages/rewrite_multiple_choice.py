@@ -60,11 +60,11 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
     if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
         raise BadReply(f"question: expected a question or null, got {question!r:.80}")
     if found := find_control(question):
-        raise BadReply(f"question: write it without the special token or control character {found!r}")
+        raise BadReply(f"question: write the question without the special token or control character {found!r}")
     if has_option_letters(question):
-        raise BadReply(f"question: write it without the letters of choices, got {question!r:.200}")
+        raise BadReply(f"question: write the question without the letters of choices, got {question!r:.200}")
     if len(choices) > 1 and all(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", question) for choice in choices):
-        raise BadReply(f"question: write it without the list of choices, got {question!r:.200}")
+        raise BadReply(f"question: write the question without the list of choices, got {question!r:.200}")
     return question.strip()
 
 

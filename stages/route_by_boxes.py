@@ -7,9 +7,9 @@ of the general questions. Each question is one row. The trainer uses the row onc
 holds the class of the row, which is ``boxed`` or ``general``.
 
 A question is rejected if its gold answer is free text and no judge can grade free text, because no reward could be
-computed. No later stage would reject such a question if it has boxes: App. B filters only general questions by
-difficulty, so the policy makes no attempts at questions with boxes. No later stage changes the text of a question. So
-this stage makes the prompts of the streams.
+computed. This stage rejects such a question, because no later stage would reject it if it has boxes: App. B filters
+only general questions by difficulty, so the policy makes no attempts at questions with boxes. No later stage changes
+the text of a question. So this stage also makes the prompts of the streams.
 """
 
 from dataclasses import dataclass, replace

@@ -1,9 +1,9 @@
 """Splits the drafts into an SFT side and an RL side, so that no image is on both.
 
 The inputs are drafts. The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``. Two questions are connected
-if they have a medium with the same hash of decoded pixels; a media group is a connected component of questions. A hash
-of the group decides on which side all its questions are. So the ratio is reached in expectation, and neither input
-order nor worker count can change the side of a question.
+if they have a medium with the same hash of decoded pixels. A media group is a connected component of questions. A hash
+of the group's name decides on which side all questions of the group are. So the ratio is reached on average, and
+neither input order nor worker count can change the side of a question.
 
 Earlier stages may select questions, for example by their pass rates. The groups must not depend on this selection.
 Otherwise a question could change its side if more questions were selected. The stage therefore also accepts the drafts

@@ -125,7 +125,10 @@ def _outcome(trace: Trace) -> Verdict:
 
 
 def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
-    """Return the trace with the highest score, the first of those with equal scores; None if no trace was scored."""
+    """Return the trace with the highest score; None if no trace was scored.
+
+    If several traces have the highest score, return the first of them.
+    """
     scored = [trace for trace in traces if trace.score is not None]
     return max(scored, key=lambda trace: (trace.score, -trace.index)) if scored else None
 
@@ -138,8 +141,8 @@ def why_rejected(
     The function is called if no trace is good enough. The rejection applies to one of these traces:
 
     - the right trace with the highest score;
-    - a trace that could not be verified, if no right trace has a score;
-    - the wrong trace with the highest score, if all traces are wrong.
+    - a trace that could not be verified, if no right trace has a score, or no trace at all;
+    - the wrong trace with the highest score, if no trace is right.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))

@@ -95,7 +95,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         if not isinstance(value, str) or not value.strip():
             raise BadReply(f"{name}: expected a text, or null for question, answer and object, got {value!r:.80}")
         if found := find_control(value):
-            raise BadReply(f"{name}: write it without the special token or control character {found!r}")
+            raise BadReply(f"{name}: write a text without the special token or control character {found!r}")
     question, answer, label = (" ".join(str(fields[name]).split()) for name in names)
     question = clean_text(question, media_count)
     if evident_type(answer.removesuffix("."), None).name != "text":  # "Yes." is yes, and "3." is 3
@@ -115,7 +115,9 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     if _SEVERAL.search(answer):
         raise BadReply(f'answer: expected one exact answer, without words such as "or" and "about", got {answer!r:.80}')
     if is_given_away(question, answer):
-        raise BadReply(f"question: write it without its answer {answer!r:.80}, got {question!r:.80}")
+        raise BadReply(
+            f"question: write a question that does not contain its answer {answer!r:.80}, got {question!r:.80}"
+        )
     if fault := label_fault(label):
         raise BadReply(f"object: {fault}: {label!r:.80}")
     try:

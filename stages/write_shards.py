@@ -2,7 +2,7 @@
 
 The inputs are rows whose image columns hold URIs. The outputs are the entries of the shards in the job's manifest. The
 leading bits of the hash of a row's id choose the row's shard. Within a shard, the rows are sorted by this hash. The
-number of shards depends only on the number of rows and of bytes. Images are read when their row group is written, so
+number of shards depends only on the number of rows and bytes. Images are read when their row group is written, so
 that only one row group is in memory and no pixels cross a shuffle.
 """
 
@@ -198,7 +198,10 @@ def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[S
 
 
 def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
-    """Divide the rows, in order, into parts within the limits; a row above the limit of bytes becomes its own part."""
+    """Divide the rows, in order, into parts of at most ``most_rows`` rows and ``most_bytes`` bytes.
+
+    A row that alone has more than ``most_bytes`` bytes becomes a part of its own.
+    """
     group: list[SizedRow] = []
     size = 0
     for row in rows:

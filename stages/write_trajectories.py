@@ -4,7 +4,7 @@ The code of a turn is executed, and the teacher sees the result in the next turn
 
 The inputs are drafts. The outputs are drafts with up to ``n`` traces in the tags of
 :mod:`groundtrace.grading.responses.turns`. A draft is rejected if no trajectory reached an answer. The images that the
-code of the traces showed become the draft's overlays (drawn images), in the order of the traces.
+code of the traces showed become the draft's overlays (images beside the originals), in the order of the traces.
 
 The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps its state for later
 turns. A failed call stays in the trajectory with its error, so that the model also learns to correct its code. Each

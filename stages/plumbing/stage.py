@@ -58,12 +58,11 @@ class Stage:
         reasons: its reasons to reject, each with its meaning; the reasons of failed calls are added automatically.
         asks: the roles that it calls, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
-        max_calls: a function that returns the maximum number of calls in a run of any size, for the stage's settings.
-            A sample stage, which reads some of the records and passes none on, has this function. It is None for any
-            other stage.
-        max_kept: a function that returns the maximum number of records that the stage keeps, for its settings. A stage
-            that draws a sample of the records has this function; it is None for any other stage. The number also bounds
-            the calls of later stages, because records that leave by another output need no calls.
+        max_calls: for a sample stage, a function of its settings that returns the maximum number of calls in a run of
+            any size. A sample stage reads some of the records and passes none on. It is None for all other stages.
+        max_kept: for a stage that keeps a drawn part of the records, a function of its settings that returns the
+            maximum number of kept records. It is None for all other stages. This number also bounds the calls of later
+            stages, because records that leave by another output need no calls.
         joins: whether the stage's input differs from the records that the stage before it keeps. For example, the input
             may be the records of several stages.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
@@ -229,10 +228,10 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 class DraftStage(beam.PTransform):
     """Runs a stage whose work is a plain function of one draft.
 
-    A subclass is a dataclass of its settings, sets ``stage``, and returns its function from :meth:`work`; the function
-    is pickled and sent to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`.
-    If ``expand`` does the work of further stages too, ``inner`` has their descriptions. In lists of stages they come
-    before ``stage``.
+    A subclass is a dataclass whose fields are its settings. It sets ``stage``, and its method :meth:`work` returns the
+    function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the function sends
+    a draft to such an output by a :class:`Route`. If ``expand`` also does the work of other stages, ``inner`` has the
+    descriptions of these stages. Lists of stages have ``inner`` before ``stage``.
     """
 
     stage: ClassVar[Stage]

@@ -46,7 +46,7 @@ class DataSets(Format):
             source = Source(self.name, name, records=records)
             return Input(name, (source,), name, hashlib.sha256(name.encode()).hexdigest(), columns)
         if isinstance(path, RemotePath):
-            raise NothingHere("a folder in a store cannot be a data set")
+            raise NothingHere("the library datasets cannot read a folder in a remote store")
         root = str(path.resolve())
         if path.is_file():
             raise NothingHere(
@@ -151,7 +151,9 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
             reason = f"it has several configs: name one, as in {name}/rl"
         if isinstance(error, ValueError):
             chosen = f"input.split = {rows.split!r}" + (f" and input.name = {rows.name!r}" if rows.name else "")
-            raise InputError(f"the data set {name} cannot be read with {chosen}: {reason}") from error
+            raise InputError(
+                f"the data set {name} cannot be read with {chosen} ({reason}): correct these settings or --input"
+            ) from error
         if Path(name).is_absolute():
             raise NothingHere(f"the library datasets cannot read the folder: {reason}") from error
         raise InputError(

@@ -1,8 +1,8 @@
 """Reads data sets on the Hugging Face Hub, such as published runs, by names ``hf://ORG/NAME[/CONFIG][@REVISION]``.
 
 A data set that Groundtrace made needs no column map (``input.columns``). A row's media are its ``images``, and its
-boxes are its ``gold_boxes``, unless a detector found them. The frames of a clip are read as images. The rows of any
-other data set stay unchanged.
+boxes are its ``gold_boxes``. Boxes that a detector found are left out. The frames of a clip are read as images. The
+rows of any other data set stay unchanged.
 """
 
 import re

@@ -50,7 +50,8 @@ def row_records(
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
     """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows.
 
-    For a row that does not fit the shape, yield one row with its id, the columns that the config keeps, and the reason.
+    For a row that does not fit the shape, yield one row with the id, the columns that the config keeps, and the reason
+    why the row does not fit.
     """
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)

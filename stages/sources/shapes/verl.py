@@ -1,8 +1,8 @@
 """Reads the rows of verl, in which ``prompt`` is a list of messages with role and content.
 
-The gold answer is ``reward_model.ground_truth``. The question is ``extra_info.question`` if the prompt contains this
-text. In verl's examples, the prompt is this text with instructions on the answer's form. Otherwise the question is the
-text of the prompt's only user turn. ``images`` are bytes or paths.
+The gold answer is ``reward_model.ground_truth``. In verl's examples, the prompt is ``extra_info.question`` with
+instructions on the answer's form. If the prompt contains ``extra_info.question``, the question is this text. Otherwise
+the question is the text of the prompt's only user turn. ``images`` are bytes or paths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Verl(Shape):
         """Yield the row with ``question``, ``answer`` and ``media``, which are read from its nested columns.
 
         Raises :class:`BadRow` if the prompt does not have exactly one user turn, or if the row has no ground truth.
-        Also raises :class:`BadRow` if the number of ``<image>`` or ``<video>`` marks differs from the number of media.
+        Also raises :class:`BadRow` if the prompt has ``<image>`` or ``<video>`` marks, but not one for each medium.
         """
         turns = [turn for turn in read_turns(row.get("prompt")) if turn.role == "user"]
         if len(turns) != 1:
