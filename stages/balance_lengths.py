@@ -1,8 +1,8 @@
 """Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering): no length has too large a share.
 
 The inputs are verified drafts. The outputs are ``kept`` and ``rejected``. Chains are sorted into bins by their number
-of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more chains, those with the highest
-id hashes are rejected as over_quota. Drafts with an empty thought have no chain, and all of them pass. The paper
+of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more chains, the chains with the
+highest id hashes are rejected as over_quota. Drafts with an empty thought have no chain and always pass. The paper
 balances "to ensure a varied representation of complexity", but gives neither the bins nor the shares.
 
 If few bins hold chains, ``max_share`` may be impossible. For example, two bins cannot both stay below 0.3. Then the

@@ -50,7 +50,7 @@ class _CapAlike(beam.DoFn):
         self._settings = settings
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
-        """Emit the drafts of one kind that have the lowest id hashes, and a rejection for each of the others."""
+        """Emit the drafts of one kind that have the lowest id hashes, and a rejection for each other draft."""
         for place, draft in enumerate(sorted(group[1], key=lambda draft: order_key(draft.id))):
             count_in(STAGE.name)
             if place < self._settings.max_alike:

@@ -69,9 +69,9 @@ class CleanSettings:
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
     """Return the draft with its question cleaned.
 
-    Raises :class:`Reject` if the cleaned question is empty or too long, if a choice contains a media placeholder or a
-    special token, or if the gold answer contains a special token. Only hidden characters are removed from choices and
-    answer, because other changes would change the gold answer.
+    Raises :class:`Reject` in three cases: the cleaned question is empty or too long, a choice contains a media
+    placeholder or a special token, or the gold answer contains a special token. Only hidden characters are removed from
+    choices and answer, because other changes would change the gold answer.
     """
     question = draft.question
     if not question.is_asked:

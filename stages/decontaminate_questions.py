@@ -1,8 +1,8 @@
-"""Decontaminates the questions: rejects those that overlap with the records of a benchmark.
+"""Decontaminates the questions: rejects questions that overlap with the records of a benchmark.
 
 The inputs are drafts. A draft is rejected if its question has ``ngram`` (by default 13) consecutive words in common
-with the question of a benchmark record, or if it has an image in common with a benchmark record. The rejection names
-this record. All other drafts pass. Without a benchmark folder every draft passes.
+with the question of a benchmark record. It is also rejected if it has an image in common with a benchmark record. The
+rejection names the benchmark record. All other drafts pass. Without a benchmark folder every draft passes.
 """
 
 import re

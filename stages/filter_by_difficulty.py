@@ -1,4 +1,4 @@
-"""Filters questions by difficulty: keeps those whose pass rate is in a band.
+"""Filters questions by difficulty: keeps questions whose pass rate (share of right attempts) is in a band.
 
 The inputs are drafts with attempts. The outputs are the drafts whose pass rate is in the band. Drafts outside the band
 are rejected as too_easy or too_hard. If the setting ``route`` contains ``too_easy`` or ``too_hard``, the drafts of this

@@ -1,10 +1,10 @@
 """Filters general questions by quality (SAIL-RL App. A.1: general QA is "filtered primarily for quality and
 diversity").
 
-The inputs are drafts. The outputs are the drafts that the judge finds good enough to train on; the others are rejected
-with the fault that the judge names. The judge sees image, question and gold answer. General questions are filtered in
-this way because the paper filters only STEM problems by pass rate. The paper does not name its criteria; we chose the
-faults.
+The inputs are drafts. The outputs are the drafts that the judge finds good enough to train on. All other drafts are
+rejected with the fault that the judge names. The judge sees image, question and gold answer. General questions are
+filtered in this way because the paper filters only STEM problems by pass rate. The paper does not name its criteria; we
+chose the list of faults.
 """
 
 from dataclasses import dataclass

@@ -62,7 +62,8 @@ def overlap(thought: str, answer: str) -> float:
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
     """Return the draft unchanged.
 
-    Raises :class:`Reject` if the thought only repeats its answer, and ValueError if the draft has no verified trace.
+    Raises :class:`Reject` if the answer contains too large a share of the thought's words. Raises ValueError if the
+    draft has no verified trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace: put it after the verifying stage")

@@ -1,4 +1,4 @@
-"""Joins the questions of the input with those that the teacher has written.
+"""Joins the questions of the input with the questions that the teacher has written.
 
 The inputs are drafts with questions of the input, and drafts with questions of the teacher. The outputs are the same
 drafts. The column ``question_source`` holds the source of each draft's question and answer, so that data card, report

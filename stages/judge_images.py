@@ -64,7 +64,7 @@ class ImageSettings:
 def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
     """Return the letters of the conditions that the judge finds false, in order, and the judge's reason.
 
-    Raises BadReply if the reply has neither true nor false for a condition.
+    Raises BadReply if the reply lacks true or false for one of the four conditions.
     """
     fields = json_object(after_thinking(reply.text))
     for letter in CONDITIONS:

@@ -6,7 +6,7 @@ every row marks them as the detector's.
 
 A question stays without boxes in these cases:
 
-- Its record has an empty list of boxes. The record thereby declares that nothing is to be boxed.
+- Its record has an empty list of boxes, which means that nothing is to be boxed.
 - It is about a clip. A box has no field for the clip's frame.
 - The teacher names no thing, or more than ``max_targets`` kinds of things.
 - The detector finds more than ``max_boxes`` things. It cannot decide which things of a crowd are meant, and a shortened

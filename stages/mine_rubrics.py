@@ -89,8 +89,8 @@ async def propose_rubrics(sample: RubricSample, session: Session, settings: Rubr
     """Request candidate rubrics from the teacher, and return one task for the judge for each draft of the sample.
 
     The teacher sees the first drafts of the sample as examples, with their images. If the teacher's endpoint takes only
-    one image in a request, the teacher sees one example. No call is made if there is no teacher, or if the settings
-    choose the default pool (a fixed list). The candidates are then those of the default pool.
+    one image in a request, the teacher sees one example. If there is no teacher, or if the settings choose the default
+    pool, no call is made. The candidates then come from the default pool, which is a fixed list.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)

@@ -54,8 +54,8 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
     """Return the events of the reply: at most ``most`` actions, and then at most ``most`` interactions.
 
-    ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply if
-    the form is wrong, or if an event starts outside the clip or ends before it starts.
+    ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply for a
+    wrong form, for an event that starts outside the clip, and for an event that ends before it starts.
     """
     fields, events = json_object(text), list[Event]()
     for kind in ("actions", "interactions"):

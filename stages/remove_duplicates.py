@@ -1,10 +1,10 @@
 """Removes exact duplicates and near duplicates of questions (SAIL-RL App. A.1).
 
 Exact duplicates have the same media, question and answer. Near duplicates have the same question and answer, and nearly
-the same images. The inputs are drafts. Of each set of duplicates, the draft with the lowest id hash is kept. The others
-are rejected, and the details of their rejections name the kept draft. Questions with different gold answers or choices
-are never duplicates. A perceptual hash only proposes near duplicates; a comparison of pixels then confirms each of
-them.
+the same images. The inputs are drafts. Of each set of duplicates, the draft with the lowest id hash is kept. All other
+drafts of the set are rejected, and the details of their rejections name the kept draft. Questions with different gold
+answers or choices are never duplicates. A perceptual hash proposes near duplicates. A comparison of pixels then
+confirms or refutes each proposal.
 """
 
 import re
@@ -61,7 +61,7 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the kept questions with one :func:`question_key`, and finds those with equal or nearly equal media."""
+    """Holds the kept questions with one :func:`question_key`, and finds questions with equal or nearly equal media."""
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
     banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _FindDuplicates(beam.DoFn):
         self._store = self._roots.store()
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
-        """Emit the kept drafts of one question, and a rejection for each of the others."""
+        """Emit the kept drafts of one question, and a rejection for each of its other drafts."""
         for draft, why in find_duplicates(group[1], self._settings, self._same):
             count_in(STAGE.name)
             if why is None:

@@ -51,7 +51,8 @@ def has_option_letters(text: str) -> bool:
 def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
     """Return the rewritten question of a reply; None if the reply states that the question needs its choices.
 
-    Raises BadReply if the reply has neither null nor a usable question, or if the question still names the choices.
+    ``choices`` are the choices of the original question. Raises BadReply if the reply has no usable question and is not
+    null, or if the question still names the choices.
     """
     fields = json_object(reply.text)
     question = fields.get("question")

@@ -6,8 +6,8 @@ the object in the column ``object``. A draft is rejected if the teacher finds no
 gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
 :mod:`groundtrace.stages.confirm_answers`).
 
-The question and its answer are cleaned and checked like those of input records, and the answer type is derived in the
-same way. We wrote the prompt, because the paper does not print its own.
+The question and its answer are cleaned and checked like questions and answers of the input. The answer type is derived
+in the same way. We wrote the prompt, because the paper does not print its prompt.
 """
 
 import re

@@ -67,7 +67,7 @@ def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
 
 
 def shard_of(row_id: str, shards: int) -> int:
-    """Return the number of a row's shard, from 0."""
+    """Return the number of a row's shard, from 0; ``shards`` is the number of shards."""
     return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
 
 

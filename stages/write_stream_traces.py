@@ -8,7 +8,7 @@ boxes only things that it has found itself. It writes boxes in the coordinate fr
 the trace fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
-question. Here several traces of either kind are sampled, and verification keeps the best.
+question. Here several traces are sampled for each question, grounded or textual, and verification keeps the best trace.
 """
 
 from collections.abc import Sequence

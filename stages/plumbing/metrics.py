@@ -50,7 +50,7 @@ class StageProgress:
     """
 
     def end(self, now_s: float) -> None:
-        """Record that an element has left the stage."""
+        """Record that an element has left the stage at the time ``now_s`` (monotonic clock, in seconds)."""
         second = int(now_s)
         if self._ended and self._ended[-1][0] == second:
             self._ended[-1][1] += 1
@@ -62,7 +62,8 @@ class StageProgress:
     def per_second(self, now_s: float) -> float:
         """Return the number of elements per second that left the stage in the last :data:`RATE_OVER_S` seconds.
 
-        If the stage began later, the rate is measured from its beginning.
+        ``now_s`` is the time of the monotonic clock in seconds. If the stage began later, the rate is measured from its
+        beginning.
         """
         since_s = max(self.started_s, int(now_s) - RATE_OVER_S + 1)
         ended = sum(count for second, count in list(self._ended) if second >= int(since_s))

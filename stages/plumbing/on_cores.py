@@ -1,4 +1,4 @@
-"""Runs processor-bound work on all cores; the work must release Python's global lock, as decoding an image does.
+"""Runs CPU-bound work on all cores. The work must release Python's global lock, as decoding an image does.
 
 Beam's local runner passes the elements of a bundle to a stage one by one. :class:`OnAllCores` lets several threads work
 on the next few elements at once, and emits the results in the order of the elements.

@@ -1,8 +1,9 @@
 """Defines a stage: its description, and the transform that runs its work on each draft.
 
-A stage has four parts: a function of one draft, which returns the draft with its additions or raises :class:`Reject`;
-settings; a :class:`Stage` that describes it; and a small class that joins these. The class is derived from
-:class:`DraftStage` or, if the work calls models, from :class:`groundtrace.stages.plumbing.calling.CallingStage`.
+A stage has four parts: a function of one draft, settings, a description (:class:`Stage`), and a small class that joins
+these three. The function returns the draft with its additions or raises :class:`Reject`. The class is derived from
+:class:`DraftStage`. If the function calls models, the class is derived from
+:class:`groundtrace.stages.plumbing.calling.CallingStage` instead.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,8 +116,8 @@ class Stage:
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
         """Return the rejection of a draft, or of a record with the id ``element``, with the cost of its ``calls``.
 
-        Raises ValueError if the stage does not declare the reason, and ColumnError if the draft has a new column that
-        the stage does not declare.
+        Raises ValueError if the stage does not declare the reason. Raises ColumnError if the draft has a new column
+        that the stage does not declare.
         """
         if why.reason not in self.meanings:
             raise ValueError(
@@ -177,8 +178,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 def check_added(stage: Stage, before: object, after: object) -> None:
     """Raise ColumnError if the stage has set a column that it does not declare, because no shard would hold the column.
 
-    ``before`` is the stage's input, and ``after`` is its result: a draft, a route, or the draft of a rejection. If
-    either of them is of another type, nothing is checked.
+    ``before`` is the stage's input, and ``after`` is its result: a draft, a route, or the draft of a rejection. Nothing
+    is checked if ``before`` or ``after`` has another type.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:

@@ -125,9 +125,9 @@ class _Embedded:
     def uri(self, item: Any, media_folder: str) -> Any:
         """Return the URI of a row's medium. The bytes of an embedded medium are written to a file in the run folder.
 
-        A path becomes a URI of a file of the input. Any other value, such as bytes given as text, is returned
-        unchanged, and the record's validation rejects it. Raises :class:`BadRow` for invalid base64, and for a
-        reference to the image of a row that has no image.
+        A path becomes a URI of a file of the input; a relative path starts from ``media_folder``. Any other value, such
+        as bytes given as text, is returned unchanged, and the record's validation rejects it. Raises :class:`BadRow`
+        for invalid base64, and for a reference to the image of a row that has no image.
         """
         if isinstance(item, str):
             return _input_uri(item, media_folder)

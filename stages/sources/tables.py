@@ -35,7 +35,7 @@ _LISTS = ("choices", "boxes", "media")
 
 
 class Tables(Format):
-    """Implements the format of CSV files, TSV files and JSON arrays. Each of them is read as one table."""
+    """Implements the format of CSV files, TSV files and JSON arrays. Each file is read as one table."""
 
     name = "table"
 

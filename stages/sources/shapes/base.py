@@ -101,7 +101,10 @@ class Shape(abc.ABC):
         return ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config lines that ``beam init`` writes in ``[input]``, after the line with the shape's name."""
+        """Return the config lines that ``beam init`` writes in ``[input]``, after the line with the shape's name.
+
+        ``columns`` are the columns of the input, ``first`` are its first rows, and ``folder`` is its folder.
+        """
         return []
 
 

@@ -37,7 +37,7 @@ class VlmEvalKit(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with its choices, its media, and its answer as one of the choices.
 
-        Raises :class:`BadRow` if the row has options and the answer is not one of them, or if a list cannot be read.
+        Raises :class:`BadRow` if the answer is not one of the row's options, or if a list cannot be read.
         """
         index = _cell(row.get("index"))
         options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}
