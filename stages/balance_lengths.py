@@ -58,7 +58,7 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
     Return None if the thought is empty. Raises ValueError for a draft without a kept trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put it after the verifying stage")
+        raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after the verifying stage")
     words = length_of(draft.traces[draft.best].text)
     if not words:
         return None

@@ -52,7 +52,7 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
     graded attempts.
     """
     if draft.pass_rate is None:
-        raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put it after AttemptQuestions")
+        raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put this stage after AttemptQuestions")
     side = side_of_band(draft.pass_rate, settings)
     if side is None:
         return draft

@@ -66,7 +66,9 @@ def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
     draft has no verified trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace: put it after the verifying stage")
+        raise ValueError(
+            f"{draft.id}: FilterByRedundancy needs a verified trace: put this stage after the verifying stage"
+        )
     trace = draft.traces[draft.best]
     thought = parse_response(trace.text).think
     if not thought:

@@ -59,7 +59,7 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     trace with an empty thought. Raises ValueError for a draft without a verified trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put it after the verifying stage")
+        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")
     text, question = draft.traces[draft.best].text, draft.question
     phrase = find_leak(prose_of(text), question)
     if phrase is not None:

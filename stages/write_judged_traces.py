@@ -100,7 +100,7 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
     """
     if draft.added(COMPLEXITY) is None:
         raise ValueError(
-            f"{draft.id}: WriteJudgedTraces needs the question's complexity: put it after AnnotateComplexity"
+            f"{draft.id}: WriteJudgedTraces needs the question's complexity: put this stage after AnnotateComplexity"
         )
     question = draft.question
     asked = {"question": question.question, "choices": lettered_choices(question)}

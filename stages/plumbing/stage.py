@@ -188,8 +188,8 @@ def check_added(stage: Stage, before: object, after: object) -> None:
     for value in result.values:
         if value not in known and all(value.column != column.name for column in stage.adds):
             raise ColumnError(
-                f"the stage {stage.name} sets the column {value.column} but does not declare it: add it to adds in its "
-                "description"
+                f"the stage {stage.name} sets the column {value.column} but does not declare it: "
+                "add this column to `adds` in the description of the stage"
             )
 
 

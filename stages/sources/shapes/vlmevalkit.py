@@ -37,7 +37,8 @@ class VlmEvalKit(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with its choices, its media, and its answer as one of the choices.
 
-        Raises :class:`BadRow` if the answer is not one of the row's options, or if a list cannot be read.
+        A row without options may have any answer. Raises :class:`BadRow` if a row has options and its answer is not
+        one of them. Also raises :class:`BadRow` if a list cannot be read.
         """
         index = _cell(row.get("index"))
         options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}

@@ -80,8 +80,8 @@ def test_a_column_travels_with_the_draft(work: Any, output: str, make_draft: Cal
     ("work", "said"),
     [
         (_wrong_value, r"the stage measure: the column light \(double\) cannot hold this value: expected a number"),
-        (_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
-        (_rejected_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
+        (_undeclared, "the stage measure sets the column shade but does not declare it: add this column"),
+        (_rejected_undeclared, "the stage measure sets the column shade but does not declare it: add this column"),
     ],
 )
 def test_a_wrong_value_names_stage_and_column(work: Any, said: str, make_draft: Callable[..., Draft]) -> None:
