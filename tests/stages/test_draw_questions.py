@@ -97,5 +97,5 @@ def test_a_cut_of_nothing() -> None:
 
 
 def test_a_target_below_one() -> None:
-    with pytest.raises(ValueError, match="at least 1 SFT row, got 0"):
+    with pytest.raises(ValueError, match="target_sft must be at least 1 row, got 0"):
         CutToTarget(0)

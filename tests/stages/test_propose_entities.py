@@ -73,7 +73,7 @@ NO_TIMES = [
 @pytest.mark.parametrize(("start", "end"), NO_TIMES)
 def test_events_at_times_that_are_none(start: str, end: str) -> None:
     event = f'{{"description": "a dog runs", "start_s": {start}, "end_s": {end}}}'
-    with pytest.raises(BadReply, match=r"an event from|event without|not JSON"):
+    with pytest.raises(BadReply, match=r"the event from|an event must have|not JSON"):
         events_of_reply(f'{{"actions": [{event}], "interactions": []}}', 10.0, 3)
 
 
