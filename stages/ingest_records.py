@@ -305,7 +305,10 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """Return the outputs ``kept``, ``rejected`` and ``read``, which has the number and id of every record."""
+        """Return the outputs ``kept``, ``rejected`` and ``read``.
+
+        The output ``read`` has the number (position in the input) and the id of every record.
+        """
         raw = (
             pbegin
             | "Sources" >> beam.Create(list(enumerate(self.sources)), reshuffle=False)

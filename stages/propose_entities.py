@@ -85,7 +85,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Let the teacher name the things to point at, and return the draft with these entities; it may name none."""
+    """Let the teacher name the things to point at, and return the draft with these entities (possibly none)."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)

@@ -85,7 +85,7 @@ def trace_prompt(question: Question, form: str, family: Family) -> RenderedPromp
 def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
     """Return the completion with its boxes in pixels of the originals.
 
-    The completion has boxes in the coordinate frame of the model's family (pixels, 0–1 or 0–1000).
+    In ``completion``, the boxes are in the coordinate frame of the model's family (pixels, 0–1 or 0–1000).
     """
     speech, sizes = speech_of(family), [(medium.width, medium.height) for medium in media]
     return replace(

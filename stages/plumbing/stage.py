@@ -199,7 +199,7 @@ def passing(stage: Stage, draft: Draft) -> Draft:
 
 
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
-    """Count the result, add this stage to the stages that the draft has passed, and return it as a DoFn's output."""
+    """Count the result, add this stage to the stages that its draft has passed, and return the draft as an output."""
     count_kept(stage.name)
     if isinstance(result, Route):
         return TaggedOutput(result.output, passing(stage, result.draft))
