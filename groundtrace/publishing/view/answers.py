@@ -1,4 +1,4 @@
-"""Makes the responses of a view's server, and keeps slow work off its event loop."""
+"""Makes the HTTP responses of a view's server, and runs slow work outside the server's event loop."""
 
 import asyncio
 import json
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 async def apart(work: Callable[[], T]) -> T:
-    """Do the work in another thread, so that other requests go on."""
+    """Run ``work`` in another thread, and return its result. The server answers other requests meanwhile."""
     return await asyncio.to_thread(work)
 
 
 def json_response(value: Any) -> web.Response:
-    """Return a value as JSON, in which NaN and infinity are null."""
+    """Return an HTTP response with the value as JSON. NaN and infinity become null."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
     return web.Response(body=text.encode("utf-8", "backslashreplace"), content_type="application/json")
 

@@ -1,9 +1,11 @@
-"""Draws the sample of an audit, keeps the judgements in ``RUN/reviews``, and counts them for the estimate.
+"""Draws the sample of an audit, stores the judgements in ``RUN/reviews``, and counts them for the estimate.
 
-Half of the sample are kept rows. The other half are records whose traces the verification rejected, from each reason
-in proportion to its rows, and at least :data:`MIN_PER_REASON` of each. ``audit.json`` holds the sample, and
-``judgements.jsonl`` one line for each judgement, with the SHA-256 of the trace. A judgement counts for a row only while
-its trace is the same: after a repetition of the run, a changed trace is judged again.
+In an audit, a person judges a sample of a run's traces. Half of the sample are kept rows. The other half are records
+whose traces the verification rejected. Each reason for a rejection has a number of records in proportion to its rows,
+but at least :data:`MIN_PER_REASON`.
+
+``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
+trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again.
 """
 
 import json
@@ -25,14 +27,17 @@ from groundtrace.schemas.text import utc_now
 SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
 MIN_PER_REASON = 5
 WHOLE = "whole trace"
-"""What is judged of a row for the estimates; further judgements are about single verdicts, by their names."""
+"""The subject of the judgements that the estimates use. The subject of any other judgement is a verdict's name."""
 CHOICES = ("right", "wrong", "unclear")
 SEED = 0
 
 
 @dataclass(frozen=True)
 class AuditedRow:
-    """Holds a row of the sample: the record's id, its stratum, and the SHA-256 of its best trace."""
+    """Holds a row of the sample: the record's id, its stratum, and the SHA-256 of its best trace.
+
+    The stratum is :data:`KEPT`, or the stage and reason of the rejection.
+    """
 
     id: str
     stratum: str
@@ -41,7 +46,11 @@ class AuditedRow:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Holds a person's judgement of a trace. ``choice`` is one of :data:`CHOICES`, or "" for one that was undone."""
+    """Holds a person's judgement of a trace, or of a single verdict on the trace.
+
+    ``about`` is :data:`WHOLE` (the trace) or the name of the verdict. ``choice`` is one of :data:`CHOICES`; "" means
+    that the person undid the earlier judgement. ``trace`` is the SHA-256 of the trace, and ``at`` is the time in UTC.
+    """
 
     id: str
     trace: str
@@ -52,9 +61,10 @@ class Judgement:
 
 
 def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
-    """Return ``count`` random ids by stratum, from the ids of all rows by stratum; fewer if there are fewer rows.
+    """Draw a random sample of about ``count`` ids, and return the drawn ids of each stratum.
 
-    If the minimum of each reason does not fit into the half of the rejected records, the sample is larger.
+    ``strata`` holds all ids of each stratum. The sample is smaller if the strata hold fewer ids. It is larger if half
+    of ``count`` is less than :data:`MIN_PER_REASON` ids for each reason.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -69,9 +79,10 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 
 
 class Audit:
-    """Holds the sample of an audit of a run, and its judgements by one reviewer.
+    """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` for files that cannot be read.
+    ``strata`` is the number of rows in each stratum of the run, and ``rows`` is the sample. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
     """
 
     def __init__(self, run: Path, strata: Mapping[str, int], rows: Sequence[AuditedRow], reviewer: str = "") -> None:
@@ -81,21 +92,31 @@ class Audit:
 
     @property
     def judgements(self) -> dict[tuple[str, str], Judgement]:
-        """Return the reviewer's judgements that count, by the record's id and what they are about."""
+        """Return the reviewer's valid judgements by (record id, subject).
+
+        Only the last judgement of a subject is valid. It is left out if it was undone, or if the trace has changed
+        since.
+        """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
 
     def judge(self, record_id: str, about: str, choice: str) -> Judgement:
-        """Keep a judgement, or undo it with the choice "". Raises ValueError for a row outside the sample."""
+        """Store a judgement, and return it. The choice "" undoes the earlier judgement.
+
+        ``about`` is the subject: :data:`WHOLE`, or the name of a verdict. Raises ValueError for a record outside the
+        sample or an unknown choice.
+        """
         row = next((each for each in self.rows if each.id == record_id), None)
         if row is None or choice not in (*CHOICES, ""):
-            raise ValueError(f"{record_id!r} is not in the sample, or {choice!r} is not one of {', '.join(CHOICES)}")
+            raise ValueError(
+                f"record {record_id!r} is not in the sample, or {choice!r} is not one of {', '.join(CHOICES)}"
+            )
         made = Judgement(record_id, row.trace, about, choice, self.reviewer, utc_now())
         append_line(self._file, asdict(made))
         self._all.append(made)
         return made
 
     def counted(self) -> list[Judged]:
-        """Return the judgements of whole traces by stratum, the kept rows first."""
+        """Return the number of judgements of whole traces in each stratum; the kept rows come first."""
         judged, found = self.judgements, defaultdict[str, Counter[str]](Counter)
         for row in self.rows:
             made = judged.get((row.id, WHOLE))
@@ -104,7 +125,10 @@ class Audit:
         return [Judged(name, self.strata[name], *(found[name][each] for each in (*CHOICES, "open"))) for name in names]
 
     def kappa(self) -> dict[str, float]:
-        """Return Cohen's kappa between this reviewer and each other reviewer, over the rows that both judged."""
+        """Return Cohen's kappa between this reviewer and each other reviewer, by the other reviewer's name.
+
+        Kappa is computed over the rows whose whole trace was judged by both reviewers.
+        """
         mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})
         pairs = {name: _pairs(mine, _last(self._all, name, traces)) for name in others}
@@ -135,7 +159,10 @@ def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def read_sample(run: Path) -> Mapping[str, Any] | None:
-    """Return the content of the run's ``audit.json``; None if the run has no audit. Raises InspectError."""
+    """Return the content of the run's ``audit.json``; None if the run has no audit.
+
+    Raises InspectError if the file is damaged.
+    """
     file = run / SAMPLE
     try:
         found = json.loads(file.read_text("utf-8"))
@@ -156,7 +183,11 @@ def _check(found: Any) -> None:
 
 
 def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> None:
-    """Write the ids of a sample to ``audit.json``; it is written once, before the first judgement."""
+    """Write the ids of a sample to ``audit.json``, in random order.
+
+    ``count`` is the requested size of the sample, and ``drawn`` holds the sample's ids by stratum. The file is written
+    once, before the first judgement.
+    """
     ids = [each for ids in drawn.values() for each in ids]
     random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
     (run / SAMPLE).parent.mkdir(exist_ok=True)
@@ -166,24 +197,25 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> N
 
 
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
-    """Return the run's audit, and draw its sample if the run does not have one yet.
+    """Return the run's audit. If the run has no sample yet, draw a sample of ``count`` rows first.
 
     Rows of the sample that are no longer in the run are left out. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the sample has another size, or the run no trace.
+    :class:`groundtrace.publishing.reading.InspectError` if the stored sample was drawn with another ``count``, or if
+    the run has no kept row with a trace.
     """
     strata: dict[str, list[str]] = defaultdict(list)
     of = dict(rows.strata())
     for record_id, stratum in of.items():
         strata[stratum].append(record_id)
     if not strata.get(KEPT):
-        raise InspectError(f"{run} has no kept row with a trace to audit")
+        raise InspectError(f"{run} has no kept row with a trace, so it cannot be audited: choose a run with SFT rows")
     sample = read_sample(run)
     if sample is None:
         write_sample(run, count, draw(strata, count))
         sample = read_sample(run)
     if sample is None or sample["count"] != count:
         held = "no" if sample is None else sample["count"]
-        raise InspectError(f"{run / SAMPLE} has a sample of {held} rows: use --audit {held}, or move it away")
+        raise InspectError(f"{run / SAMPLE} has a sample of {held} rows: use --audit {held}, or move this file away")
     audited = list[AuditedRow]()
     for record_id in sample["ids"]:
         n = rows.number_of(record_id) if record_id in of else None

@@ -1,4 +1,4 @@
-"""Serves an audit to the page: its rows without what the machine found, the judgements, and the estimates."""
+"""Serves an audit to the page: its rows without verdicts and grades, the judgements, and the estimates."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,13 +14,13 @@ from groundtrace.publishing.view.rows import ViewedRows
 
 
 class AuditRoutes:
-    """Holds the routes of one audit."""
+    """Handles the HTTP requests of the page about one audit."""
 
     def __init__(self, audit: Audit, rows: ViewedRows, images: RowImages) -> None:
         self._audit, self._rows, self._images = audit, rows, images
 
     def add_to(self, router: web.UrlDispatcher) -> None:
-        """Add the routes."""
+        """Add the paths of the audit to the server's ``router``."""
         router.add_get("/api/audit", self._get_audit)
         router.add_get("/api/audit/record", self._get_record)
         router.add_get("/api/audit/result", self._get_result)

@@ -1,8 +1,8 @@
-"""Reads the filters of a view from the address of its page, and writes them as SQL.
+"""Reads the filters of a view from the address of its page, and converts them to SQL.
 
 An address such as ``set=rejected&reason=too_hard&score final=..0.5&q=red&sort=-pass_rate`` holds the whole state of a
-page. A category may be given several times (any of the values). A number has the form ``LOW..HIGH``, where each side
-may be left out.
+page. If a category is given several times, a row must have one of the values. A number has the form ``LOW..HIGH``.
+``LOW`` or ``HIGH`` may be left out.
 """
 
 import math
@@ -15,38 +15,40 @@ from groundtrace.storage.views import quoted_name
 FLAG, TAGS = "flagged", "tags"
 """The dimensions of a reviewer's own marks."""
 NO_VALUE = ""
-"""The class of the rows without a value, and the word for them in a range."""
+"""The class of the rows without a value."""
 MAX_TEXT_CHARS = 400
 
 
 class BadFilter(ValueError):
-    """Raised for an address that names an unknown column or a malformed value. The message names it."""
+    """Raised if an address contains an unknown column or a malformed value. The message names this column or value."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """Holds a column that rows can be filtered and sorted by. It is a number or a category."""
+    """Describes a column by which rows can be filtered and sorted. The column holds numbers or categories."""
 
     name: str
     is_number: bool
 
     @property
     def column(self) -> str:
-        """Return the column's name as an identifier of SQL."""
+        """Return the column's name as a quoted SQL identifier."""
         return quoted_name(self.name)
 
     @property
     def sql(self) -> str:
-        """Return the column as SQL; in a category, rows without a value have the class :data:`NO_VALUE`."""
+        """Return the column's value as SQL. In a category, the value of rows without a value is :data:`NO_VALUE`."""
         return self.column if self.is_number else f"coalesce({self.column}::VARCHAR, '')"
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Holds which rows a page shows, and in which order.
+    """Holds the filters and the order of the rows that a page shows.
 
-    ``classes`` are the wanted values by category, ``ranges`` the wanted (low, high) by number; None leaves a side open.
-    ``text`` is looked for in a row's id, question, answer, detail and traces, without regard to case.
+    ``classes`` are the accepted values of each category. ``ranges`` are the (low, high) bounds of each number, both
+    inclusive; None means no bound. ``text`` must occur in a row's id, question, answer, detail or traces; case is
+    ignored. ``sort`` is the column to sort by; None means the order of the run. If ``descends``, the largest value
+    comes first.
     """
 
     text: str = ""
@@ -56,9 +58,9 @@ class Filters:
     descends: bool = False
 
     def where(self, without: str = "") -> tuple[str, list[Any]]:
-        """Return the condition in SQL with its values; the filter on the dimension ``without`` is left out.
+        """Return the SQL condition of the classes and ranges, and the values of its placeholders.
 
-        ``text`` is not part of the condition.
+        The filter on the dimension with the name ``without`` is left out. ``text`` is not part of the condition.
         """
         parts, values = ["true"], list[Any]()
         for dimension, wanted in self.classes.items():
@@ -75,7 +77,7 @@ class Filters:
 
     @property
     def order_sql(self) -> str:
-        """Return the order in SQL. Rows with equal values are in the order of the run."""
+        """Return the order of the rows as SQL. Rows with equal values are in the order of the run."""
         if self.sort is None:
             return "n"
         return f"{self.sort.column} {'DESC' if self.descends else 'ASC'} NULLS LAST, n"
@@ -84,7 +86,9 @@ class Filters:
 def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimension]) -> Filters:
     """Return the filters of an address, given as its (name, value) pairs.
 
-    ``q`` is the text, and ``sort`` a dimension's name, after a minus for the descending order. Raises BadFilter.
+    The name ``q`` gives the text, and ``sort`` gives the name of the dimension to sort by. A minus before this name
+    means descending order. Every other name is a dimension. Raises BadFilter for an unknown dimension or a malformed
+    range.
     """
     known = {each.name: each for each in dimensions}
     text, sort, descends = "", None, False
@@ -107,7 +111,7 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
 
 def _known(name: str, known: Mapping[str, Dimension]) -> Dimension:
     if name not in known:
-        raise BadFilter(f"the run has no column {name!r} to filter by; it has {', '.join(known)}")
+        raise BadFilter(f"the run has no column {name!r} to filter or sort by: use one of {', '.join(known)}")
     return known[name]
 
 
@@ -118,5 +122,5 @@ def _range(name: str, value: str) -> tuple[float | None, float | None]:
     except ValueError:
         bounds = (math.nan, None)
     if not dots or any(bound is not None and math.isnan(bound) for bound in bounds):
-        raise BadFilter(f"{name} has the range {value!r}: write it as LOW..HIGH, such as 0.5..1 or ..0.5")
+        raise BadFilter(f"{name} has the malformed range {value!r}: write it as LOW..HIGH, such as 0.5..1 or ..0.5")
     return bounds

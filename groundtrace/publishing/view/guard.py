@@ -1,4 +1,7 @@
-"""Keeps other programs, pages and machines out of a view, which serves private data to the browser of one person."""
+"""Allows only the browser of one person to use a view, because a view serves private data.
+
+Other programs, web pages and machines are refused.
+"""
 
 import hashlib
 import hmac
@@ -22,11 +25,11 @@ TOKEN = "token"
 
 
 class Guard:
-    """Lets in only the browser that opened the address with the token.
+    """Accepts requests only from the browser that opened the address with the token.
 
-    The token is in the address once. The server exchanges it for an HttpOnly SameSite cookie and redirects to the
-    address without it. The Host header must name this machine (a page of another site cannot give its own name this
-    address), and a request that changes something must have the Origin of this server.
+    The browser needs the token only once. The server then sets an HttpOnly SameSite cookie, and redirects to the
+    address without the token. The Host header must name this machine, so that a page of another site cannot reach the
+    server under that site's name. A request that changes data must have the Origin of this server.
     """
 
     def __init__(self) -> None:
@@ -36,7 +39,7 @@ class Guard:
 
     @property
     def middleware(self) -> Middleware:
-        """Return the middleware that checks each request and adds the headers to each response."""
+        """Return the middleware that checks each request, and adds :data:`HEADERS` to each response."""
 
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

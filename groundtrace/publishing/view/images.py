@@ -20,14 +20,15 @@ _SHOWN_AS_THEY_ARE = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "imag
 
 
 class NoImage(LookupError):
-    """Raised for an image that the row does not have, or that cannot be read. The message has the reason."""
+    """Raised if the row does not have the image, or if the image cannot be read. The message contains the reason."""
 
 
 class RowImages:
-    """Reads images of rows by their places. Thread-safe.
+    """Reads the images of rows. Several threads may use one instance.
 
-    ``images`` and ``overlays`` are columns of a row, whose bytes are in its shard; ``media`` are the files of a
-    rejected record, which are read from the run's input folder while it is there.
+    The caller gives the place of a row (:class:`groundtrace.publishing.view.rows.RowPlace`) and a column. The bytes of
+    ``images`` and ``overlays`` are in the row's shard. ``media`` are the files of a rejected record. They are read from
+    the run's input folder, as long as it exists.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -37,9 +38,11 @@ class RowImages:
         self._thumbnails: LruCache[bytes] = LruCache(CACHE_BYTES, size_of=len)
 
     def values(self, place: RowPlace, columns: list[str]) -> dict[str, Any]:
-        """Return some columns of a row; a column may be a path of Parquet, such as ``images.list.element.path``.
+        """Return the values of the given ``columns`` of a row.
 
-        Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed since it was opened.
+        A column may be a Parquet path, such as ``images.list.element.path``, to read only a part of its values. Raises
+        :class:`groundtrace.publishing.reading.InspectError` if the shard cannot be read, or has changed since it was
+        opened.
         """
         with self._lock:
             try:
@@ -52,15 +55,23 @@ class RowImages:
                         return batch.slice(row - seen, 1).to_pylist()[0]
                     seen += batch.num_rows
             except OSError as error:
-                raise InspectError(f"cannot read {place.file} ({error}): has the run been repeated?") from error
-        raise InspectError(f"{place.file} has no row {place.row}: has the run been repeated?")
+                raise InspectError(
+                    f"cannot read {place.file} ({error}): start `beam view` again, since the run may have been repeated"
+                ) from error
+        raise InspectError(
+            f"{place.file} has no row {place.row}: start `beam view` again, since the run may have been repeated"
+        )
 
     def schema_names(self, place: RowPlace) -> list[str]:
-        """Return the columns of the row's shard."""
+        """Return the names of the columns in the row's shard."""
         return pq.read_schema(place.file).names
 
     def original(self, place: RowPlace, column: Column, index: int) -> tuple[str, bytes]:
-        """Return the type and the bytes of an image as a browser can show it. Raises NoImage."""
+        """Return the MIME type and the bytes of an image, in a format that browsers can show.
+
+        ``index`` is the position of the image in the column. Raises NoImage if the image does not exist or cannot be
+        read.
+        """
         data = self._bytes(place, column, index)
         for magic, kind in _SHOWN_AS_THEY_ARE.items():
             if data.startswith(magic):
@@ -68,7 +79,10 @@ class RowImages:
         return "image/png", _encoded(data, None)
 
     def thumbnail(self, place: RowPlace) -> tuple[str, bytes]:
-        """Return the type and the bytes of a small copy of the row's first image. Raises NoImage."""
+        """Return the MIME type and the bytes of a small copy of the row's first image.
+
+        Raises NoImage if the row has no image, or if the image cannot be read.
+        """
         column: Column = "media" if place.set == "rejected" else "images"
         key = f"{place.file}#{place.row}"
         data = self._thumbnails.of(key, lambda: _encoded(self._bytes(place, column, 0), THUMBNAIL_SIDE_PX))
@@ -78,17 +92,17 @@ class RowImages:
         if column == "media":
             media = self.values(place, ["media"]).get("media") or []
             if not 0 <= index < len(media):
-                raise NoImage(f"the record has {len(media)} media")
+                raise NoImage(f"the record has only {len(media)} media, so this image does not exist")
             try:
                 data = self._store.open_bytes(media[index]["uri"], self._store.limits.max_bytes)
             except (MediaMissing, MediaNotAllowed, UndecodableMedia, OSError) as error:
-                raise NoImage(f"cannot read its file: {error}") from error
+                raise NoImage(f"cannot read the file of the image: {error}") from error
             if sniff_kind(data) == "video":
-                raise NoImage("it is a clip, whose frames a rejected record does not hold")
+                raise NoImage("the record has a clip instead of an image, and rejected records hold no frames of clips")
             return data
         images = self.values(place, [column]).get(column) or []
         if not 0 <= index < len(images):
-            raise NoImage(f"the row has {len(images)} {column}")
+            raise NoImage(f"the row has only {len(images)} {column}, so this image does not exist")
         return images[index]["bytes"]
 
 
@@ -99,7 +113,9 @@ def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
         if row < size:
             return group, row
         row -= size
-    raise InspectError("the shard has fewer rows than before: has the run been repeated?")
+    raise InspectError(
+        "a shard has fewer rows than before: start `beam view` again, since the run may have been repeated"
+    )
 
 
 def _encoded(data: bytes, side_px: int | None) -> bytes:
@@ -107,7 +123,7 @@ def _encoded(data: bytes, side_px: int | None) -> bytes:
     try:
         pixels = decode_image(data).pixels
     except UndecodableMedia as error:
-        raise NoImage(f"cannot be decoded: {error.kind}") from error
+        raise NoImage(f"the image cannot be decoded: {error.kind}") from error
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     if side_px is None:
         return cv2.imencode(".png", bgr, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()

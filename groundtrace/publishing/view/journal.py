@@ -1,4 +1,4 @@
-"""Appends lines to a file beside a run and reads them back; each line is a JSON object."""
+"""Appends lines to a file in a run folder, and reads them. Each line is a JSON object."""
 
 import json
 import os
@@ -12,9 +12,10 @@ T = TypeVar("T")
 
 
 def append_line(file: Path, fields: Mapping[str, Any]) -> None:
-    """Append one line to a file, and return when it is on the disk. Raises OSError.
+    """Append the ``fields`` to a file, as one line of JSON. The line is on the disk when the function returns.
 
-    A line that a killed process left without its end is ended first, so that the new line is whole.
+    If the last line of the file has no line break, because a process was killed, a line break is added first. Raises
+    OSError if the file cannot be written.
     """
     file.parent.mkdir(exist_ok=True)
     line = json.dumps(fields, ensure_ascii=False) + "\n"
@@ -27,18 +28,18 @@ def append_line(file: Path, fields: Mapping[str, Any]) -> None:
 
 
 def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yield what ``make`` makes of each line's object, in order; nothing if the file is missing.
+    """Yield the result of ``make`` for the JSON object of each line, in order. Yield nothing if the file is missing.
 
-    ``make`` may raise TypeError, KeyError or ValueError for an object of another form. A last line without its end,
-    which a killed process left, is passed over. Raises :class:`groundtrace.publishing.reading.InspectError` for another
-    line that cannot be read.
+    ``make`` may raise TypeError, KeyError or ValueError for an invalid object. A killed process may leave an incomplete
+    last line. So an invalid last line without a line break is skipped. Raises
+    :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, and if the file cannot be read.
     """
     try:
         lines = file.read_bytes().split(b"\n")
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InspectError(f"cannot read {file}: {error.strerror or error}: make it readable") from error
+        raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
     for number, line in enumerate(lines, 1):
         if not line:
             continue

@@ -1,4 +1,4 @@
-"""Prepares one record for the view: its images, marks, traces with verdicts, attempts, turns and facts."""
+"""Prepares one record for the view: images, points and boxes, traces with verdicts, attempts, turns and facts."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from groundtrace.publishing.view.rows import RowPlace
 from groundtrace.schemas.arrow import CORE
 
 MAX_CHARS = 60_000
-"""How many characters of one text a page shows."""
+"""The maximum number of characters that a page shows of one text."""
 _PATHS = {"images": "images.list.element.path", "overlays": "overlays.list.element.path"}
 Json = dict[str, Any]
 
@@ -21,9 +21,9 @@ Json = dict[str, Any]
 def record_of(place: RowPlace, images: RowImages) -> Json:
     """Return a record as the page shows it, ready for JSON.
 
-    Coordinates are in pixels of the upright original. Marks of a text have the numbers that they have in the text.
-    ``images`` of the record are addressed by column and index. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
+    Coordinates are in pixels of the upright original. The points of a text are numbered from 1 in their order in the
+    text, and so are its boxes. Each entry of ``images`` holds the column and the index by which the page requests the
+    image. Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
     """
     names = images.schema_names(place)
     row = images.values(place, [_PATHS.get(name, name) for name in names])

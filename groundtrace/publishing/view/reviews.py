@@ -1,7 +1,8 @@
-"""Keeps what a person marks in a view: flags, tags and notes on records, in ``RUN/reviews/marks.jsonl``.
+"""Stores the marks that a person sets on records in a view: flags, tags and notes.
 
-Each change is one line with the record's id, the SHA-256 of its best trace at that time, the flag, the tags, the note
-and the time. The last line of an id counts. The folder is not part of the committed set, so a review changes no shard.
+``RUN/reviews/marks.jsonl`` holds one line for each change. The line has the record's id, the SHA-256 of the record's
+best trace at that time, the flag, the tags, the note and the time. Only the last line of a record is valid. No shard is
+changed.
 """
 
 import threading
@@ -19,7 +20,10 @@ MAX_NOTE_CHARS, MAX_TAG_CHARS, MAX_TAGS = 4000, 60, 20
 
 @dataclass(frozen=True)
 class Mark:
-    """Holds what a reviewer marked on a record. ``trace`` is the SHA-256 of the trace that was seen, or ""."""
+    """Holds the flag, the tags and the note that a reviewer set on a record, and the time (UTC).
+
+    ``trace`` is the SHA-256 of the trace that the reviewer saw; "" if it is unknown.
+    """
 
     id: str
     trace: str = ""
@@ -30,16 +34,16 @@ class Mark:
 
     @property
     def tags_text(self) -> str:
-        """Return the tags as one text."""
+        """Return the tags as one text, separated by commas."""
         return ", ".join(self.tags)
 
 
 class Reviews:
-    """Reads and writes the marks of a run. Thread-safe.
+    """Reads and writes the marks of a run. Several threads may use one instance.
 
-    With ``is_copy`` the folder is a copy of a run in an object store; its marks cannot be changed, because they
-    would be lost with the copy. Raises :class:`groundtrace.publishing.reading.InspectError` for a file that cannot be
-    read.
+    ``is_copy`` is True if the folder is a local copy of a run in an object store. Its marks cannot be changed, because
+    the changes would be lost with the copy. Raises :class:`groundtrace.publishing.reading.InspectError` if the file of
+    marks cannot be read.
     """
 
     def __init__(self, run: Path, is_copy: bool = False) -> None:
@@ -52,17 +56,24 @@ class Reviews:
         return iter(list(self._marks.values()))
 
     def of(self, record_id: str) -> Mark:
-        """Return the mark of a record; one without flag, tags and note if it has none."""
+        """Return the mark of a record; if the record has no mark, return a mark without flag, tags and note."""
         return self._marks.get(record_id) or Mark(record_id)
 
     def keep(self, mark: Mark) -> Mark:
-        """Write a mark to the file, and return it with its time. Raises ValueError for one that cannot be kept."""
+        """Write a mark to the file, and return it with its time.
+
+        Raises ValueError if the run is a copy, or if the note or a tag is too long or there are too many tags.
+        """
         if self._is_copy:
-            raise ValueError("the run is in an object store: copy it to this machine to keep marks on it")
+            raise ValueError(
+                "marks cannot be stored in an object store: copy the run to this machine, and view the copy"
+            )
         if len(mark.note) > MAX_NOTE_CHARS:
-            raise ValueError(f"the note has {len(mark.note)} characters, at most {MAX_NOTE_CHARS} are kept")
+            raise ValueError(f"the note has {len(mark.note)} characters: shorten it to at most {MAX_NOTE_CHARS}")
         if len(mark.tags) > MAX_TAGS or any(not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag for tag in mark.tags):
-            raise ValueError(f"at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas are kept")
+            raise ValueError(
+                f"the tags are not valid: give at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas"
+            )
         dated = replace(mark, at=utc_now())
         with self._lock:
             append_line(self._file, asdict(dated))

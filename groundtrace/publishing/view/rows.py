@@ -1,4 +1,4 @@
-"""Makes one table of all rows of a finished run, and answers its filters, sorts and counts with DuckDB."""
+"""Loads all rows of a finished run into one DuckDB table, and filters, sorts and counts them."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from groundtrace.storage.views import quoted_name, quoted_path
 
 BINS = 20
 MAX_CLASSES = 40
-"""How many classes of a category are counted; the classes with the most rows come first."""
+"""The maximum number of classes of a category that are counted. The classes with the most rows are counted."""
 SCORE = "score "
 """The beginning of the dimensions that hold verdicts, such as ``score final``."""
 _TRACE_LENGTH = "trace characters"
@@ -29,7 +29,7 @@ _CORE_NUMBERS = ("pass_rate", "k")
 
 @dataclass(frozen=True)
 class RowPlace:
-    """Holds where a row is: its set, its shard, and its number in the shard, from 0."""
+    """Holds the place of a row: its set, its shard, and its index in the shard."""
 
     set: str
     file: Path
@@ -38,7 +38,7 @@ class RowPlace:
 
 @dataclass(frozen=True)
 class Bins:
-    """Holds a histogram: the rows in each of :data:`BINS` bins of equal width between ``low`` and ``high``.
+    """Holds a histogram: the number of rows in each of :data:`BINS` bins of equal width from ``low`` to ``high``.
 
     ``missing`` is the number of rows without a value.
     """
@@ -50,11 +50,12 @@ class Bins:
 
 
 class ViewedRows:
-    """Holds one row of each record of a run in memory, without images. Thread-safe.
+    """Holds one row for each record of a run in memory, without images. Several threads may use one instance.
 
-    ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
-    A row's ``n`` is its number in the run: sft, rl, then rejected rows, each in the order of their shards.
-    Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read.
+    ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them. A
+    row's ``n`` is its index in the run. The sft rows come first, then the rl rows, then the rejected rows; within a
+    set, rows have the order of the shards. Raises :class:`groundtrace.publishing.reading.InspectError` if a shard
+    cannot be read.
     """
 
     def __init__(self, run: Path, summary: RunSummary) -> None:
@@ -77,7 +78,7 @@ class ViewedRows:
         self._db.execute("SET enable_external_access = false")
 
     def close(self) -> None:
-        """Free the table."""
+        """Close the database, so that its memory is freed."""
         self._db.close()
 
     def __len__(self) -> int:
@@ -86,7 +87,10 @@ class ViewedRows:
             return _count(cursor, "SELECT count(*) FROM rows")
 
     def page(self, filters: Filters, offset: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return the number of rows that pass the filters, and ``limit`` of them from ``offset`` on."""
+        """Return the number of rows that pass the filters, and at most ``limit`` of these rows.
+
+        ``offset`` is the number of rows to skip.
+        """
         names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
         columns = ", ".join(map(quoted_name, dict.fromkeys(names)))
         with self._found(filters) as (cursor, where, values):
@@ -96,15 +100,16 @@ class ViewedRows:
         return total, [dict(zip(dict.fromkeys(names), row, strict=True)) for row in rows]
 
     def ids(self, filters: Filters) -> list[str]:
-        """Return the ids of all rows that pass the filters, in their order."""
+        """Return the ids of all rows that pass the filters, in the order that the filters define."""
         with self._found(filters) as (cursor, where, values):
             query = f"SELECT id FROM found WHERE {where} ORDER BY {filters.order_sql}"
             return [each for (each,) in cursor.execute(query, values).fetchall()]
 
     def neighbours(self, filters: Filters, n: int) -> tuple[int | None, int, str | None, str | None]:
-        """Return the row's position among the filtered rows, their number, and the ids before and after it.
+        """Return the position of row ``n`` among the rows that pass the filters, their number, and two ids.
 
-        The position and both ids are None if the row ``n`` does not pass the filters.
+        The two ids are those of the rows before and after row ``n``; None if there is no such row. The position counts
+        from 1. The position and both ids are None if row ``n`` does not pass the filters.
         """
         with self._found(filters) as (cursor, where, values):
             query = f"""SELECT position, total, before, after FROM (
@@ -117,18 +122,20 @@ class ViewedRows:
         return (None, total, None, None) if found is None else found
 
     def counts(self, filters: Filters) -> dict[str, list[tuple[str, int]] | Bins]:
-        """Return how many rows are in each class of each category, and in each bin of each number.
+        """Return for each dimension the number of rows in each class or bin, among the rows that pass the filters.
 
-        The filter on a dimension itself is left out of its own counts, so that its other classes can be chosen too.
+        The counts of a dimension ignore the filter on this dimension. So the user sees how many rows its other classes
+        have.
         """
         with self._found(filters) as (cursor, _, _):
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
 
     def strata(self) -> list[tuple[str, str]]:
-        """Return (id, stratum) of each row whose trace was verified: :data:`KEPT`, or the reason of its rejection.
+        """Return (id, stratum) of each row whose trace was verified.
 
-        Rows for RL have no trace. Records that a quota, a budget or a target left over were not rejected for their
-        trace.
+        The stratum is :data:`KEPT`, or the stage and reason of the rejection. RL rows are left out, because they have
+        no trace. Records that were rejected because of a quota, a budget or the target number of rows are left out too,
+        because this does not depend on their traces.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
             WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
@@ -137,19 +144,22 @@ class ViewedRows:
             return cursor.execute(query).fetchall()
 
     def number_of(self, record_id: str) -> int | None:
-        """Return the ``n`` of the record with this id; None if the run has no such record."""
+        """Return the index ``n`` of the record with this id; None if the run has no such record."""
         with self._db.cursor() as cursor:
             found = cursor.execute("SELECT n FROM rows WHERE id = ? ORDER BY n LIMIT 1", [record_id]).fetchone()
         return None if found is None else found[0]
 
     def place_of(self, n: int) -> RowPlace | None:
-        """Return where the row ``n`` is; None if the run has fewer rows."""
+        """Return the place of row ``n``; None if the run has no such row."""
         with self._db.cursor() as cursor:
             found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])
 
     def mark(self, marks: Mapping[str, tuple[bool, str]]) -> None:
-        """Set the flag and the tags of records, by their ids, so that they can be filtered by them."""
+        """Set the flag and the tags of records, so that rows can be filtered by them.
+
+        ``marks`` holds (flag, tags) for each record id.
+        """
         with self._writing, self._db.cursor() as cursor:
             query = f'UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ? WHERE id = ?'
             for record_id, (is_flagged, tags) in marks.items():

@@ -1,4 +1,4 @@
-"""Serves a run to a browser: the page, and its rows, counts, records, images and marks as JSON."""
+"""Serves the page of a run to a browser, with its rows, counts, records, images and marks."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -35,21 +35,27 @@ _OWN = ("offset", "limit", "id", "view")
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
-    """Return the (name, value) pairs of an address; a page's whole address or a leading question mark is allowed."""
+    """Return the (name, value) pairs of an address.
+
+    The address may be a whole URL, or only the part after the question mark.
+    """
     return parse_qsl(address.rpartition("?")[2], keep_blank_values=True)
 
 
 def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return those pairs of an address that are filters or the order."""
+    """Return the (name, value) pairs that are filters or the sort order. ``items`` are all pairs of an address."""
     return [(name, value) for name, value in items if name not in _OWN]
 
 
 class TooMany(ValueError):
-    """Raised for a request that marks more records than one request may mark."""
+    """Raised if a request marks more than :data:`MAX_MARKED` records."""
 
 
 class ViewServer:
-    """Implements the HTTP server of one run; :meth:`app` makes its application."""
+    """Implements the HTTP server of one run; :meth:`app` makes its application.
+
+    ``guard`` refuses requests from other programs. ``audit`` is None if the run is viewed without an audit.
+    """
 
     def __init__(
         self,
@@ -142,7 +148,7 @@ class ViewServer:
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
             changes = {name: asked[name] for name in ("flagged", "tags", "note") if name in asked}
             if len(ids) > MAX_MARKED:
-                raise TooMany(f"{len(ids)} ids in one request; send at most {MAX_MARKED}")
+                raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED}")
             marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]
             kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -159,7 +165,9 @@ class ViewServer:
         mark = self._reviews.of(record_id)
         flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
         if not (isinstance(flagged, bool) and isinstance(note, str) and all(isinstance(each, str) for each in tags)):
-            raise ValueError("flagged is true or false, tags are a list of texts, and note is a text")
+            raise ValueError(
+                "a field has the wrong type: flagged must be true or false, tags a list of texts, and note a text"
+            )
         return Mark(record_id, trace or mark.trace, flagged, tuple(tags), note)
 
     def _filters(self, request: web.Request) -> Filters:
@@ -203,5 +211,5 @@ async def _image(read: Callable[[], tuple[str, bytes]]) -> web.Response:
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise BadFilter(f"{name} must be a number from 0 on, got {text!r}")
+        raise BadFilter(f"{name} in the address must be a whole number of at least 0, got {text!r}")
     return int(text)

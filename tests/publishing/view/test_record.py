@@ -106,10 +106,10 @@ def test_thumbnails_are_small_and_of_the_right_row(run: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("media", "message"),
     [
-        ([], "the record has 0 media"),
-        ([{"uri": "input:gone.png", "sha256": "", "width": 1, "height": 1}], "cannot read its file"),
-        ([{"uri": "input:../secret", "sha256": "", "width": 1, "height": 1}], "cannot read its file"),
-        ([{"uri": "/etc/hostname", "sha256": "", "width": 1, "height": 1}], "cannot read its file"),
+        ([], "the record has only 0 media"),
+        ([{"uri": "input:gone.png", "sha256": "", "width": 1, "height": 1}], "cannot read the file of the image"),
+        ([{"uri": "input:../secret", "sha256": "", "width": 1, "height": 1}], "cannot read the file of the image"),
+        ([{"uri": "/etc/hostname", "sha256": "", "width": 1, "height": 1}], "cannot read the file of the image"),
         ([{"uri": "input:broken.png", "sha256": "", "width": 1, "height": 1}], "cannot be decoded"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_run_that_was_repeated_meanwhile_is_noticed(run: Path, tmp_path: Path)
     found = place(rows, "b")
     write_run(tmp_path / "other", run, {"sft": [sft_row("a")]})
     (tmp_path / "other/sft/train-00000-of-00001.parquet").replace(folder / "sft/train-00000-of-00001.parquet")
-    with pytest.raises(InspectError, match="has the run been repeated"):
+    with pytest.raises(InspectError, match="the run may have been repeated"):
         record_of(found, images)
 
 
