@@ -60,8 +60,8 @@ class RolePlayer:
 class PromptUse:
     """Holds a prompt that contributed to rows. ``purpose`` is "" if it is unknown.
 
-    ``rows`` is the number of rows whose lineage names the prompt. ``run_calls`` is the number of calls that a stage
-    made for the whole run and not for single rows.
+    ``rows`` is the number of rows whose lineage names the prompt. Some stages call a model for the whole run, not for
+    single rows. ``run_calls`` is the number of such calls with this prompt.
     """
 
     name: str
@@ -80,8 +80,8 @@ def write_card(
 ) -> None:
     """Write ``README.md`` into the folder ``staging``, which holds the run's shards and ``config.toml``.
 
-    ``summary`` is the run's summary. If ``publication`` is given, the card names the published part of the run, and
-    ``rows`` is the summary with the counts of the published rows. ``spread`` is the result of
+    ``summary`` is the run's summary. If ``publication`` is given, the card describes which part of the run is
+    published. ``rows`` is then the summary with the counts of the published rows. ``spread`` is the result of
     :func:`~groundtrace.publishing.diversity.balances` for the shards; if it is None, this function computes it.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.

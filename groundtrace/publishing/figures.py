@@ -19,8 +19,8 @@ _MAX_RATES = 11
 class StageFlow:
     """Holds the numbers of records that a stage read, kept and rejected.
 
-    ``does`` is a description of the stage. A ``side`` stage processes only a sample of the records. A ``for_target``
-    stage acts only if the run has a target number of rows.
+    ``does`` is a description of the stage. ``side`` is True if the stage processes only a sample of the records.
+    ``for_target`` is True if the stage acts only in runs with a target number of rows.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Writes the front matter of a data card: the YAML between the lines of dashes, which the Hub reads."""
+"""Writes the front matter of a data card: the YAML block at the beginning of the card, which the Hub reads."""
 
 from collections.abc import Mapping
 
@@ -28,10 +28,11 @@ def filled_sets(summary: RunSummary) -> list[str]:
 def front_matter(
     name: str, summary: RunSummary, licences: set[str | None], further: Mapping[str, str] | None = None
 ) -> str:
-    """Return the front matter as YAML. A set without rows gets no config, since ``datasets`` refuses an empty set.
+    """Return the front matter of a card as YAML.
 
-    A config is a named part of a data set on the Hub. ``licences`` are the licences of the rows. ``further`` maps the
-    names of further configs to their file patterns; the training sets need no entry.
+    ``name`` is the title of the data set, and ``licences`` are the licences of its rows. The front matter lists the
+    configs (named parts of a data set on the Hub). Each training set with rows has a config; ``datasets`` refuses a
+    config without rows. ``further`` maps the names of further configs to their file patterns.
     """
     rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields(licences)}

@@ -1,4 +1,4 @@
-"""Compares two finished runs, for the terminal, the page and programs."""
+"""Compares two finished runs. The terminal, an HTML page and programs show the same comparison."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ MAX_IN_HEADLINE = 3
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """Holds one of the two runs: its letter, its folder as the user named it, and its summary."""
+    """Holds one of the two compared runs: its letter (A or B), its folder as the user named it, and its summary."""
 
     letter: str
     name: str
@@ -41,7 +41,7 @@ class ComparedRun:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return what the heading says about the run."""
+        """Return the values that the heading shows: name, recipe, input, time of the end, and revision of the code."""
         return (self.name, self.summary.recipe, self.summary.input, self.summary.finished, self.summary.revision)
 
 
@@ -49,12 +49,14 @@ class ComparedRun:
 class Comparison:
     """Holds the comparison of two runs.
 
+    A record's side is its set; for a rejected record, it is also the stage and reason of the rejection.
+
     Attributes:
         runs: the two runs, A and B.
         same: a sentence if nothing differs, else "".
-        headline: how many ids changed side, and the first settings that differ; "" if nothing differs.
-        sections: what differs, in the order of importance; empty if nothing differs.
-        moved: the listed records that ended elsewhere.
+        headline: the number of ids whose side differs, and the first settings that differ; "" if nothing differs.
+        sections: the tables of differences, the most important first. If nothing differs, at most the folded settings.
+        moved: the listed records whose side differs.
         settings: the settings that differ.
     """
 
@@ -76,8 +78,8 @@ def compare(
 ) -> Comparison:
     """Compare two finished runs, each given as (name, folder).
 
-    ``limit`` is the number of listed ids (None: all). ``all_settings`` also shows defaults that only differ because
-    one config lacks the key. ``defaults`` is as in
+    ``limit`` is the maximum number of listed ids (None: all). If ``all_settings``, settings that differ only because
+    one config lacks the key are shown, too. ``defaults`` is the argument of
     :func:`groundtrace.publishing.comparison.setting_changes.setting_changes`. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
@@ -108,9 +110,9 @@ def compare(
 
 
 def all_moved(first: Path, second: Path) -> list[MovedRecord]:
-    """Return all records that ended elsewhere in the second run, or are in one run only.
+    """Return all records whose side (set, or stage and reason of the rejection) differs between the runs.
 
-    Raises InspectError if a run cannot be read.
+    Records that are in only one run are included. Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)
@@ -118,9 +120,11 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
 
 @contextmanager
 def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary, RunSummary]]:
-    """Yield a database with the tables that comparisons read, and the summaries of both runs.
+    """Yield a database with the sides and scores of the records in both runs, and the summaries of both runs.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.
+    :func:`groundtrace.publishing.comparison.sides.add_ends` and
+    :func:`groundtrace.publishing.comparison.score_changes.add_scores` define the tables. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.
     """
     a, b = (read_summary(run, digests=True) for run in (first, second))
     with open_several([(first, a), (second, b)]) as tables:

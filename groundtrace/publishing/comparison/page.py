@@ -5,7 +5,7 @@ from groundtrace.publishing.comparison.compare import Comparison
 
 
 def comparison_page(found: Comparison) -> str:
-    """Return the page. The numbers are those of the terminal; the listed ids also have their questions."""
+    """Return the page as HTML. It shows the same numbers as the terminal, and also the questions of the listed ids."""
     ends = []
     for name in dict.fromkeys((*found.runs[0].summary.sets, *found.runs[1].summary.sets, "rejected")):
         counts = [run.summary.counts for run in found.runs]

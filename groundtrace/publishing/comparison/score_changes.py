@@ -1,7 +1,7 @@
 """Compares the scores of two runs: verdicts and lengths of the traces, the best traces, and pass rates.
 
-Means and medians are over all records of a run that have the value. Differences are paired: over the ids that have the
-value in both runs, B minus A, with a 95 % interval.
+Means and medians are over all records of a run that have the value. A difference is B minus A, over the ids that have
+the value in both runs. It is paired by id, and has a 95 % interval.
 """
 
 import math
@@ -27,8 +27,8 @@ _PASS_RATE = "pass rate of the policy"
 def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % interval of the mean of paired differences; None for fewer than 5 pairs.
 
-    Up to 2,000 pairs, it is the percentile interval of a bootstrap over the pairs, always with the same seed. Beyond
-    that, it is the normal interval, from which the bootstrap hardly differs at such sizes.
+    For up to 2,000 pairs, it is the percentile interval of a bootstrap over the pairs, always with the same seed. For
+    more pairs, it is the interval of the normal approximation. At such sizes, both intervals are nearly the same.
     """
     n = len(differences)
     if n < MIN_PAIRS:
@@ -44,9 +44,10 @@ def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
 
 
 def add_scores(tables: duckdb.DuckDBPyConnection) -> None:
-    """Add the tables ``scores_a`` and ``scores_b`` with the columns set_, name, id and value, from the tables of ends.
+    """Add the tables ``scores_a`` and ``scores_b`` with the columns set_, name, id and value.
 
-    A score that a run lacks has no row.
+    The tables of :func:`groundtrace.publishing.comparison.sides.add_ends` must exist. A score that a run lacks, or that
+    is not finite, has no row.
     """
     for run in ("a", "b"):
         parts = [f"SELECT 'any' AS set_, '{_PASS_RATE}' AS name, id, pass_rate AS value FROM ends_{run}"]
@@ -109,7 +110,7 @@ def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataT
 
 
 def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
-    """Return mean and median of each score in both runs, and the paired difference of the means."""
+    """Return a section with the mean and median of each score in both runs, and the mean paired difference."""
     query = """WITH of_a AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
                 FROM scores_a GROUP BY ALL),
             of_b AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
@@ -147,7 +148,7 @@ def _difference_text(differences: Sequence[float]) -> str:
 
 
 def other_traces(tables: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Return how many ids are SFT rows in both runs, and how many of them have another trace in the second run."""
+    """Return the number of ids that are SFT rows in both runs, and how many of them have different traces."""
     if not all("messages" in _types(tables, f"{run}.sft") for run in ("a", "b")):
         return 0, 0
     query = """SELECT count(*), count(*) FILTER (a.messages IS DISTINCT FROM b.messages)

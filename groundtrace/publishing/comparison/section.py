@@ -1,4 +1,4 @@
-"""Defines a section of a comparison, which the terminal and the page show alike, and how its figures are written."""
+"""Defines a section of a comparison, and formats its figures. The terminal and the page show the same sections."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Section:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Return for each column whether all its cells are numbers, so that it can be aligned to the right."""
+        """Return for each column whether all its cells are numbers. Such columns are aligned to the right."""
         return tuple(
             all(isinstance(row[index], int | float) or _NUMBER.match(str(row[index])) for row in self.rows)
             for index in range(len(self.columns))
@@ -31,12 +31,15 @@ class Section:
 
 
 def share_text(hits: int, of: int) -> str:
-    """Return a share in percent, or a dash if there is nothing to have a share of."""
+    """Return the share ``hits / of`` as text in percent; a dash if ``of`` is 0."""
     return f"{100 * hits / of:.1f} %" if of else "–"
 
 
 def points_text(middle: float | None, interval: tuple[float, float] | None) -> str:
-    """Return a difference of shares in percentage points, with its interval if there is one."""
+    """Return a difference of shares as text in percentage points; a dash if ``middle`` is None.
+
+    ``middle`` is the difference, and ``interval`` holds its bounds, or is None.
+    """
     if middle is None:
         return "–"
     within = "" if interval is None else f" [{100 * interval[0]:+.1f}, {100 * interval[1]:+.1f}]"
@@ -44,7 +47,10 @@ def points_text(middle: float | None, interval: tuple[float, float] | None) -> s
 
 
 def number_text(value: float | None, signed: bool = False) -> str:
-    """Return a number with four significant digits, with its sign if ``signed``; a dash if it is None."""
+    """Return a number as text with four significant digits; a dash for None.
+
+    From 10,000 on, the number is rounded to an integer. If ``signed``, a positive number has a plus sign.
+    """
     if value is None:
         return "–"
     if not value:

@@ -1,8 +1,9 @@
-"""Compares the settings, models and prompts of two runs: what the user changed first, defaults of other versions last.
+"""Compares the settings, models and prompts of two runs. Differences that the user did not make are folded.
 
-A config holds all settings, defaults included. So two configs also differ in keys that only one of the two versions or
-recipes has, and in all keys of an endpoint that only one of them has. Such a key is folded unless it has a value of
-its own. So are the roles and prompts that only one of two recipes has.
+A folded difference is shown only if the user requests all settings. A config holds all settings with their defaults. So
+two configs also differ in keys that only one version or recipe has, and in the keys of an endpoint that only one config
+has. Such a key is folded if it has its default value. If the recipes differ, keys outside the endpoints, roles and
+prompts that only one run has are folded, too.
 """
 
 import dataclasses
@@ -30,13 +31,16 @@ Defaults = Callable[[], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SettingChanges:
-    """Holds the settings that differ: those ``shown`` and those ``folded``, each as (what, value in A, value in B)."""
+    """Holds the settings that differ, each as (name, value in A, value in B).
+
+    ``folded`` settings are shown only if the user requests all settings. ``shown`` are the other settings.
+    """
 
     shown: tuple[tuple[str, str, str], ...]
     folded: tuple[tuple[str, str, str], ...]
 
     def section(self, all_of_them: bool) -> Section:
-        """Return the settings as a section, with the folded ones too if ``all_of_them``."""
+        """Return a section with the shown settings. If ``all_of_them``, it also has the folded settings."""
         rows = [*self.shown, *(self.folded if all_of_them else ())]
         n = len(self.folded)
         more = "" if all_of_them or not n else f"and {n} further setting{'s' if n > 1 else ''} (--settings shows them)"
@@ -47,10 +51,11 @@ class SettingChanges:
 def setting_changes(
     first: tuple[Path, RunSummary], second: tuple[Path, RunSummary], defaults: Defaults | None = None
 ) -> SettingChanges:
-    """Return the settings of two runs that differ.
+    """Return the settings that differ between two runs.
 
-    ``defaults`` gives the present defaults of their recipe; it is called if the recipe is the same and a key is in one
-    config only. Raises :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
+    ``defaults`` returns the present default values of the recipe by dotted key. It is called only if both runs have the
+    same recipe and only one config has some key. Raises :class:`groundtrace.publishing.reading.InspectError` for a
+    damaged config.
     """
     (root_a, a), (root_b, b) = first, second
     values = [dict(flat_values(read_config(root))) for root in (root_a, root_b)]

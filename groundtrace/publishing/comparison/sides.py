@@ -1,7 +1,7 @@
-"""Compares where the records of two runs ended: the yields by set and source, and the records that changed side.
+"""Compares the sides of the records in two runs: the yields by set and source, and the records whose side differs.
 
-A record's side is its set, and for a rejected record also the stage and the reason of the rejection. Records are
-matched by their ids.
+A record's side is its set; for a rejected record, it is also the stage and reason of the rejection. Records are matched
+by their ids.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _REJECTED = {"stage": "VARCHAR", "reason": "VARCHAR", "detail": "VARCHAR"}
 
 @dataclass(frozen=True)
 class Side:
-    """Holds where a record ended in one run; stage, reason and detail are None unless it was rejected."""
+    """Holds the side of a record in one run. ``stage``, ``reason`` and ``detail`` are None if it was not rejected."""
 
     set: str
     stage: str | None = None
@@ -37,13 +37,17 @@ class Side:
         return f"rejected: {self.stage}/{self.reason}" if self.set == "rejected" else self.set
 
     def to_fields(self) -> dict[str, str]:
-        """Return the values as a line of JSON holds them."""
+        """Return the values that are not None, as fields of a JSON object."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class MovedRecord:
-    """Holds a record that ended elsewhere in the second run; a side is None if that run did not read the record."""
+    """Holds a record whose side differs between two runs.
+
+    ``before`` is the side in the first run, and ``after`` the side in the second run. A side is None if the run did not
+    read the record.
+    """
 
     id: str
     question: str
@@ -52,12 +56,15 @@ class MovedRecord:
 
     @property
     def why(self) -> str:
-        """Return the detail of the rejection: that of the second run, or else of the first."""
+        """Return the detail of the rejection in the second run.
+
+        If there is none, return the detail of the rejection in the first run, or "".
+        """
         sides = [side for side in (self.after, self.before) if side is not None and side.detail]
         return sides[0].detail or "" if sides else ""
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the record as a line of JSON holds it."""
+        """Return the record as fields of a JSON object."""
         sides = {"from": self.before, "to": self.after}
         return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
 
@@ -65,8 +72,8 @@ class MovedRecord:
 def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
     """Add the tables ``ends_a``, ``ends_b`` and ``pairs``, in which each record has one row.
 
-    The first two have the columns id, set_, source, question, pass_rate, stage, reason and detail. ``pairs`` joins both
-    by id.
+    ``ends_a`` and ``ends_b`` hold the sides of the records in the first and the second run. Their columns are id, set_,
+    source, question, pass_rate, stage, reason and detail. ``pairs`` joins ``ends_a`` and ``ends_b`` by id.
     """
     for run in ("a", "b"):
         parts = []
@@ -109,16 +116,17 @@ class Overlap:
 
 
 def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
-    """Return how the ids of the two runs overlap."""
+    """Return how many ids are in both runs, only in the first run, and only in the second run."""
     query = """SELECT count(*) FILTER (set_a IS NOT NULL AND set_b IS NOT NULL),
         count(*) FILTER (set_b IS NULL), count(*) FILTER (set_a IS NULL) FROM pairs"""
     return Overlap(*(tables.execute(query).fetchall()[0]))
 
 
 def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap) -> Section:
-    """Return the number and share of the records in each set, with the difference of the shares in points.
+    """Return a section with the number and share of the records in each set, and the difference of the shares.
 
-    The difference has a 95 % interval if both runs read the same ids (paired), or none of the same (independent).
+    ``ids`` is the result of :func:`overlap`. The difference has a 95 % interval in two cases: if both runs read the
+    same ids (paired interval), and if no id is in both runs (interval for independent samples).
     """
     counts = {run: dict(tables.execute(f"SELECT set_, count(*) FROM ends_{run} GROUP BY 1").fetchall()) for run in "ab"}
     total_a, total_b = ids.both + ids.only_a, ids.both + ids.only_b
@@ -171,7 +179,10 @@ def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> 
 
 
 def transitions(tables: duckdb.DuckDBPyConnection) -> Section:
-    """Return the number of ids for each pair of different sides: the most frequent first, ids of one run alone last."""
+    """Return a section with the number of ids for each pair of different sides (side in A, side in B).
+
+    The most frequent pair comes first. Pairs of ids that are in only one run come last.
+    """
     rows = [
         (n, _text(set_a, stage_a, reason_a), _text(set_b, stage_b, reason_b))
         for set_a, stage_a, reason_a, set_b, stage_b, reason_b, n in tables.execute(_BY_SIDES).fetchall()
@@ -199,10 +210,10 @@ _MOVED = f"""WITH sorted AS (
 def moved_records(
     tables: duckdb.DuckDBPyConnection, limit: int | None = None, alone: bool = False
 ) -> list[MovedRecord]:
-    """Return the records that ended elsewhere, at most ``limit`` of them (None: all), the same ones each time.
+    """Return the records whose side differs, at most ``limit`` (None: all). The same runs give the same records.
 
-    If there are more, each transition is represented, as far as the limit allows. With ``alone``, the records that only
-    one run read are included.
+    If there are more than ``limit`` such records, the returned ones have as many different pairs of sides as possible.
+    If ``alone``, records that only one run read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [
@@ -212,12 +223,12 @@ def moved_records(
 
 
 def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
-    """Return how many records of both runs ended elsewhere, the other reasons for a rejection included."""
+    """Return the number of records in both runs whose side differs. A changed reason of a rejection is a difference."""
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 
 
 def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
-    """Return the list of the records that ended elsewhere; ``total`` is the number of all of them."""
+    """Return a section that lists the ``moved`` records; ``total`` is the number of all records whose side differs."""
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)
     more = f"and {counted(left, 'further id')}: --all lists them, and --ids FILE writes them" if left else ""
@@ -238,5 +249,5 @@ def _text(name: str | None, stage: str | None, reason: str | None) -> str:
 
 
 def sets_of(*sets: Sequence[str]) -> list[str]:
-    """Return the training sets that one of the runs makes, in order."""
+    """Return the names in all given ``sets``, without duplicates and in order. Each argument is the sets of one run."""
     return list(dict.fromkeys(name for each in sets for name in each))

@@ -65,8 +65,8 @@ class ExportRow:
         number: the index of the row in its side, in the order of the shards. The rows of a question's streams share one
         number.
         fields: the row's columns, without the bytes of its images.
-        turns: the row's ``messages`` or ``prompt``. Coordinates in the assistant's turns are in the frame (pixels, 0–1
-        or 0–1000) of the target's family.
+        turns: the row's ``messages`` (sft) or ``prompt`` (rl). Coordinates in the assistant's turns are in the frame
+        (pixels, 0–1 or 0–1000) of the target's family.
         images: one image for each image mark in the turns, in order.
         stream: the name of the stream, which is one of several prompts of a question (iVGR §3.2); "" without streams.
     """
@@ -136,8 +136,8 @@ class ExportFormat:
         name: the name for ``--format``.
         does: a short description of the files that the format writes, and of the program that reads them.
         open: for each supported side (sft, rl), the function that opens a writer in a folder.
-        beside: a function that returns further files as texts by file name. Its argument is the number of rows written
-        for each side.
+        beside: a function that returns the texts of further files by file name. Its argument is the number of written
+        rows of each side.
         check: raises ExportError for a run folder that lacks something that the format needs.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
@@ -159,4 +159,6 @@ class ExportFormat:
     def __post_init__(self) -> None:
         """Raise ExportError for an unknown side, or if ``open`` is empty."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
-            raise ExportError(f"the format {self.name} must open sft, rl or both, not {', '.join(self.open) or 'none'}")
+            raise ExportError(
+                f"the format {self.name} must have sft, rl or both in open, not {', '.join(self.open) or 'none'}"
+            )

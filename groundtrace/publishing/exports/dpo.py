@@ -1,9 +1,10 @@
 """Exports preference pairs for TRL's DPOTrainer: the best trace of a question, and a worse trace of the same question.
 
 The best trace ("kept trace") is the trace in the SFT row. The rejected trace is chosen from the question's other traces
-(``write.other_traces``). Traces whose answer has a lower grade than the kept trace's answer are preferred. Next are
-traces with a lower score. In both groups the lowest score comes first, and traces with equal scores keep the order of
-the run. A trace that is not known to be worse is never chosen, since such a pair would train the model on noise.
+(``write.other_traces``). First come traces whose answer has a lower grade than the kept trace's answer. Then come
+traces with a lower score than the kept trace. Within each group, the lowest score comes first, and traces with equal
+scores keep the order of the run. A trace that is not known to be worse is never chosen, since such a pair would train
+the model on noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +43,9 @@ def worse_traces(
 ) -> list[tuple[str, Trace]]:
     """Return (reason, trace) for each of the ``others`` that is known to be worse than the kept trace.
 
-    ``kept_text`` and ``scores`` are the text and scores of the kept trace. The trace that should be rejected comes
-    first. An unscored trace is not returned, since it is not known to be worse.
+    ``kept_text`` and ``scores`` are the text and scores of the kept trace. The reason is :data:`WRONG_ANSWER` or
+    :data:`LOWER_SCORE`. The trace that is most suitable as the rejected trace comes first. An unscored trace is not
+    returned, since it is not known to be worse.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 

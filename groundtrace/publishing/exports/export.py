@@ -40,8 +40,9 @@ class ExportArguments:
 
     ``family`` names the family (models that write coordinates alike) of the model to be trained. ``run_at`` is the path
     from which a reward will read the run folder, if that path differs from ``run``. ``max_pixels`` and ``min_pixels``
-    are the largest and smallest area of an image in the training, in pixels; None for the family's own limits.
-    ``turns`` is the form of code in trajectories: tags or tools (tool calls).
+    are the largest and smallest area of an image in the training, in pixels; None for the family's own limits. If
+    ``replace``, an older export in ``output`` is replaced. ``turns`` is the form of code in trajectories: tags or tools
+    (tool calls).
     """
 
     run: Path
@@ -57,7 +58,7 @@ class ExportArguments:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """Holds the facts about a finished export: its folder, its files except the images, and the counts of each side."""
+    """Holds the folder of a finished export, its files except the images, and the counts of each side (sft or rl)."""
 
     folder: Path
     files: tuple[str, ...]
@@ -75,8 +76,8 @@ def export_run(arguments: ExportArguments) -> ExportResult:
     rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
         raise ExportError(
-            f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} exports: "
-            "choose another --format"
+            f"{arguments.run} has no {' or '.join(rows)} rows, but the format {form.name} exports only "
+            "such rows: choose another --format"
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
@@ -102,8 +103,8 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
-            f"the family {family.name} writes coordinates from 0 to 1, but the tags have only one decimal, which is "
-            "too coarse: name another --family"
+            f"the family {family.name} writes coordinates from 0 to 1. The tags have only one decimal, which is too "
+            "coarse for such coordinates: choose another --family"
         )
     rule = family.resize or QWEN25_IMAGE
     given = {"max_area_px": arguments.max_pixels, "min_area_px": arguments.min_pixels}
@@ -135,8 +136,9 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
     for side in (side for side in rows if rows[side]):
         if any_tags(arguments.run, side, TEXT_COLUMNS[side]):
             raise ExportError(
-                f"the {side} rows contain or request coordinates: set --family to the family of the model to train: "
-                f"{', '.join(sorted(FAMILIES))} (plain: pixels of the original), or your own family as module:NAME"
+                f"the {side} rows contain or request coordinates: set --family to the family of the model to train. "
+                f"The families are {', '.join(sorted(FAMILIES))} (plain writes pixels of the original), and your own "
+                "family is module:NAME"
             )
     return FAMILIES.named(DEFAULT)
 
@@ -221,8 +223,8 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
         raise ExportError(
-            f"no row can be exported: the most frequent reason, for {most} rows, is {reason} "
-            f"({REASONS.get(reason, 'its own reason')}); docs/exports.md explains the reasons"
+            f"no row can be exported. The most frequent reason ({most} rows) is {reason} "
+            f"({REASONS.get(reason, 'a reason of the format')}): see docs/exports.md for what to do"
         )
 
 

@@ -61,7 +61,7 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
         if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
             raise ExportError(
-                f"{file} has no column {column} of the type that runs write: repeat the run (its replies are kept)"
+                f"{file} has no column {column}, or its type is wrong: repeat the run (its replies are cached)"
             )
 
 
@@ -84,9 +84,10 @@ def ready_rows(
 ) -> tuple[ExportRow, ...]:
     """Return a row of the shards as export rows: one row, or one row for each of its streams.
 
-    Raises LeftOut if the row cannot be exported. For a row with streams, LeftOut is also raised if its reference cannot
-    be made. The reason is that rows of streams are written in pairs
-    (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.
+    ``fields`` holds the columns of the row, and ``number`` is its index in the side. Raises LeftOut if the row cannot
+    be exported. For a row with streams, LeftOut is also raised if its reference cannot be made. The reason is that rows
+    of streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail
+    later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)
@@ -124,4 +125,4 @@ def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[
 
 
 def _damaged(file: Path, error: Exception) -> ExportError:
-    return ExportError(f"cannot read {file} ({one_line(error)}): repeat the run, whose replies are kept")
+    return ExportError(f"cannot read {file} ({one_line(error)}): repeat the run (its replies are cached)")

@@ -46,9 +46,9 @@ def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder:
 class Side:
     """Passes the rows of a side to a writer and counts them.
 
-    The rows of a question's two streams are written one after the other. A question with only one stream is held back
-    until the next question with one stream. So each pair of rows (0 and 1, 2 and 3, and so on) holds the two streams of
-    one question, or two questions with one stream.
+    A stream is one of several prompts of a question. The rows of a question's two streams are written one after the
+    other. A question with only one stream is held back until the next question with one stream. So each pair of rows (0
+    and 1, 2 and 3, and so on) holds the two streams of one question, or two questions with one stream.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:

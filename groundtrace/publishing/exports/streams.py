@@ -53,7 +53,7 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
         found = _count_several(run)
         if found:
             raise ExportError(
-                f"{found} questions of {run} have several streams, whose rewards are computed together, but {trainer} "
+                f"{found} questions of {run} have several streams. Their rewards are computed together, but {trainer} "
                 "requests the reward of each response separately: choose --format trl, swift or easyr1, or train with "
                 "`trainer grpo`"
             )

@@ -60,7 +60,7 @@ class ByAnswer(ParquetWriter):
 
 
 def by_answer(row: ExportRow) -> list[ExportRow]:
-    """Return one row for each turn of the assistant. The row holds the turns up to this turn, with their images."""
+    """Return one row for each turn of the assistant. Each row holds the turns up to this turn, and their images."""
     found = []
     for number, turn in enumerate(row.turns, 1):
         if turn["role"] == "assistant":

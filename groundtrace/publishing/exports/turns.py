@@ -1,4 +1,4 @@
-"""Checks the turns of a row, and converts the assistant's tags to the frame of a family."""
+"""Checks the turns of a row, and converts the coordinates in the assistant's tags for a model family."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,8 @@ stages, such as rubrics. verl adds further keys to ``extra_info``.
 
 With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
 and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the
-limits of its sandbox. verl 0.9.1 calls ``create`` for each call, and ``execute`` gets the trajectory as ``agent_data``.
+limits of its sandbox. verl 0.9.1 calls ``create`` for each tool call, and passes the trajectory to ``execute`` as
+``agent_data``.
 """
 
 from pathlib import Path

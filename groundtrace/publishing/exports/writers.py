@@ -34,7 +34,10 @@ def text_of(record: Record) -> str:
 
 
 class ParquetWriter:
-    """Writes rows to one Parquet file with this schema; ``record`` is a function that converts a row to its values."""
+    """Writes rows to one Parquet file with the given ``schema``.
+
+    ``record`` is a function that converts a row to the values of its columns.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, record: Callable[[ExportRow], Record]) -> None:
         self._path, self._schema, self._record = path, schema, record

@@ -72,7 +72,7 @@ class Reviews:
             raise ValueError(f"the note has {len(mark.note)} characters: shorten it to at most {MAX_NOTE_CHARS}")
         if len(mark.tags) > MAX_TAGS or any(not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag for tag in mark.tags):
             raise ValueError(
-                f"the tags are not valid: give at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas"
+                f"the tags are invalid: give at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas"
             )
         dated = replace(mark, at=utc_now())
         with self._lock:

@@ -110,7 +110,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "must be a value of groundtrace.publishing.exports.base.ExportFormat, but is",
     ),
     ("groundtrace.publishing.exports.gone:X", {}, "cannot be imported"),
-    ("trl", {"family": "moondream"}, "the tags have only one decimal, which is too coarse"),
+    ("trl", {"family": "moondream"}, "The tags have only one decimal, which is too coarse"),
     ("dpo", {}, "--set write.other_traces=true"),
     ("trl", {"max_pixels": 1000}, "do not depend on the size of images"),
     ("trl", {"family": "qwen2.5-vl", "max_pixels": 10}, "--max-pixels must be at least --min-pixels"),
@@ -129,7 +129,7 @@ def test_what_is_refused(form: str, options: dict[str, Any], said: str, tmp_path
 
 def test_a_run_without_the_rows_that_a_format_takes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [sft()])
-    with pytest.raises(ExportError, match="has no rl rows, which the format easyr1 exports"):
+    with pytest.raises(ExportError, match="has no rl rows, but the format easyr1 exports only such rows"):
         exported(run, "easyr1", tmp_path / "out")
     assert exported(run, "trl", tmp_path / "out").files == ("sft.parquet", "export.json")
 
@@ -137,7 +137,7 @@ def test_a_run_without_the_rows_that_a_format_takes(tmp_path: Path) -> None:
 def test_a_run_of_which_no_row_can_be_written(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [OUTSIDE])
     with pytest.raises(
-        ExportError, match="no row can be exported: the most frequent reason, for 1 rows, is outside_image"
+        ExportError, match=r"no row can be exported. The most frequent reason \(1 rows\) is outside_image"
     ):
         exported(run, "trl", tmp_path / "out")
     assert names(tmp_path) == ["run"]
@@ -347,7 +347,7 @@ def test_a_format_of_ones_own_may_leave_out_all(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.syspath_prepend(tmp_path)
     run = make_run(tmp_path / "run", [sft()])
-    with pytest.raises(ExportError, match="no row can be exported: the most frequent reason, for 1 rows, is not_mine"):
+    with pytest.raises(ExportError, match=r"no row can be exported. The most frequent reason \(1 rows\) is not_mine"):
         exported(run, "own_none:NONE", tmp_path / "out")
 
 

@@ -129,7 +129,7 @@ def test_a_trainer_that_asks_for_rewards_one_by_one_is_refused(
     assert cli.main(words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"beam: 2 questions of {run} have several streams, whose rewards are computed together, but OpenRLHF requests "
+        f"beam: 2 questions of {run} have several streams. Their rewards are computed together, but OpenRLHF requests "
         "the reward of each response separately: choose --format trl, swift or easyr1, or train with `trainer grpo`"
     )
     assert not (tmp_path / "out").exists()
