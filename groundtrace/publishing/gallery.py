@@ -59,7 +59,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """Return the row as the gallery shows it; ``room`` limits the size of its images.
 
     The images of a trajectory are the question's images, followed by the images that its code showed. The entry shows
-    each image of the second kind in the turn whose code showed it.
+    an image of the code in the turn whose code showed it.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)

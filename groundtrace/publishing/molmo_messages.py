@@ -6,7 +6,8 @@ is not used, because molmo-utils would sample other frames from it, at most 2 a 
 molmo-utils accepts both forms. Lines of text that only introduce a frame are dropped, since the element holds the
 frames and their times. A clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
 
-The input shape ``conversations`` reads such messages, with ``{"type": "video", "video": PATH}`` for a clip.
+A run can read such messages as its input (shape ``conversations``). A clip must then be
+``{"type": "video", "video": PATH}``.
 """
 
 import io
@@ -33,11 +34,13 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:
-        raise UserError("the row has no images, or neither messages nor a prompt: give molmo_messages a row of a run")
+        raise UserError(
+            "the row lacks images, or has neither messages nor a prompt: pass a row of a run to molmo_messages"
+        )
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
-        raise UserError(f"row {row.get('id')} has {len(media)} more media than its text has marks: repeat the run")
+        raise UserError(f"row {row.get('id')} has {len(media)} media without a mark in its text: repeat the run")
     return turns
 
 

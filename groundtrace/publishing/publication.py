@@ -39,7 +39,8 @@ class Publication:
     """Holds the facts about a publication for its card.
 
     ``uses`` are all sources of the run. ``strictest`` is the published source with the strictest licence; None if no
-    source is published. ``configs`` maps the names of configs other than the training sets to their file patterns.
+    source is published. A config is a named part of a data set on the Hub. ``configs`` maps the names of configs other
+    than the training sets to their file patterns.
     """
 
     run_sha256: str
@@ -56,7 +57,7 @@ class Publication:
     def share_alike(self) -> list[str]:
         """Return the share-alike licences of published rows.
 
-        The list is empty if no published row has such a licence, or if the only such licence is the strictest licence.
+        The list is empty if no published row has such a licence. It is also empty if only the strictest licence is one.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}

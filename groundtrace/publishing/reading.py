@@ -37,8 +37,8 @@ class InspectError(UserError):
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
 
-    If ``checked``, the shards are compared with ``run.json``, and InspectError is raised if they differ. If ``digests``
-    too, the SHA-256 of the shards is compared as well. This reads all bytes of the shards.
+    If ``checked``, the shards are compared with ``run.json``, and InspectError is raised if they differ. ``digests``
+    adds the SHA-256 of the shards to this comparison. All bytes of the shards are then read.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -84,8 +84,8 @@ def check_files(
 ) -> None:
     """Raise :class:`InspectError` if the shards of these sets differ from their entries in ``run.json``.
 
-    If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version, without file names, is not
-    checked.
+    If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version holds no file names. Its shards
+    are not checked.
     """
     if summary.files is None:
         return
@@ -93,7 +93,7 @@ def check_files(
         problem = problem_of(run, summary.files, sets, digests=digests)
     except OSError as error:
         raise InspectError(
-            f"cannot read {error.filename or run}: {error.strerror or error}: make it readable"
+            f"cannot read {error.filename or run}: {error.strerror or error}: make the file readable"
         ) from error
     if problem:
         raise InspectError(f"{run} has changed since its run ended: {problem}: repeat the run")
@@ -186,10 +186,10 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 
 @contextmanager
 def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a DuckDB database with the views of :func:`open_tables` for each run, in a schema of its own.
+    """Yield a DuckDB database with the views of :func:`open_tables` for each run. Each run has its own database schema.
 
     The schemas have the names of :func:`schema_names`: the first run has ``a.sft``, the second ``b.sft``. Raises
-    :class:`InspectError` as :func:`open_tables` does.
+    :class:`InspectError` for a shard that is not a Parquet file.
     """
     with _database() as (connection, scratch):
         readable: list[Path] = []
@@ -206,10 +206,11 @@ def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.Duc
 
 
 def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Return the names of each run's schema in a query over several runs.
+    """Return the names of each run's database schema in a query over several runs.
 
-    These are its letter (a for the first run), and the name of its folder if no other run has this name. DuckDB does
-    not distinguish upper case from lower case.
+    The names are the run's letter (a for the first run) and the name of its folder. The folder's name is left out if
+    several runs have it, or if DuckDB or a letter already uses it. DuckDB does not distinguish upper case from lower
+    case, so such names are the same.
     """
     letters = [chr(ord("a") + index) for index in range(len(runs))]
     folders = [run.name.lower() for run in runs]

@@ -31,14 +31,14 @@ def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) ->
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; the file is renamed to ``path`` when the body of the ``with`` ends.
 
-    A reader sees the old file or the complete new one. The temporary name is unique: if several processes write, each
-    puts a complete file at ``path``, and the last one remains. If the body raises, the temporary file is removed and
-    the old file remains; a process that is killed leaves its temporary file behind (:func:`is_unfinished`). Raises the
-    file system's OSError.
+    A reader sees the old file or the complete new one. The temporary name is unique. If several processes write, each
+    of them puts a complete file at ``path``, and the last file remains. If the body raises, the temporary file is
+    removed and the old file remains. A killed process leaves its temporary file behind (:func:`is_unfinished`). Raises
+    the file system's OSError.
 
-    With ``durable`` the contents are written to the disk before the file is renamed (fsync), so that after a power
-    failure the file is the old or the new one, never a truncated one. This takes milliseconds. Files that are cheap to
-    make again do not need ``durable``.
+    If ``durable``, the contents are written to the disk (fsync) before the file is renamed. So after a power failure,
+    the file is the old or the new one, never a truncated one. This takes milliseconds. Files that are cheap to make
+    again do not need ``durable``.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -55,17 +55,18 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder beside ``out``; it is renamed to ``out`` when the body of the ``with`` ends.
 
-    If the body raises, ``out`` is as before; a process that is killed leaves the folder behind, under a name of its
-    own. Raises UserError if ``out`` exists and is not an empty folder, or if it cannot be written.
+    If the body raises, the new folder is removed and ``out`` is unchanged. A killed process leaves the new folder
+    behind, under a temporary name. Raises UserError if ``out`` exists and is not an empty folder, or if it cannot be
+    written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} already exists: choose another OUT")
+        raise UserError(f"{out} already exists: choose another folder as OUT")
     final = out.resolve()  # OUT may be ".", or a link to an empty folder
     unfinished = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
     try:
         unfinished.mkdir(parents=True)
     except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror or error}: choose another OUT") from error
+        raise UserError(f"cannot write {out}: {error.strerror or error}: choose another folder as OUT") from error
     try:
         yield unfinished
         unfinished.replace(final)
@@ -82,8 +83,8 @@ def is_unfinished(name: str) -> bool:
 def locked(folder: Path, refusal: type[UserError] = UserError) -> Iterator[None]:
     """Lock a folder for one writing process, by a file ``.lock`` in it; the folder is created if it is missing.
 
-    Raises ``refusal`` if another process holds the lock, or if the lock cannot be written. The operating system
-    releases the lock when the process ends, even if it is killed; the file ``.lock`` stays.
+    Raises an error of the class ``refusal`` if another process holds the lock, or if the lock cannot be written. The
+    operating system releases the lock when the process ends, even if it is killed. The file ``.lock`` stays.
     """
     lock = FileLock(folder / ".lock", blocking=False)
     try:

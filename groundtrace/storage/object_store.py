@@ -36,7 +36,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 def _variable(name: str) -> str:
     if name and not _VARIABLE.fullmatch(name):  # the message does not show it: it may be the key itself
-        raise ValueError("must be the name of an environment variable such as MY_KEY, which holds the key")
+        raise ValueError("must be the name of an environment variable that holds the key, such as MY_KEY")
     return name
 
 
@@ -185,9 +185,8 @@ def _secret(variable: str) -> str | None:
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
     """Return extra arguments for the client's call that writes these bytes.
 
-    gcsfs, the client of gs://, sends small data between two boundary lines, which are always the same. If the data
-    contains the text of a boundary line, it would be cut there. So such data is sent in chunks, as gcsfs sends large
-    data.
+    gcsfs, the client of gs://, sends small data between two boundary lines, which are always the same. Data that
+    contains the text of a boundary line would be truncated. So such data is sent in chunks, as gcsfs sends large data.
     """
     return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
 

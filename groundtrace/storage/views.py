@@ -26,8 +26,8 @@ def add_view(
     """Add a view of the rows of Parquet files. Columns are matched by name; a column that a file lacks is null.
 
     Without files, the view has no rows and the columns of ``schema``. In this case a Parquet file without rows is
-    written to the folder ``scratch``. ``within`` is the database schema of the view; "" makes a temporary view without
-    one. Raises duckdb.Error for a file that is not a Parquet file.
+    written to the folder ``scratch``. ``within`` is the database schema of the view; "" means a temporary view outside
+    any schema. Raises duckdb.Error for a file that is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]
@@ -46,18 +46,21 @@ def add_table(db: duckdb.DuckDBPyConnection, name: str, table: pa.Table, scratch
 
 
 def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | int | float], within: str = "") -> None:
-    """Add a table with one row; the keys of ``row`` are the columns. ``within`` is as in :func:`add_view`."""
+    """Add a table with one row; the keys of ``row`` are the columns.
+
+    ``within`` is the database schema of the table; "" means a temporary table outside any schema.
+    """
     columns = ", ".join(f'? AS "{column}"' for column in row)
     kind, place = ("TABLE", f"{quoted_name(within)}.{name}") if within else ("TEMP TABLE", name)
     db.execute(f"CREATE {kind} {place} AS SELECT {columns}", list(row.values()))
 
 
 def quoted_name(name: str) -> str:
-    """Return a name as an identifier of SQL, whatever its characters are."""
+    """Return a name as a quoted SQL identifier. The name may contain any characters."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_path(file: Path) -> str:
-    """Return a path as a literal of SQL that matches this file alone."""
+    """Return a path as a quoted SQL text. Wildcards in the path are escaped, so that it matches only this file."""
     path = _GLOB.sub(lambda found: f"[{found[0]}]", str(file)).replace("'", "''")
     return f"'{path}'"

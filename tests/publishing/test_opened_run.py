@@ -115,7 +115,7 @@ def test_a_shard_that_cannot_be_read_is_one_line(
 
     monkeypatch.setattr("groundtrace.schemas.run_files.hashlib.file_digest", fails)
     assert cli.main([command, *[str(run)] * (1 + (command == "diff"))]) == 2
-    assert capsys.readouterr().err == "beam: cannot read the shard: Permission denied: make it readable\n"
+    assert capsys.readouterr().err == "beam: cannot read the shard: Permission denied: make the file readable\n"
 
 
 @pytest.mark.parametrize(("text", "wrong"), NO_TOML)

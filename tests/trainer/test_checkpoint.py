@@ -191,7 +191,7 @@ def test_what_cannot_be_exported(run: Command, data: Path, tmp_path: Path) -> No
     done = run("sft", data)
     step = done.output / "checkpoints" / "step-000002"
     words = ["export", str(step), str(done.output)]
-    run.words(words, done.output).check_refused(2, f"{done.output} already exists: choose another OUT")
+    run.words(words, done.output).check_refused(2, f"{done.output} already exists: choose another folder as OUT")
     gone = ["export", str(tmp_path / "gone"), str(tmp_path / "new")]
     run.words(gone, tmp_path).check_refused(2, "gone cannot be read")
     assert not (tmp_path / "new").exists()

@@ -63,7 +63,7 @@ def check_token() -> None:
             "`hf auth login`"
         ) from None  # the decoder's error holds the token
     if token is None:
-        raise PublishError("there is no token: set HF_TOKEN, or log in with `hf auth login`")
+        raise PublishError("no token for the Hub is set: set HF_TOKEN, or log in with `hf auth login`")
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise PublishError(
             "the token holds a character that no token has, such as a line break, a space or a letter with an accent: "

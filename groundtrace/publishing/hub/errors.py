@@ -13,5 +13,5 @@ class PublishError(UserError):
 class HubDown(RuntimeError):
     """Raised if the Hub did not answer, failed, or closed the connection.
 
-    The same command continues with the files that the Hub does not have yet.
+    If the user runs the same command again, only the files that the Hub lacks are uploaded.
     """

@@ -119,7 +119,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Raise PublishError if some records are in no set, or if the shards have other numbers of rows than counted."""
+    """Raise PublishError if some records are in no set, or if ``run.json`` does not count the rows of the shards."""
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:
@@ -142,7 +142,7 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
     except (OSError, pa.ArrowException) as error:
         raise PublishError(f"{file} is not a readable Parquet file: repeat the run") from error
     if missing:
-        raise PublishError(f"{file} has no column {missing[0]}: repeat the run with this version")
+        raise PublishError(f"{file} has no column {missing[0]}: repeat the run with this version of Groundtrace")
     return read.num_rows
 
 

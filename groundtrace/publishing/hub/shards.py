@@ -26,15 +26,17 @@ def check_shard(file: Path, needs_images: bool) -> bool:
     """Return whether the Hub's viewer accepts the shard unchanged.
 
     The viewer accepts a shard if each row group has only one row, or has at most :data:`MAX_GROUP_BYTES`. Raises
-    PublishError if the shard cannot be read. With ``needs_images``, the shard's metadata must declare the image column.
-    Otherwise PublishError is raised, because the viewer would show bytes instead of images.
+    PublishError if the shard cannot be read. If ``needs_images``, the shard's metadata must declare the image column,
+    or PublishError is raised. Without this declaration, the viewer shows bytes instead of images.
     """
     try:
         read = pq.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
         raise PublishError(f"{file} cannot be read: {one_line(error)}: repeat the run") from error
     if needs_images and b'"Image"' not in (read.metadata or {}).get(b"huggingface", b""):
-        raise PublishError(f"{file} does not declare which column holds images: repeat the run with this version")
+        raise PublishError(
+            f"{file} does not declare which column holds images: repeat the run with this version of Groundtrace"
+        )
     groups = (read.row_group(number) for number in range(read.num_row_groups))
     return all(group.num_rows <= 1 or group.total_byte_size <= MAX_GROUP_BYTES for group in groups)
 
@@ -42,9 +44,9 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
     """Write the shard's rows that may be published to the file ``copy``, and return their number.
 
-    ``published`` are the sources and licences of these rows. ``change`` is applied to the rows. The copy appears only
-    when it is complete. If no row may be published, no copy is written. Raises PublishError if the shard cannot be read
-    or the copy cannot be written.
+    ``published`` are the sources and licences of these rows. ``change`` is a function that is applied to these rows;
+    None means that they stay unchanged. The copy appears only when it is complete. If no row may be published, no copy
+    is written. Raises PublishError if the shard cannot be read or the copy cannot be written.
     """
     written = 0
     try:

@@ -44,7 +44,9 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
     unknown = sorted(set(asked) - known)
     if unknown:
         near = ", ".join(repr(name) for name in sorted(known)[:5])
-        raise PublishError(f"--include-source {unknown[0]!r}: no row has this source; sources of the run are {near}")
+        raise PublishError(
+            f"--include-source {unknown[0]!r}: no row has this source: the sources of the run are {near}"
+        )
     uses = [SourceUse(*key, {side: counts[key] for side, counts in counted.items()}, key[0] in asked) for key in keys]
     return sorted(uses, key=lambda use: (-use.total, use.source, use.licence))
 

@@ -51,7 +51,9 @@ def check_name(repo: str) -> None:
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
-        raise PublishError(f"--repo {repo!r} is not a valid name of a repository: {error}") from error
+        raise PublishError(
+            f"--repo {repo!r} is not a valid name of a repository: {error}: choose another name"
+        ) from error
 
 
 def send(
@@ -59,8 +61,9 @@ def send(
 ) -> PublishResult:
     """Publish the prepared files; ``report`` is called with a line for each uploaded file.
 
-    ``repo`` is ORG/NAME. Raises PublishError for a mistake that the user can correct. For example, the repository holds
-    another data set, but ``replace`` is False. Raises HubDown if the Hub does not answer.
+    ``repo`` is ORG/NAME. A new repository is public if ``public``, else private. Raises PublishError for a mistake that
+    the user can correct. For example, the repository holds another data set, but ``replace`` is False. Raises HubDown
+    if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -72,7 +75,9 @@ def send(
         if not public and not there.private:
             raise PublishError(f"{repo} already exists and is public: pass --public, or name another repository")
         if public and there.private:
-            raise PublishError(f"{repo} already exists and is private: leave out --public, or change it on the Hub")
+            raise PublishError(
+                f"{repo} already exists and is private: leave out --public, or make it public on the Hub"
+            )
         tags = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type="dataset").tags}
         if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
             return PublishResult(str(url), prepared.tag, is_new=False)
@@ -120,7 +125,7 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
         )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
-            f"{there.id} holds another data set: pass --replace to replace it (its tag still refers to the old data)"
+            f"{there.id} holds another data set: pass --replace to replace it (the old data remain under their tag)"
         )
     return [path for path in ours if path not in prepared.files]
 

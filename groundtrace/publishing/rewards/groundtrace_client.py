@@ -77,7 +77,7 @@ class Unscored(RuntimeError):
 class Settings(NamedTuple):
     """Holds the settings from the environment or from the arguments of a reward function.
 
-    The description of the module explains each setting.
+    The docstring of the module explains each setting.
     """
 
     url: str = "http://127.0.0.1:8500"
@@ -95,7 +95,9 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     Raises ValueError for a wrong value.
     """
     if "config" in given:
-        raise ValueError("config belongs to the server (beam serve-reward --config): leave it out in the trainer")
+        raise ValueError(
+            "the setting config belongs to the server (beam serve-reward --config): leave it out in the trainer"
+        )
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
     found.update({name: given[name] for name in Settings._fields if given.get(name) is not None})
     read = {"timeout_s": _seconds, "request_timeout_s": _seconds, "batch": _count, "unscored": _number}
@@ -322,7 +324,7 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
     for name in ("rewards", "scores"):
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
-            raise RewardRefused(f"{settings.url} sent {name} that are not {len(queries)} numbers: check the server")
+            raise RewardRefused(f"{settings.url} sent {name} that are not {len(queries)} numbers: check its version")
     return found
 
 
@@ -338,7 +340,9 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     server does not return scores in time, and RewardRefused if the input cannot be scored.
     """
     if len(references) != len(responses):
-        raise RewardRefused(f"{len(responses)} responses have {len(references)} references: pass one for each response")
+        raise RewardRefused(
+            f"{len(responses)} responses have {len(references)} references: pass one reference for each"
+        )
     if not responses:
         return []
     ids = [_id_of(number, reference) for number, reference in enumerate(references)]
@@ -387,7 +391,9 @@ def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
 def _references(columns: Mapping[str, Any]) -> list[Any]:
     found = columns.get(COLUMN)
     if found is None:
-        raise RewardRefused(f"the rows have no column {COLUMN!r}: export the run, and configure the trainer to keep it")
+        raise RewardRefused(
+            f"the rows have no column {COLUMN!r}: export the run, and configure the trainer to keep the column"
+        )
     return list(found)
 
 
@@ -448,7 +454,7 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
     reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     said = f"a response to {score.get('id')!r:.80} is unscored ({why})"
-    raise Unscored(f"{said}: set {VARIABLE}UNSCORED to its reward, or leave out such rows")
+    raise Unscored(f"{said}: set {VARIABLE}UNSCORED to the reward of such responses, or leave out such rows")
 
 
 # From requests to answers
@@ -478,7 +484,9 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
         except _Again as again:
             tries, defects = tries + 1, defects + again.is_defect
             if defects >= MAX_DEFECTS:
-                raise RewardRefused(f"{settings.url} failed ({again}), {defects} times: see its output") from again
+                raise RewardRefused(
+                    f"{settings.url} failed ({again}) {defects} times: see the output of the server"
+                ) from again
             wait = max(min(0.25 * 2.0 ** min(tries, 6), 10.0) * random.uniform(0.5, 1.0), again.after_s)
             wait, left = min(wait, MAX_WAIT_S), until - time.monotonic()
             if left <= 0:

@@ -19,9 +19,9 @@ CHECK_EVERY_S = 2.0
 
 
 class JudgeWatch:
-    """Checks the endpoints that the reward's recipe calls, and keeps their last known health.
+    """Checks the endpoints that the reward's recipe calls, and keeps the last known health of each.
 
-    Changes are printed on stderr.
+    Changes of the health are printed on stderr.
     """
 
     def __init__(self, reward: RowReward) -> None:

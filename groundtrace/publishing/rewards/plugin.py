@@ -1,7 +1,7 @@
 """Holds the code that the rewards for verl, EasyR1, TRL and ms-swift share.
 
-The module keeps one reward for each config in a process. Some trainers need a number for every response. For these, the
-module returns the number that the config gives for unscored responses.
+The module keeps one reward for each config in a process. Some trainers need a number for every response. For an
+unscored response, these trainers get the number that the config sets.
 """
 
 import os
@@ -72,14 +72,17 @@ def scored_texts(
 ) -> list[Scored]:
     """Return the scores of responses. ``texts[i]`` is a response to the row that ``references[i]`` names.
 
-    ``infos`` holds verl's ``extra_info`` of each response. If it is given, and if the recipe needs the results of code,
-    the code of the responses is executed again (:mod:`groundtrace.publishing.rewards.replay`). ``is_step`` is True if
-    the responses are all responses of a training step, or at least all responses to their questions. Raises the same
-    errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not answer, an
-    error is raised, and no score is made up.
+    ``infos`` holds verl's ``extra_info`` of each response. Some recipes need the results of code. For these recipes,
+    ``infos`` is required, and the code of the responses is executed again
+    (:mod:`groundtrace.publishing.rewards.replay`). ``is_step`` is True if the responses are all responses of a training
+    step, or at least all responses to their questions.
+
+    Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
+    the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not
+    answer, an error is raised, and no score is made up.
     """
     if len(references) != len(texts):
-        raise BadAnswer(0, f"{len(texts)} responses have {len(references)} references: pass one for each response")
+        raise BadAnswer(0, f"{len(texts)} responses have {len(references)} references: pass one reference for each")
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
         if not isinstance(text, str):
@@ -94,9 +97,7 @@ def scored_texts(
     if TRAJECTORY in reward.recipe.needs:
         if infos is None:
             needed = reward.recipe.needs[TRAJECTORY]
-            raise ConfigError(
-                f"reward.recipe = {reward.recipe.name!r} needs {needed}, which only verl passes, in lists"
-            )
+            raise ConfigError(f"reward.recipe = {reward.recipe.name!r} needs {needed}: use verl with its batch manager")
         answers = with_trajectories(reward, answers, infos)
     return reward.score(answers, is_step)
 
@@ -111,9 +112,9 @@ def lost_in(info: object) -> str:
 
 
 def unless_lost(scored: Scored, why: str) -> Scored:
-    """Return the score, or an unscored result if a sandbox failed, since this is not the fault of the policy.
+    """Return ``scored`` if ``why`` is "", and else an unscored result.
 
-    ``why`` is the reason of the failure, or "".
+    ``why`` is the reason why the sandbox of the response failed. Such a failure is not the fault of the policy.
     """
     return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 
@@ -129,7 +130,7 @@ def number_of(config: str, scored: Scored) -> float:
         return counts
     reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
-    raise Unscored(f"a response is unscored ({why}): set unscored in the config to its reward, or leave out such rows")
+    raise Unscored(f"a response is unscored ({why}): set unscored in the config to a reward, or leave out such rows")
 
 
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:

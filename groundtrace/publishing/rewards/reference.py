@@ -15,7 +15,7 @@ FIELDS = ("answer", "family", "id", "run")
 
 
 class BadReference(UserError):
-    """Raised if a reference is not JSON of the documented form, or does not match its row. The message says why."""
+    """Raised if a text is not a valid reference, or if a reference does not match its row. The message says why."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Executes the code of responses again, for rewards that need the results of the code (CodeDance §3.1).
 
 Another trainer samples a response in several turns, and passes its whole text to the reward. The calls in the text are
-executed once more, as in a rollout of our own trainer (:mod:`groundtrace.rewards.executed_turns`), with the same
-trajectory as the result. The results in the text are not used, so that a policy cannot write results itself.
+executed once more, as in a rollout of our own trainer (:mod:`groundtrace.rewards.executed_turns`). The trajectory is
+the same as in such a rollout. The results in the text are not used, because a policy could have written them itself.
 
-The text has the results between the turns as chat templates of Qwen models render them, without special tokens: a
-message of the user with ``<tool_response>``, then the word ``assistant``. If the number of calls in the text is not the
-number of calls that the trainer's tool executed (``groundtrace_calls``), or a result holds the beginning of another,
-the policy has written (a part of) such a message itself: the text is then one turn, whose form is bad.
+Chat templates of Qwen models put each result between two turns of the policy. Without special tokens, a result is a
+message of the user with ``<tool_response>``, followed by the word ``assistant``. A policy may imitate such a message in
+its own text. This is detected in two cases: the text has more or fewer calls than the trainer's tool executed
+(``groundtrace_calls``), or a result contains the beginning of another result. The whole text is then one turn, whose
+form is bad.
 """
 
 import asyncio
@@ -29,7 +30,10 @@ _END = re.compile(r"</tool_response>\s*\nassistant\n")
 
 
 def turns_of(text: str, calls: int) -> tuple[str, ...]:
-    """Return the policy's turns in the text of a response during which the tool executed ``calls`` calls."""
+    """Return the policy's turns in the text of a response. ``calls`` is the number of calls that the tool executed.
+
+    If the text does not have one turn more than calls, the whole text is returned as one turn.
+    """
     turns = _split(text)
     return turns if len(turns) == calls + 1 else (text,)
 
@@ -49,7 +53,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Sequence[object]) -> list[Answer]:
-    """Return the answers with their trajectories, and with the text of their last turns.
+    """Return the answers with their trajectories. The text of each answer is replaced by the text of its last turn.
 
     ``infos`` holds verl's ``extra_info`` of each response. The trajectory of a response is None if a sandbox failed.
     Raises the errors of :meth:`groundtrace.publishing.rewards.row_reward.RowReward.row_of`.

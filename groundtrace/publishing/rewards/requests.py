@@ -3,9 +3,9 @@
     POST /score       {"items": [ITEM, …], "is_step": true}
     POST /get_reward  {"query": ["…"], "prompts": ["…"], "labels": ["REFERENCE"]}     as OpenRLHF posts it
 
-An ITEM is ``{"reference": REFERENCE, "response": "…"}``, with the reference as text or as an object, or
-``{"id": "…", "response": "…"}``, with ``run`` if the server has several runs, ``family`` (default plain) and
-``stream``.
+An ITEM is ``{"reference": REFERENCE, "response": "…"}`` or ``{"id": "…", "response": "…"}``. A REFERENCE is a text or
+an object. An ITEM with ``id`` may also have ``family`` (default: plain), ``stream`` and ``run``. ``run`` is needed if
+the server has several runs.
 """
 
 import itertools
@@ -98,7 +98,7 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         response = response_in(query, prompt)
         if response is None:
-            raise BadRequest("the query does not begin with its prompt, so its response is unknown", number)
+            raise BadRequest("the query must begin with its prompt, followed by the response", number)
         answers.append(_answer({"reference": label, "response": response}, number))
     return ScoreRequest(tuple(answers), False)
 
@@ -135,7 +135,7 @@ def _answer(item: Any, number: int) -> Answer:
     _refuse_others(item, OF_ITEMS, number)
     response = item.get("response")
     if not isinstance(response, str):
-        raise BadRequest('the item has no text "response"', number)
+        raise BadRequest('the item must have the field "response" with a text', number)
     return Answer(_reference(item, number), _checked(response, "response", number))
 
 
@@ -147,7 +147,7 @@ def _reference(item: Mapping[str, Any], number: int) -> RowReference:
         fields = {name: item.get(name, default) for name, default in _DEFAULTS.items()}
         for name, value in fields.items():
             if not isinstance(value, str):
-                raise BadRequest(f'the field "{name}" is not a text', number)
+                raise BadRequest(f'the field "{name}" must be a text', number)
             _checked(value, name, number)
         return RowReference(answer=None, **fields)
     try:
@@ -167,10 +167,14 @@ def _checked(text: str, name: str, number: int) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadRequest(f'the field "{name}" has an unpaired surrogate at character {error.start}', number) from error
+        raise BadRequest(
+            f'the field "{name}" has an unpaired surrogate at character {error.start}: remove it', number
+        ) from error
     return text
 
 
 def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
     if others := sorted(map(str, found.keys() - known)):
-        raise BadRequest(f"the field {others[0]!r:.40} is unknown; the fields are {', '.join(sorted(known))}", item)
+        raise BadRequest(
+            f"the field {others[0]!r:.40} is unknown: the known fields are {', '.join(sorted(known))}", item
+        )

@@ -83,8 +83,8 @@ class RowReward:
     """Scores responses to rows of runs. Threads may share an instance.
 
     ``runs`` are run folders by name, in addition to the run folders of the settings. If any run folders are given, no
-    other folder is read. With ``fails_fast``, calls to a server that is known to be unreachable fail immediately. With
-    ``has_trajectories``, answers have a trajectory, which some recipes need. Raises ConfigError and
+    other folder is read. If ``fails_fast``, calls to a server that is known to be unreachable fail immediately. Some
+    recipes need trajectories; ``has_trajectories`` is True if the answers have them. Raises ConfigError and
     :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
@@ -224,7 +224,8 @@ class RowReward:
     def row_of(self, reference: RowReference) -> TrainingRow:
         """Return the row that a reference names, with its images.
 
-        Raises BadReference, UnusableRow, ShardError and ConfigError.
+        Raises BadReference for a run that may not be read, ShardError for a run that cannot be read, and UnusableRow
+        for a row that is missing or unusable. Raises ConfigError if the rows lack data for the recipe.
         """
         return self._shards(self._folder(reference.run)).named(reference.id)
 
@@ -290,7 +291,7 @@ class RowReward:
             if run == name or Path(run).absolute() == folder.absolute():
                 return folder
         known = ", ".join(sorted(self._folders))
-        raise BadReference(f"the run {run!r:.80} is unknown; the known runs are {known}")
+        raise BadReference(f"the run {run!r:.80} is unknown: the known runs are {known}")
 
     def _shards(self, folder: Path) -> Shards:
         """Return the rows of a run, which are opened at first use.

@@ -63,7 +63,11 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """Return the runner of the application. It does not decompress bodies, which may expand to gigabytes."""
+    """Return the runner of the application.
+
+    ``shutdown_timeout_s`` is the time that open connections have when the server stops. The runner does not decompress
+    the bodies of requests, because a small body may expand to gigabytes.
+    """
     return web.AppRunner(
         app,
         access_log=None,
@@ -94,8 +98,9 @@ class Bounds:
 class Refused(Exception):
     """Raised if a request is refused.
 
-    ``status`` (the HTTP status) and ``kind`` are the reason for programs, and the message is the reason for users.
-    ``item`` is the index of the invalid item, if the error concerns one item.
+    Programs read ``status`` (the HTTP status) and ``kind`` as the reason; users read the message. ``item`` is the index
+    of the invalid item, if the error concerns one item. ``retry_after_s`` is the time in seconds after which the client
+    may send the request again; 0 means that no time is given.
     """
 
     def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
@@ -190,7 +195,7 @@ class RewardServer:
         """Check the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
-            raise Refused(401, "unauthorised", "the request does not have the server's bearer token in Authorization")
+            raise Refused(401, "unauthorised", "the Authorization header must hold the server's bearer token")
         if request.content_type != "application/json":  # so that web pages in a browser cannot post here
             raise Refused(415, "not_json", "the Content-Type must be application/json")
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
@@ -206,7 +211,9 @@ class RewardServer:
                 408, "slow_body", f"the body did not arrive within {BODY_TIMEOUT_S:g} s: send it again"
             ) from error
         except web.HTTPRequestEntityTooLarge as error:
-            raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes: split it") from error
+            raise Refused(
+                413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes: split the request"
+            ) from error
         except (web.RequestPayloadError, ConnectionError, ValueError) as error:
             raise Refused(400, "bad_request", "the body ended early, or is not valid HTTP: send it again") from error
         try:

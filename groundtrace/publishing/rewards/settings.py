@@ -57,8 +57,9 @@ class SpeechSettings:
     def speech_of(self, named: str) -> Speech:
         """Return how the model writes coordinates; ``named`` is the family that a row names.
 
-        A name ``module:NAME`` in a row is never imported. Raises ConfigError if the family does not use ``min_pixels``
-        or ``max_pixels`` but it is set, or if the minimum exceeds the maximum. Raises ValueError for an unknown family.
+        A name ``module:NAME`` in a row is never imported. Raises ConfigError if ``min_pixels`` or ``max_pixels`` is set
+        but the family does not use it. Also raises ConfigError if the minimum exceeds the maximum. Raises ValueError
+        for an unknown family.
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(f"the row names the unknown family {named!r:.40}: set speech.family if it is your own")
@@ -68,14 +69,14 @@ class SpeechSettings:
         given = {name: value for name, value in bounds.items() if value is not None}
         if given and isinstance(rule, FitRule):
             raise ConfigError(
-                f"speech.{min(given)[:3]}_pixels: the family {family.name} does not use this bound: remove the key"
+                f"speech.{min(given)[:3]}_pixels: the family {family.name} does not use this key: remove it"
             )
         try:
             rule = replace(rule, **given)
         except ValueError as error:
             raise ConfigError(
-                "speech.max_pixels must be at least speech.min_pixels, or the family's minimum if "
-                "speech.min_pixels is left out"
+                "speech.max_pixels must be at least speech.min_pixels. If speech.min_pixels is left out, "
+                "speech.max_pixels must be at least the family's minimum"
             ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 
@@ -85,9 +86,9 @@ class RemoteRewardSettings:
     """Holds the settings of a reward for another trainer, with the same ``reward`` section as a trainer's config.
 
     A whole trainer's config can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
-    ``speech``, its ``environment.options`` are those of ``code``, and its other sections are ignored. With ``code``,
-    the code of responses is executed again, if the recipe needs the results
-    (:mod:`groundtrace.publishing.rewards.replay`).
+    ``speech``, and its ``environment.options`` are the defaults of ``code``. Its other sections are ignored. ``code``
+    holds the settings of the sandbox. It is used if the recipe needs the results of code, so that the code of responses
+    is executed again (:mod:`groundtrace.publishing.rewards.replay`).
     """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)
@@ -127,9 +128,9 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     """Load the settings of a file or of a bundled config such as ``argos``.
 
     If ``named`` is empty, the environment variable :data:`VARIABLE` names the config. If the variable is empty, too,
-    the defaults are used. A trainer's config may be named: its ``model.frame`` and ``model.max_pixels`` become defaults
-    of ``speech``, the options of its environment ``sandbox`` those of ``code``, and its other sections are ignored.
-    Raises ConfigError for a config that cannot be used.
+    the defaults are used. A trainer's config may be named. Its ``model.frame`` and ``model.max_pixels`` are then the
+    defaults of ``speech``. The options of its environment ``sandbox`` are the defaults of ``code``. Its other sections
+    are ignored. Raises ConfigError for a config that cannot be used.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:

@@ -33,14 +33,13 @@ def compute_score(
 ) -> dict[str, float] | list[dict[str, float]]:
     """Return for each response the reward ``score``, and the figures of the verdicts that the recipe shows.
 
-    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines the figures. They have the same keys in all
-    responses, and are never NaN or None: verl raises KeyError for a missing key (``agent_loop.py``), and averages each
-    key (``metric_utils.py``), where a NaN makes the mean NaN and a None stops the validation.
+    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines the figures. All responses have the same keys,
+    because verl raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl averages
+    each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
-    ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used.
-    ``extra_info`` holds what our tool noted: the calls of the response, and whether its sandbox failed, in which case
-    it is unscored. Raises
-    :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
+    ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used. Our
+    tool writes the calls of the response to ``extra_info``, and the reason if its sandbox failed. A response whose
+    sandbox failed is unscored. Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:

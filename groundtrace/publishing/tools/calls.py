@@ -76,7 +76,8 @@ class Calls:
     async def run(self, code: str) -> Result:
         """Execute the code in the state that the earlier successful calls left.
 
-        A call that arrives while another call runs waits for its end."""
+        If another call is running, this call waits until the other call has ended.
+        """
         async with self._turn:
             result = await self._result(code)
             self.statuses.append(result.status)
@@ -101,9 +102,8 @@ class Calls:
 def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
     """Return the limits in an exported row's column ``sandbox``, which is JSON or "".
 
-    ``sessions`` is the number of trajectories that run at once; with None the default of the settings is used.
-
-    Raises ConfigError for limits that cannot be used.
+    ``sessions`` is the number of trajectories that run at once; None means the default of the settings. Raises
+    ConfigError for limits that cannot be used.
     """
     given = json.loads(sandbox) if sandbox else {}
     return build(SandboxSettings, given | ({} if sessions is None else {"sessions": sessions}), "sandbox")

@@ -2,8 +2,8 @@
 
     GRPOTrainer(…, environment_factory=CodeEnvironment, reward_funcs=groundtrace_client.reward_funcs())
 
-The rows come from ``beam export --format trl --turns tools``. TRL calls ``reset`` with a row's columns, of which the
-environment uses ``images``, and ``sandbox``, the limits of the run. TRL passes its environments to the reward
+The rows come from ``beam export --format trl --turns tools``. TRL calls ``reset`` with a row's columns. The environment
+uses the columns ``images`` and ``sandbox`` (the limits of the run). TRL passes its environments to the reward
 functions. Our reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
 
 TRL 1.16 calls the tools of a batch one after the other, so a slow call delays the other responses.

@@ -296,7 +296,7 @@ def failing(pattern: str, status: int, method: str = "") -> Callable[[str, str],
 
 MISTAKES = [
     ({"HF_TOKEN": "hf_wrongTokenHere"}, None, REPO, 2, "the Hub refuses the token"),
-    ({"HF_TOKEN": ""}, None, REPO, 2, "there is no token: set HF_TOKEN"),
+    ({"HF_TOKEN": ""}, None, REPO, 2, "no token for the Hub is set: set HF_TOKEN"),
     ({}, None, f"{CLOSED_ORG}/x", 2, "the token has no write access"),
     ({"HF_ENDPOINT": "http://127.0.0.1:9"}, None, REPO, 1, "does not answer"),
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),

@@ -408,7 +408,7 @@ def test_data_that_was_moved(write: Write, tmp_path: Path) -> None:
     found.config.write_text(written.replace("[runs]\n", runs) if "[runs]" in written else written + runs, "utf-8")
     score: Any = verl.compute_score(solution_str=text, ground_truth=reference, config=str(found.config))
     assert score["score"] == 1.0
-    with pytest.raises(BadAnswer, match="the run '/elsewhere' is unknown; the known runs are"):
+    with pytest.raises(BadAnswer, match="the run '/elsewhere' is unknown: the known runs are"):
         verl.compute_score(solution_str=text, ground_truth=other, config=str(found.config))
 
 
