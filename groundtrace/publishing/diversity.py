@@ -87,7 +87,7 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """Return an SQL expression that computes the template of a question. ``text`` is the expression of the question.
+    """Return an SQL expression that computes the template of a question. ``text`` is the question's SQL expression.
 
     The template is the question in lower case. Each number is replaced by #, and consecutive capitalised words inside a
     sentence are replaced by one @.

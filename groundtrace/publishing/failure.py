@@ -35,8 +35,8 @@ class RunFailure:
         line: the error message, as the terminal showed it.
         remedy: what the user has to do.
         recipe, input: the names of the recipe and of its input.
-        spent: the cost of this run; None if it failed before its first paid call.
-        paid: the cost of all runs of the folder.
+        spent: the calls and cost of this run; None if it failed before its first paid call.
+        paid: the calls and cost of all runs of the folder.
         reached: the progress of each stage, as far as this process has counted the records of the stage.
         ended: the time of the failure, in UTC.
     """

@@ -95,7 +95,10 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 
 
 def rejections(summary: RunSummary) -> list[Rejection]:
-    """Return the rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
+    """Return the rejections, sorted by stage in the order of the funnel.
+
+    Within a stage, the most frequent reason comes first.
+    """
     found = [
         Rejection(
             stage,
@@ -114,9 +117,9 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
     """Return the histogram of pass rates over the shards.
 
-    Each rate has its own bar. If the rows have more than eleven rates, each tenth has a bar instead. The first bar
-    counts the records that were rejected as too hard, and the last bar the records rejected as too easy. The result is
-    empty if all bars would be empty.
+    Each rate has its own bar. If the rows have more than eleven different rates, each tenth has a bar instead. The
+    first bar counts the records that were rejected as too hard, and the last bar the records rejected as too easy. The
+    result is empty if all bars would be empty.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),

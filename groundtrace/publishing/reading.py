@@ -42,7 +42,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
     """
     file = run / "run.json"
     if not run.is_dir():
-        raise InspectError(f"there is no folder {run}: give the folder that `beam run` had as --output")
+        raise InspectError(f"there is no folder {run}: give the --output folder of a `beam run`")
     if not file.is_file():
         begun = (run / "input.json").is_file()
         advice = (
@@ -209,8 +209,8 @@ def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
     """Return the names of each run's database schema in a query over several runs.
 
     The names are the run's letter (a for the first run) and the name of its folder. The folder's name is left out if
-    several runs have it, or if DuckDB or a letter already uses it. DuckDB does not distinguish upper case from lower
-    case, so such names are the same.
+    several runs have it, or if DuckDB or a letter already uses it. Names that differ only in upper and lower case are
+    equal for DuckDB.
     """
     letters = [chr(ord("a") + index) for index in range(len(runs))]
     folders = [run.name.lower() for run in runs]

@@ -30,7 +30,7 @@ class ShownTurn:
     """Holds a turn of a trajectory as the page shows it.
 
     The model wrote ``text`` and ``code``. ``status`` ("" if it is unknown), ``output`` and ``images`` are the result of
-    the code. ``hidden`` is the number of the result's images left out.
+    the code. ``hidden`` is the number of images of the result that are left out.
     """
 
     text: tuple[ResponsePart, ...]
@@ -61,7 +61,7 @@ class _Allowance:
 def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
     """Return the turns in the row's column ``turns``; () if no turn has code.
 
-    A column ``turns`` with other fields is not a trajectory. Runs of older versions have such a column.
+    Also returns () if the column has other fields than a trajectory, as in runs of older versions.
     """
     held = row.get("turns") or []
     if not all(isinstance(each, dict) and each.keys() == _FIELDS for each in held):
@@ -78,8 +78,8 @@ def written_turns(text: str) -> list[dict[str, Any]]:
 def shown_turns(turns: Sequence[Turn], images: Sequence[bytes], room: ImageRoom) -> tuple[ShownTurn, ...]:
     """Return the first turns of a trajectory, at most :data:`MAX_TURNS`.
 
-    ``images`` are the images that its code showed, in order. The list is empty if these images were not kept. ``room``
-    limits their size.
+    ``images`` are the images that the trajectory's code showed, in order. The list is empty if these images were not
+    kept. ``room`` limits the size of the images on the page.
     """
     allowance, found, start = _Allowance(), list[ShownTurn](), 0
     for number, turn in enumerate(turns[:MAX_TURNS], 1):

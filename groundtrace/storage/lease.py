@@ -62,7 +62,7 @@ class Lease:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
             raise Lost(
-                f"another process may be writing {self._folder}, since this process did not reach the store for "
+                f"another process may be writing {self._folder}. This process did not reach the store for "
                 f"{self._lasts_s:g} s, was suspended, or lost its lease: run the same command again"
             )
 

@@ -63,7 +63,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
     found = _wanted(folder)
     if not found:
         check_bucket(folder)
-        raise StorageError(f"{folder} is empty or does not exist: give the folder that `beam run` had as --output")
+        raise StorageError(f"{folder} is empty or does not exist: give the --output folder of a `beam run`")
     try:
         versions = json.loads(known.read_bytes())
     except (OSError, ValueError):

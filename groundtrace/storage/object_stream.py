@@ -35,7 +35,7 @@ class ObjectStream(io.RawIOBase):
         return self._at
 
     def readall(self) -> bytes:
-        """Return the bytes up to the end of the object."""
+        """Return the bytes from the current offset up to the end of the object."""
         data = self._read(self._at, self._size) if self._at < self._size else b""
         self._at += len(data)
         return data

@@ -55,7 +55,8 @@ class Comparison:
         runs: the two runs, A and B.
         same: a sentence if nothing differs, else "".
         headline: the number of ids whose side differs, and the first settings that differ; "" if nothing differs.
-        sections: the tables of differences, the most important first. If nothing differs, at most the folded settings.
+        sections: the tables of differences, the most important first. If nothing differs, only the table of folded
+        settings (usually hidden) is possible.
         moved: the listed records whose side differs.
         settings: the settings that differ.
     """
@@ -79,9 +80,8 @@ def compare(
     """Compare two finished runs, each given as (name, folder).
 
     ``limit`` is the maximum number of listed ids (None: all). If ``all_settings``, settings that differ only because
-    one config lacks the key are shown, too. ``defaults`` is the argument of
-    :func:`groundtrace.publishing.comparison.setting_changes.setting_changes`. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    one config lacks the key are shown, too. ``defaults`` is a function that returns the present default values of the
+    recipe by key. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     with opened_pair(first[1], second[1]) as (tables, a, b):
         runs = ComparedRun("A", first[0], a), ComparedRun("B", second[0], b)

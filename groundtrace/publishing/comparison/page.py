@@ -1,4 +1,4 @@
-"""Writes a comparison of two runs as one self-contained HTML page, in the look of ``report.html``."""
+"""Writes a comparison of two runs as one self-contained HTML page, in the style of ``report.html``."""
 
 from groundtrace.pages.render import render
 from groundtrace.publishing.comparison.compare import Comparison

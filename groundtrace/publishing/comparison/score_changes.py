@@ -1,4 +1,4 @@
-"""Compares the scores of two runs: verdicts and lengths of the traces, the best traces, and pass rates.
+"""Compares the scores of two runs: verdicts and lengths of traces, scores of the best traces, and pass rates.
 
 Means and medians are over all records of a run that have the value. A difference is B minus A, over the ids that have
 the value in both runs. It is paired by id, and has a 95 % interval.
@@ -148,7 +148,7 @@ def _difference_text(differences: Sequence[float]) -> str:
 
 
 def other_traces(tables: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Return the number of ids that are SFT rows in both runs, and how many of them have different traces."""
+    """Return the number of ids that are SFT rows in both runs, and the number of these ids with different traces."""
     if not all("messages" in _types(tables, f"{run}.sft") for run in ("a", "b")):
         return 0, 0
     query = """SELECT count(*), count(*) FILTER (a.messages IS DISTINCT FROM b.messages)

@@ -11,7 +11,8 @@ _NUMBER = re.compile(r"[-+−–]?(\d|$)")
 class Section:
     """Holds a titled table of a comparison, with a note on how to read it.
 
-    ``name`` is its anchor on the page. ``more`` is a line below the table, such as the number of rows left out.
+    ``name`` is the anchor of the table on the page. ``more`` is a line below the table, such as the number of rows left
+    out.
     """
 
     name: str

@@ -2,8 +2,8 @@
 
 A folded difference is shown only if the user requests all settings. A config holds all settings with their defaults. So
 two configs also differ in keys that only one version or recipe has, and in the keys of an endpoint that only one config
-has. Such a key is folded if it has its default value. If the recipes differ, keys outside the endpoints, roles and
-prompts that only one run has are folded, too.
+has. Such a key is folded if it has its default value. If the recipes differ, two more kinds of differences are folded:
+other keys that only one config has, and roles and prompts that only one run has.
 """
 
 import dataclasses
@@ -54,8 +54,8 @@ def setting_changes(
     """Return the settings that differ between two runs.
 
     ``defaults`` returns the present default values of the recipe by dotted key. It is called only if both runs have the
-    same recipe and only one config has some key. Raises :class:`groundtrace.publishing.reading.InspectError` for a
-    damaged config.
+    same recipe, and if a key is in only one of the two configs. Raises
+    :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
     """
     (root_a, a), (root_b, b) = first, second
     values = [dict(flat_values(read_config(root))) for root in (root_a, root_b)]

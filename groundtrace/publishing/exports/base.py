@@ -160,5 +160,5 @@ class ExportFormat:
         """Raise ExportError for an unknown side, or if ``open`` is empty."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(
-                f"the format {self.name} must have sft, rl or both in open, not {', '.join(self.open) or 'none'}"
+                f"the format {self.name} must have the key sft or rl in open, not {', '.join(self.open) or 'none'}"
             )

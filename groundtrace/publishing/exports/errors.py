@@ -23,7 +23,10 @@ class ExportError(UserError):
 
 
 class LeftOut(Exception):
-    """Raised if a row cannot be written in the format. ``reason`` is a key of :data:`REASONS`."""
+    """Raised if a row cannot be written in the format.
+
+    ``reason`` is a key of :data:`REASONS`. ``detail`` describes what is wrong in this row; it may be "".
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}")

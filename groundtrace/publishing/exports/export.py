@@ -118,7 +118,7 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
         rule = replace(rule, **bounds)
     except ValueError as error:
         raise ExportError(
-            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} if it is left out"
+            f"--max-pixels must be at least --min-pixels (default: {QWEN25_IMAGE.min_area_px}): raise --max-pixels"
         ) from error
     run = arguments.run_at or str(arguments.run.absolute())
     added = {c.name: c.type for c in added_columns(columns_of(arguments.run, "rl")) if c.for_training}

@@ -33,9 +33,9 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
     """Return all columns of the row that are not null, with the row's turns and the names of its ``images``.
 
-    Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. RL rows also get their
-    reference, by which the reward finds them, and ``problem``, the text of the prompt. Raises LeftOut if the row cannot
-    be written.
+    Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. An RL row also gets
+    ``problem`` (the text of the prompt) and its reference, by which the reward finds the row. Raises LeftOut if the row
+    cannot be written.
     """
     record = {name: value for name, value in row.fields.items() if value is not None}
     record |= {TURNS[row.side]: list(row.turns), "images": images}

@@ -29,7 +29,7 @@ class SideCounts:
 
 
 def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    """Write the rows of a side to a folder, and list the left-out rows in :data:`LEFT_OUT`; returns the counts."""
+    """Write the rows of a side to a folder, and list the left-out rows in :data:`LEFT_OUT`. Return the counts."""
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):

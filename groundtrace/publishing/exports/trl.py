@@ -50,8 +50,9 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 class ByAnswer(ParquetWriter):
     """Writes a row with several turns as one row for each turn of the assistant.
 
-    The prompt of such a row is all turns before the assistant's turn. ``SFTTrainer`` computes its loss on the whole
-    completion. With several turns in a completion, the model would also learn to predict the results of code.
+    The prompt of such a row is all turns before the assistant's turn. The reason is that ``SFTTrainer`` computes its
+    loss on the whole completion. If a completion had several turns, the model would also learn to predict the results
+    of code.
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:

@@ -1,4 +1,7 @@
-"""Checks the turns of a row, and converts the coordinates in the assistant's tags for a model family."""
+"""Checks the turns of a row, and converts the assistant's coordinates to the frame of a model family.
+
+A frame is pixels, 0–1 or 0–1000.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

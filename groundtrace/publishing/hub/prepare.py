@@ -119,7 +119,11 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Raise PublishError if some records are in no set, or if ``run.json`` does not count the rows of the shards."""
+    """Raise PublishError if some records of the run are in no set.
+
+    Also raises PublishError if the numbers of rows in the shards and in ``run.json`` differ, if a shard cannot be read,
+    or if a shard lacks a column.
+    """
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:

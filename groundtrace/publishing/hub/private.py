@@ -51,8 +51,9 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 def public_artifact(file: Path, published: Path) -> str:
     """Return the text of a JSON file of the run without private data.
 
-    If the file is a batch plan, its numbers of rows are replaced by the numbers of published rows. ``published`` is the
-    folder that contains the published shards. Raises PublishError for a damaged file.
+    A batch plan (the share of each kind of row in a training batch) holds numbers of rows. They are replaced by the
+    numbers of published rows. ``published`` is the folder that contains the published shards. Raises PublishError for a
+    damaged file.
     """
     try:
         content = json.loads(file.read_text("utf-8"))

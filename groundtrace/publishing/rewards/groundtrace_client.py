@@ -324,7 +324,9 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
     for name in ("rewards", "scores"):
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
-            raise RewardRefused(f"{settings.url} sent {name} that are not {len(queries)} numbers: check its version")
+            raise RewardRefused(
+                f"{settings.url} sent {name} that are not {len(queries)} numbers: check the version of the server"
+            )
     return found
 
 
@@ -341,7 +343,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     """
     if len(references) != len(responses):
         raise RewardRefused(
-            f"{len(responses)} responses have {len(references)} references: pass one reference for each"
+            f"{len(responses)} responses have {len(references)} references: pass one reference for each response"
         )
     if not responses:
         return []

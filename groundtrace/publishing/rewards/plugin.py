@@ -40,9 +40,10 @@ os.register_at_fork(after_in_child=_forget)
 def reward_of(config: str) -> RowReward:
     """Return this process's reward for a config.
 
-    ``config`` is a file, the name of a bundled config, or "" for the config that the environment names. The function
-    can be called from several threads. Its first call for a config checks the endpoints of all roles. Raises
-    :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.
+    ``config`` is a file or the name of a bundled config. If it is "", the environment variable ``GROUNDTRACE_REWARD``
+    names the config. The function can be called from several threads. Its first call for a config checks the endpoints
+    of all roles. Raises :class:`groundtrace.schemas.errors.UserError`, such as
+    :class:`groundtrace.inference.preflight.NotServed`.
     """
     with _lock:
         if config not in _rewards:
@@ -82,7 +83,9 @@ def scored_texts(
     answer, an error is raised, and no score is made up.
     """
     if len(references) != len(texts):
-        raise BadAnswer(0, f"{len(texts)} responses have {len(references)} references: pass one reference for each")
+        raise BadAnswer(
+            0, f"{len(texts)} responses have {len(references)} references: pass one reference for each response"
+        )
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
         if not isinstance(text, str):

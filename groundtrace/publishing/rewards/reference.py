@@ -56,6 +56,8 @@ def reference_of(found: object, text: str) -> RowReference:
     fields: dict[str, str] = {}
     for name in (*FIELDS, "stream"):
         if not isinstance(value := given.get(name), str):
-            raise BadReference(f"the row's reference has no text {name!r}: {text[:80]!r}: export the run again")
+            raise BadReference(
+                f"the row's reference has no text in the field {name!r}: {text[:80]!r}: export the run again"
+            )
         fields[name] = value
     return RowReference(**fields)

@@ -165,7 +165,7 @@ class RowReward:
         return call.scores(found)
 
     def check_way(self, is_step: bool) -> None:
-        """Raise ConfigError if ``is_step`` is False and the recipe needs whole groups or steps."""
+        """Raise ConfigError if ``is_step`` is False, but the recipe needs all responses to a question or of a step."""
         why = None
         if not is_step and self.recipe.compares:
             why = "compares the responses to a question, but this interface passes single responses:"

@@ -1,4 +1,4 @@
-"""Defines the config of the verifier as a reward in other trainers: our trainer's config, with further settings."""
+"""Defines the config of a reward for other trainers: the reward settings of our trainer, and further settings."""
 
 import os
 import sys
@@ -62,7 +62,9 @@ class SpeechSettings:
         for an unknown family.
         """
         if not self.family and named not in FAMILIES:
-            raise ValueError(f"the row names the unknown family {named!r:.40}: set speech.family if it is your own")
+            raise ValueError(
+                f"the row names the unknown family {named!r:.40}: set speech.family if this is your own family"
+            )
         family = FAMILIES.named(self.family) if self.family else FAMILIES[named]
         rule = family.resize or QWEN25_IMAGE
         bounds = {"min_area_px": self.min_pixels, "max_area_px": self.max_pixels}
@@ -87,8 +89,8 @@ class RemoteRewardSettings:
 
     A whole trainer's config can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
     ``speech``, and its ``environment.options`` are the defaults of ``code``. Its other sections are ignored. ``code``
-    holds the settings of the sandbox. It is used if the recipe needs the results of code, so that the code of responses
-    is executed again (:mod:`groundtrace.publishing.rewards.replay`).
+    holds the settings of the sandbox. If the recipe needs the results of code, the code of responses is executed again
+    with these settings (:mod:`groundtrace.publishing.rewards.replay`).
     """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)

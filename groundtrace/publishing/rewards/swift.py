@@ -19,11 +19,10 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 
 
 class Verified:
-    """Computes the reward for ms-swift. The environment names the config. ``args`` are the arguments of swift's
-    training.
+    """Computes the reward for ms-swift. ``args`` are the arguments of swift's training.
 
-    The constructor checks the endpoints of all roles, and raises the same errors as
-    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    The environment variable ``GROUNDTRACE_REWARD`` names the config. The constructor checks the endpoints of all roles,
+    and raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:

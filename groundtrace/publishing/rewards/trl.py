@@ -21,8 +21,8 @@ RewardFunction = Callable[..., list[float | None]]
 def reward_funcs(config: str = "") -> list[RewardFunction]:
     """Return the reward functions for a config, after a check of the endpoints of all roles.
 
-    ``config`` is a file, the name of a bundled config, or "" for the config that the environment names. Raises the same
-    errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    ``config`` is a file or the name of a bundled config. If it is "", the environment variable ``GROUNDTRACE_REWARD``
+    names the config. Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
     reward_of(config)
 
@@ -33,9 +33,10 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """Return the reward of each completion; None for an unscored completion. The environment names the config.
+    """Return the reward of each completion; None for an unscored completion.
 
-    This function is for trainers that need an import path.
+    The environment variable ``GROUNDTRACE_REWARD`` names the config. This function is for trainers that need an import
+    path.
     """
     return rewards("", completions, columns)
 

@@ -38,8 +38,9 @@ def compute_score(
     each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
     ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used. Our
-    tool writes the calls of the response to ``extra_info``, and the reason if its sandbox failed. A response whose
-    sandbox failed is unscored. Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
+    tool for verl writes the calls of the response to ``extra_info``. If the sandbox of the response failed, the tool
+    also writes the reason to ``extra_info``, and the response is unscored. Raises
+    :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:

@@ -6,13 +6,14 @@ verl's config names the tool in the file of ``actor_rollout_ref.rollout.multi_tu
       - class_name: groundtrace.publishing.tools.verl.ExecutePythonCode
         config: {type: native, sessions: 8, max_images: 16}
 
-The rows of ``beam export --format verl --turns tools`` pass ``groundtrace``, the row's reference, and ``sandbox``, the
-limits of its run, to ``create``. Code gets the row's own images, because verl has resized the images in ``agent_data``.
+The rows of ``beam export --format verl --turns tools`` pass two values to ``create``: ``groundtrace`` (the row's
+reference) and ``sandbox`` (the limits of its run). Code gets the row's own images, because verl has resized the images
+in ``agent_data``.
 
-verl 0.9.1 calls ``create`` and ``release`` around each call. So the state of a response is kept by its ``agent_data``,
-which is the same object for all calls of the response. ``agent_data.extra_fields`` gets the statuses of the calls
-(``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``). verl passes them to the reward in
-``extra_info``.
+verl 0.9.1 calls ``create`` and ``release`` around each call. So the tool stores the state of a response under its
+``agent_data``, which is the same object for all calls of the response. The tool writes the statuses of the calls
+(``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to ``agent_data.extra_fields``. verl
+passes both values to the reward in ``extra_info``.
 
 Deviation: verl puts the images of a result before the text of the result. In SFT rows they come after the text.
 """
@@ -36,8 +37,8 @@ CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 class ExecutePythonCode(_BaseTool):
     """Executes the code of all responses of one worker process.
 
-    ``config`` may hold ``sessions``, the number of trajectories that run at once in this process, and ``max_images``,
-    the number of images that a response may be shown.
+    ``config`` may hold ``sessions`` (the number of trajectories that run at once in this process) and ``max_images``
+    (the number of images that a response may be shown).
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:
@@ -61,7 +62,7 @@ class ExecutePythonCode(_BaseTool):
         """
         code, agent = parameters.get("code"), given["agent_data"]
         if not isinstance(code, str):
-            raise ValueError("the call has no text 'code': pass the Python code to execute as 'code'")
+            raise ValueError("the call has no argument 'code': pass the Python code to execute as the text 'code'")
         if agent not in self._calls:
             self._calls[agent] = self._begun(**self._created[instance_id])
         calls = self._calls[agent]

@@ -63,8 +63,8 @@ class Judgement:
 def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
     """Draw a random sample of about ``count`` ids, and return the drawn ids of each stratum.
 
-    ``strata`` holds all ids of each stratum. The sample is smaller if the strata hold fewer ids. It is larger if half
-    of ``count`` is less than :data:`MIN_PER_REASON` ids for each reason.
+    ``strata`` holds all ids of each stratum. The sample is smaller if the strata hold fewer ids. It is larger if
+    :data:`MIN_PER_REASON` ids of each reason are more than half of ``count``.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -94,8 +94,8 @@ class Audit:
     def judgements(self) -> dict[tuple[str, str], Judgement]:
         """Return the reviewer's valid judgements by (record id, subject).
 
-        Only the last judgement of a subject is valid. It is left out if it was undone, or if the trace has changed
-        since.
+        The subject is :data:`WHOLE` or the name of a verdict. Only the last judgement of a subject is valid. It is left
+        out if it was undone, or if the trace has changed since.
         """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
 

@@ -71,8 +71,8 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
     A stratified bootstrap of the judgements is not used, because its intervals have the width zero if no judged row is
     wrong. This is usual in a good run: with a true precision of .97, 22 % of the samples of 50 rows have no wrong row.
 
-    Precision is None if no kept row was judged as right or wrong. Recall is None if this is so in any stratum, or if no
-    row is right.
+    A row is decided if it was judged as right or wrong. Precision is None if no kept row was decided. Recall is None if
+    any stratum has no decided row, or if no decided row is right.
     """
     kept = next((each for each in strata if each.stratum == KEPT), None)
     if kept is None or not kept.decided:

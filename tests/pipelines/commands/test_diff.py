@@ -108,7 +108,7 @@ def test_what_is_no_finished_run_is_said_in_one_line(
 ) -> None:
     assert cli.main(["diff", runs[0], str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err == (
-        f"beam: there is no folder {tmp_path / 'none'}: give the folder that `beam run` had as --output\n"
+        f"beam: there is no folder {tmp_path / 'none'}: give the --output folder of a `beam run`\n"
     )
     unfinished = tmp_path / "unfinished"
     unfinished.mkdir()
