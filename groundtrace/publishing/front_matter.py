@@ -31,8 +31,8 @@ def front_matter(
     """Return the front matter of a card as YAML.
 
     ``name`` is the title of the data set, and ``licences`` are the licences of its rows. The front matter lists the
-    configs (named parts of a data set on the Hub). Each training set with rows has a config; ``datasets`` refuses a
-    config without rows. ``further`` maps the names of further configs to their file patterns.
+    configs (named parts of a data set on the Hub). Each training set with rows has a config; the library ``datasets``
+    refuses a config without rows. ``further`` maps the names of further configs to their file patterns.
     """
     rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields(licences)}

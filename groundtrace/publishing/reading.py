@@ -48,7 +48,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
         advice = (
             "repeat its `beam run` to finish it"
             if begun
-            else "it is not a run folder: give the one that `beam run` had as --output"
+            else "it is not a run folder: give the --output folder of a `beam run`"
         )
         if (run / FAILED_PAGE).is_file():
             advice = f"its run did not finish, and {run / FAILED_PAGE} says why"

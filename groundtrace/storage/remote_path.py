@@ -48,7 +48,7 @@ class RemotePath:
     def __truediv__(self, relative: "str | PurePosixPath") -> "RemotePath":
         parts = [part for part in str(relative).split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise ValueError(f"{relative} is not a path below {self.url}")
+            raise ValueError(f"{relative} is not a path below {self.url}: use a relative path without ..")
         return replace(self, url="/".join([self.url, *parts]))
 
     def __lt__(self, other: "RemotePath") -> bool:
@@ -108,7 +108,7 @@ class RemotePath:
         """Return the object's metadata. Raises FileNotFoundError if there is no object, or only a folder."""
         info = self._info()
         if info["type"] != "file":
-            raise FileNotFoundError(f"{self.url} is a folder, not an object")
+            raise FileNotFoundError(f"{self.url} is a folder, not an object: give an object in the folder")
         return stat_of(info)
 
     def exists(self) -> bool:

@@ -196,8 +196,8 @@ MISTAKES = {
     "an option of Beam": (RUN + "--input good --direct_num_workers=2", ["options of Beam come last, behind ` -- `"]),
     "a misspelt option of Beam": (RUN + "--input good -- --direct_num_worker=2", ["did you mean --direct_num_workers"]),
     "a number in words": (RUN + "--input good --limit ten", ["--limit", "'ten'", "`beam run --help`"]),
-    "a look at no run": ("inspect notes", ["notes has no run.json: it is not a run folder: give the one that"]),
-    "a look at nothing": ("inspect nowhere", ["there is no folder nowhere: give the folder that"]),
+    "a look at no run": ("inspect notes", ["notes has no run.json: it is not a run folder: give the --output folder"]),
+    "a look at nothing": ("inspect nowhere", ["there is no folder nowhere: give the --output folder"]),
 }
 
 

@@ -1,4 +1,7 @@
-"""Defines the types of an export: the format, its rows, its writers, and the target for which rows are written."""
+"""Defines the types of an export: its format, its rows, its writers, and its target.
+
+The target is the destination of the rows and the model that will be trained on them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """Implements ``beam export``, which writes a run's rows in another format to a folder.
 
 The folder appears only when the export is complete. Rows stream from the shards to the format's writers, so memory
-holds one block of rows. Every row is written, or left out with a reason, and ``export.json`` counts both.
+holds one block of rows. Every row is written, or it is left out with a reason. ``export.json`` holds the numbers of
+written rows and of left-out rows.
 """
 
 import contextlib

@@ -350,7 +350,9 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     ids = [_id_of(number, reference) for number, reference in enumerate(references)]
     for number, response in enumerate(responses):
         if not isinstance(response, str):
-            raise RewardRefused(f"response {number} is a {type(response).__name__}, but has to be a text")
+            raise RewardRefused(
+                f"response {number} is a {type(response).__name__}, but has to be a text: pass the text of the response"
+            )
     texts = [
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in responses
     ]  # without unpaired surrogates

@@ -1,4 +1,4 @@
-"""Checks the endpoints of a reward's judges while its server runs."""
+"""Checks the endpoints of a reward's judges while the reward server runs."""
 
 import asyncio
 import contextlib

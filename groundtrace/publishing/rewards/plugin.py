@@ -89,7 +89,9 @@ def scored_texts(
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
         if not isinstance(text, str):
-            raise BadAnswer(number, f"the response is a {type(text).__name__}, but has to be a text")
+            raise BadAnswer(
+                number, f"the response is a {type(text).__name__}, but has to be a text: pass the text of the response"
+            )
         if not isinstance(reference, str):
             raise BadAnswer(number, f"the reference is a {type(reference).__name__}, not a text: export the run again")
         try:

@@ -51,7 +51,7 @@ def read_json(body: bytes) -> Mapping[str, Any]:
     except BadRequest:
         raise
     except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8 text: byte {error.start} is invalid") from error
+        raise BadRequest(f"the body is not UTF-8 text (byte {error.start} is invalid): encode it as UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {str(error)[:100]}") from error
     if not isinstance(found, dict):

@@ -132,7 +132,7 @@ class RowReward:
     async def health(self) -> tuple[Health, ...]:
         """Return the health of the endpoints of the recipe's roles.
 
-        Must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         return await self._reward.health()
 
@@ -154,7 +154,7 @@ class RowReward:
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
         """Score a call, and return the score of each answer. If an endpoint is down, raise JudgesDown without waiting.
 
-        Must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         found = []
         for each in await self._reward.attempt(call.parts):
