@@ -1,11 +1,11 @@
 """Combines the verdicts of one response into one score.
 
-The terms are verdicts by name: ``outcome``, ``spatial``, ``temporal`` and ``reasoning`` (Argos), ``judging`` and
-``thinking`` (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts with other names are ignored, unless
-:class:`GateSettings` gives them a weight. An absent verdict is treated as not applicable. In a mean, a term that is not
-applicable is left out of numerator and denominator. The functions below describe their sums and products. The score of
-RuCL is computed in :mod:`groundtrace.rewards.curriculum`, and that of CodeDance in
-:mod:`groundtrace.rewards.scorers.tool_calls`.
+A score is computed from terms. A term is the verdict of one scorer, and has the scorer's name: ``outcome``, ``format``,
+``spatial``, ``temporal`` and ``reasoning`` (Argos), ``judging`` and ``thinking`` (SAIL-RL), ``boxes`` and
+``consistency`` (iVGR). Verdicts with other names are ignored, unless :class:`GateSettings` gives them a weight. An
+absent verdict is treated as not applicable. In a mean, a term that is not applicable is left out of numerator and
+denominator. The docstring of each function in this module has its formula. Two scores are computed elsewhere: that of
+RuCL in :mod:`groundtrace.rewards.curriculum`, and that of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -24,10 +24,10 @@ from groundtrace.schemas.records import Verdict
 class GateSettings:
     """Holds the weights and the gate of Argos Eq. 9.
 
-    The paper does not publish their values; the defaults are equal weights and τ = 1. The gate is τ: if the outcome is
-    below τ, the score is the outcome alone. A scorer without a weight is not a term of the mean. If ``temporal`` has no
-    weight of its own, it has the weight of ``spatial``, since both measure grounding: ``temporal`` in clips,
-    ``spatial`` in images.
+    The paper does not publish these values; the defaults are equal weights and τ = 1. The gate is τ: if the outcome is
+    below τ, the score is the outcome alone. A scorer without a weight is not a term of the mean. If the config has no
+    weight for ``temporal``, the weight of ``spatial`` is used. The reason is that both scorers measure grounding:
+    ``temporal`` in clips, ``spatial`` in images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -55,8 +55,9 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
     """Return the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
     The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. The
-    score is None if the outcome is unscored. If the outcome is at least τ, two more rules apply, in this order. The
-    score is 0 if a verdict that is named in ``gates`` has the value 0. The score is None if any verdict has failed.
+    score is None if the outcome is unscored. If the outcome is at least τ, two more rules apply, in this order. First:
+    if a verdict whose name is in ``gates`` has the value 0, the score is 0. Second: if any verdict has failed, the
+    score is None.
 
     There are three deviations. Eq. 9 prints w_S in the numerator and w_G in the denominator; here numerator and
     denominator use the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
@@ -86,12 +87,12 @@ class CascadeSettings:
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
     """Return SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
-    If a response answers a simple question directly, it has no thinking to judge. If its answer is right,
+    A direct answer to a simple question has no thinking to judge. If it is right,
     :mod:`groundtrace.rewards.scorers.thinking` returns 1 for the thinking, so that the response can reach 1.
 
-    An unscored factor is not left out of the product, since this would reward something that was not judged. If another
-    factor is 0, the product is 0; otherwise the result is None. The result is also None if the format has failed. If
-    the format is not applicable, it is left out of the sum, which is a weighted mean.
+    The product is 0 if any factor is 0. If no factor is 0 and a factor is unscored, the result is None: without this
+    factor, the product would reward something that was not judged. The result is also None if the format has failed
+    (unless α is 1). If the format is not applicable, the result is the product alone.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None
@@ -120,7 +121,8 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    The result is None if the outcome is unscored, or if a term with a weight above 0 has failed.
+    Terms that are not applicable are left out of the mean. The result is None if the outcome is unscored, or if a term
+    with a weight above 0 has failed.
     """
     weights = {
         "judging": settings.judging_weight,
@@ -155,8 +157,8 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     """Return iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
     Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference for the
-    consistency (App. B). Its result is the mean of the two other terms times 3, which is 3/2 of the paper's sum. The
-    normalisation of rewards in the group cancels this factor.
+    consistency (App. B). With the paper's weights, its result is 3/2 · (format + outcome), and the paper's sum is
+    format + outcome. The normalisation of rewards in the group cancels the factor 3/2.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

@@ -1,11 +1,11 @@
 """Computes the reward of a blind policy, which answers without using the media.
 
 For each answer type, this policy gives the constant answer with the highest reward, and it points at nothing.
-Reinforcement learning can raise the reward by guessing frequent answers. So the reward of a blind policy is reported
-for every set of RL rows. Only a higher reward is evidence that a policy uses the media.
+Reinforcement learning can raise the reward by guessing frequent answers. So each run reports the blind policy's reward
+on its RL rows. Only a policy with a higher reward has been shown to use the media.
 
 No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
-only a judge can grade are left out and counted.
+only a judge can grade are left out, and their number is reported.
 """
 
 from collections import Counter, defaultdict
@@ -35,9 +35,9 @@ MAX_CANDIDATES = 16
 class RewardedQuestion:
     """Holds a question of an RL row, with the other columns that a reward uses.
 
-    ``entities`` are the phrases for which the pointer searched; None if they are unknown. ``pointable`` are the phrases
-    that the pointer found. ``streams`` are the ways in which the question is asked
-    (:mod:`groundtrace.rewards.streams`); () for most recipes.
+    ``entities`` are the phrases for which the pointer (the model that points at objects) searched; None if they are
+    unknown. ``pointable`` are the phrases that the pointer found. ``streams`` are the ways in which the question is
+    asked (:mod:`groundtrace.rewards.streams`); () for most recipes.
     """
 
     question: Question
@@ -49,9 +49,9 @@ class RewardedQuestion:
     def has_nothing_to_look_at(self) -> bool:
         """Return whether there is nothing to point at.
 
-        This is the case if the question asks for a count and its gold answer is 0. For other questions it is the case
-        if the pointer, the model that points at objects, found none of the question's entities. The result is False if
-        the entities are unknown.
+        A question that asks for a count has nothing to point at if its gold answer is 0. Any other question has nothing
+        to point at if the pointer (the model that points at objects) found none of its entities. For these other
+        questions, the result is False if the entities are unknown.
         """
         count = gold_count(self.question)
         if count is not None:
@@ -60,7 +60,7 @@ class RewardedQuestion:
 
 
 def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
-    """Return the question of an RL row, with the other :data:`COLUMNS`.
+    """Return the question of an RL row, with the row's values in the other columns of :data:`COLUMNS`.
 
     The row must have the columns question, answer and answer_type; the others may be missing.
     """
@@ -73,9 +73,10 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a closed question (one with few possible answers) and its normalised gold; None for others.
+    """Return the kind of a closed question and its normalised gold answer; None for other questions.
 
-    The kinds are ``bool`` (answer yes or no), ``mcq`` (the letter of the choice) and ``count`` (the number).
+    A closed question has few possible answers. The kinds, and their normalised answers, are ``bool`` (yes or no),
+    ``mcq`` (the letter of the choice) and ``count`` (the number).
     """
     if (word := yes_or_no(question.answer)) is not None and question.answer_type == "bool":
         return "bool", word
@@ -86,7 +87,11 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 
 
 def constant_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a question, and an answer that rules grade as right; None if only a judge can grade it."""
+    """Return the kind of a question, and an answer that rules grade as right; None if only a judge can grade it.
+
+    The kind is that of :func:`closed_answer` or, for a question that is not closed, the name of its answer type. The
+    result is also None if the answer is boxes.
+    """
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
         return closed
@@ -97,9 +102,11 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Return the best blind policy's reward on these rows, divided by the maximum reward of a policy with the media.
+    """Return the best blind policy's reward on these rows, divided by the maximum reward of a policy that uses the
+    media.
 
-    ``settings`` are the settings of the reward; None means its defaults. Only rows that rules can grade are included.
+    ``reward`` is the reward recipe, and ``settings`` are its settings (None: its defaults). Only rows that rules can
+    grade are included.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)

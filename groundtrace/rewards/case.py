@@ -42,8 +42,9 @@ class Case:
         answer: the response's final answer; None if it has no answer.
         points: the response's points, each with the index of its medium and, in a clip, its frame.
         boxes: the response's boxes, each with the index of its medium.
-        masks: finds the objects of a label in the question's media, and holds the caller of the models.
-        entities: the phrases in the question for which the pointer searched; None if they are unknown.
+        masks: the object that finds the objects of a label in the question's media, and holds the caller of the models.
+        entities: the phrases in the question for which the pointer (the model that points at objects) searched; None if
+            they are unknown.
         pointable: the entities that the pointer found.
         form: the required form of the response.
         context: further facts about the question.
@@ -73,7 +74,7 @@ class Case:
 
     @property
     def served(self) -> ServedRoles:
-        """Return the roles that have endpoints."""
+        """Return the model roles (such as judge) that have endpoints in this run, with facts about them."""
         return self.masks.served
 
     @property
@@ -83,7 +84,7 @@ class Case:
 
     @property
     def judge(self) -> Caller | None:
-        """Return the caller of the models if the role judge has an endpoint, else None."""
+        """Return the object with which scorers call the judge; None if the role judge has no endpoint."""
         return self.caller if "judge" in self.served.roles else None
 
     @property

@@ -2,8 +2,8 @@
 
 The hard rubrics are added to the reward only after the responses satisfy the easy rubrics. The state is immutable: each
 step takes a state and returns the next one. So the state can be saved, and a resumed run continues unchanged. The
-rewards of step t use the weight λ_t of the hard rubrics, which depends on earlier steps. After the step, the mean of
-its responses over the easy rubrics is added to the state.
+rewards of step t use λ_t, the weight of the hard rubrics, which depends on earlier steps. After step t, the mean score
+of the step's responses on the easy rubrics is added to the state.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
@@ -41,8 +41,8 @@ GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _l
 class CurriculumSettings:
     """Holds the settings of RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
 
-    The paper gives neither T_ramp nor λ_base. T_ramp has no default, since a good value is the number of steps of one
-    epoch. The default of λ_base is 0.
+    The paper gives neither T_ramp nor λ_base. T_ramp has no default: a good value is the number of steps of one epoch,
+    which differs between runs. The default of λ_base is 0.
     """
 
     ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
@@ -72,7 +72,8 @@ class CurriculumState:
         step: the number of finished steps; the first step is step 1.
         window: the last values of μ_easy (a step's mean over the easy rubrics), oldest first. It has at most w values.
             Steps without a value are not in the window.
-        started_at: T_start of Eq. 7, the step at which the easy rubrics were mastered; None before this step.
+        started_at: T_start of Eq. 7, the first step after which the responses have mastered the easy rubrics
+            (:func:`advance`); None before this step.
     """
 
     step: int = 0
@@ -95,8 +96,8 @@ class TierScores:
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
     """Return a response's mean score over the easy rubrics, over the hard rubrics (Eq. 5), and over all rubrics.
 
-    As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response does not gain by
-    omitting what a rubric checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
+    As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response gains nothing if it
+    leaves out the content that a rubric checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
 
     Raises:
         ValueError: if a rubric has no score. Do not call this function if the judge failed, since no rubric has a score
@@ -117,7 +118,8 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
     """Return λ_t, the weight of the hard rubrics in the step after ``state`` (Eq. 8).
 
-    The weight is 0 up to T_start. After T_start it grows from λ_base to λ_max in T_ramp steps.
+    The weight is 0 up to the step T_start (``state.started_at``). After T_start it grows from λ_base to λ_max in T_ramp
+    steps.
     """
     if state.started_at is None:
         return 0.0
@@ -126,11 +128,13 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 
 
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
-    """Return the state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
+    """Return the state after one more step (Eq. 7).
 
-    The hard rubrics are part of the reward from the first step at which the window of the latest means is full and all
-    its values are at least τ. A step with ``batch_easy`` None (all responses unscored) increases the number of steps,
-    but does not change the window.
+    ``batch_easy`` is the mean score of the step's responses on the easy rubrics. It is None if all responses are
+    unscored. In this case, only the number of steps changes.
+
+    Otherwise ``batch_easy`` is added to the window of the latest means. Once the window is full and all its values are
+    at least τ, the hard rubrics are part of the reward in all following steps.
     """
     step = state.step + 1
     if batch_easy is None:
@@ -146,12 +150,13 @@ def rubric_reward(
 ) -> float | None:
     """Return Eq. 9 with the rubric reward of Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
 
-    ``weight`` is λ (:func:`hard_weight`). ``right`` is 1 if the outcome is 1, else 0 (Eq. 4). Returns None if the
-    outcome is unscored, or if ``tiers`` is None because the judge failed.
+    ``weight`` is λ (:func:`hard_weight`). ``right`` is 1 if the outcome is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are
+    the scores in ``tiers``, which is None if the judge failed. Returns None if the outcome is unscored or ``tiers`` is
+    None.
 
-    Deviation: Eq. 6 is undefined for a stratum without rubrics. In that case the other stratum has the whole weight for
-    every λ. Without any rubric the reward is ``right``. The same rule applies to all responses to a question, since
-    they have the same rubrics.
+    Deviation: Eq. 6 is undefined if the easy or the hard stratum has no rubrics. If one stratum has none, only the
+    score of the other stratum is used, for every λ. If both have none, the reward is ``right``. All responses to a
+    question have the same rubrics, so the same formula applies to all of them.
 
     If ``settings.aggregation`` is ``uniform``, the mean over all rubrics replaces Eq. 6, and ``weight`` has no effect.
     """

@@ -1,7 +1,8 @@
-"""Executes the code in the turns of one response in the sandbox, and finds what it looked at (CodeDance §3.1, §6.2).
+"""Executes the code in the turns of one response, and finds the objects that it looked at (CodeDance §3.1, §6.2).
 
-No sandbox is reserved between two turns. So for each call, the earlier successful calls are first executed again in a
-fresh sandbox state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve any number of responses.
+The code runs in a sandbox. No sandbox is reserved between two turns. So for each call, the earlier successful calls are
+first executed again in a fresh sandbox state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve
+any number of responses.
 
 After the last turn, all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`). As in
 curation, a call whose result does not depend on the image is not rewarded.
@@ -33,7 +34,7 @@ Pixels = NDArray[np.uint8]
 
 @settings
 class SandboxEnvironmentSettings:
-    """Holds the settings with which the code of responses is executed: those of the environment ``sandbox``."""
+    """Holds the settings of the environment ``sandbox``, which executes the code of responses."""
 
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     verify: Annotated[
@@ -50,7 +51,7 @@ class SandboxEnvironmentSettings:
 
 @dataclass
 class ExecutedTurns:
-    """Executes the code in the turns of a response to ``row``, turn by turn."""
+    """Executes the code in the turns of one response to the question of ``row``, turn by turn."""
 
     settings: SandboxEnvironmentSettings
     row: TrainingRow
@@ -58,9 +59,9 @@ class ExecutedTurns:
     _images: tuple[bytes, ...] = ()
 
     async def step(self, text: str) -> tuple[Turn, Observation] | None:
-        """Execute the code of a turn, and return the turn with its result and the observation.
+        """Execute the code of the turn ``text``, and return the turn with its result and the observation.
 
-        Return None if the turn ends the response: it has no code, or a fault. Raises
+        Return None if the turn ends the response, because it has no code or has a fault. Raises
         :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
         """
         written = read_turn(text)
@@ -80,7 +81,10 @@ class ExecutedTurns:
         return await run_after(earlier, code, self._images, shared_sandbox(self.settings.sandbox))
 
     async def result(self) -> Trajectory:
-        """Return how each call ended and, if the setting ``verify`` is True, whether its output depends on the image.
+        """Return the results of the turns: for each call, whether it ended well.
+
+        If the setting ``verify`` is True, the code is executed again. Then the results also hold whether each call only
+        pretended to use the image, and which objects it looked at.
 
         Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
         """

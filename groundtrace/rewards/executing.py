@@ -1,8 +1,8 @@
 """Executes the code of a trajectory again, on the image and on changed images, and compares the outputs.
 
-The comparison shows which objects each call looked at. These are the objects that its output depends on or marks.
-:mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in order in a
-fresh sandbox session, so that a later call finds the variables of an earlier one.
+The comparison shows which objects each call looked at. A call looked at an object if its output depends on the object
+or marks it. :mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in
+order in a fresh sandbox session, so that a later call finds the variables of an earlier one.
 """
 
 import asyncio
@@ -65,13 +65,13 @@ async def executions(
         images: the question's images, upright, as RGB uint8 (H, W, 3).
         boxes: the objects that the question is about, in pixels, with the index of their image; () if unknown.
         sandbox: the sandbox that runs the code.
-        computes: whether calculation alone can answer the question, so that the code need not use an image.
-        rewarded: whether the calls will be rewarded. If so, and if the objects are known, two more runs measure the
-            selectivity of the calls.
+        computes: whether calculation alone can answer the question. If so, the code need not use an image.
+        rewarded: whether the calls will be rewarded. If so, and the objects are known, two more runs measure the
+            selectivity of the calls: how much more their outputs show these objects than the rest of the image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a trajectory could not be run to its end, or if a call exceeds a
-        limit or is stopped in one of the runs, but not in the first run.
+        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed, or if the runs cannot be compared. The
+            latter is the case if a call was stopped (at a limit, for example) in a later run, but not in the first run.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:
@@ -97,7 +97,7 @@ async def executions(
 
 
 def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Return copies of the turns; the status of a turn with code is the status of its observation in ``found``."""
+    """Return copies of the turns; each turn with code gets the status of its observation in ``found``."""
     pairs = zip(turns, found, strict=True)
     return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
 
@@ -105,9 +105,13 @@ def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tupl
 def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None]) -> bool:
     """Return whether the call of turn ``index`` only prepares a later call.
 
-    For example, honest code may first print the size of the image, or try a threshold that finds nothing. The call is
-    such a step if all of these conditions hold: its output does not depend on the objects that the question is about;
-    it shows no image; its output does not contain the answer; a later turn uses its result; and a later call succeeds.
+    For example, honest code may first print the size of the image, or try a threshold that finds nothing. The result is
+    True if all of these conditions hold:
+
+    - The output of the call does not depend on the objects that the question is about, and does not contain the answer.
+    - The call shows no image.
+    - A later turn uses its result, and a later call succeeds.
+
     ``turns`` must have the status of their code (:func:`with_status`).
     """
     call, turn = found[index], turns[index]
@@ -138,7 +142,7 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
         ended = next((call for call in calls if call.status in _ENDED), None)
         if ended is not None and calls[0].status not in _ENDED:
             raise SandboxLost(
-                f"a call kept its limits in one run, but ended with {ended.status} in another run: {ended.error}"
+                f"a call ended with {ended.status} in one run, but not in the first run of the same code: {ended.error}"
             )
 
 

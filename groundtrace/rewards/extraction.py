@@ -3,9 +3,11 @@
 The paper lets a language model extract three lists from each video trace. The model may make up items, so each item is
 checked against the response. The anchor (the words that state the time) and the description must be exact substrings of
 the response. The item's numbers must be in the anchor. A point must be one of the points that the parser finds. Items
-that fail are dropped and recorded. Deviations: points that the model omits are added, with the moment that
-:func:`groundtrace.grading.responses.times.anchor_points` assigns to them, so that an omission gains nothing; the prompt
-requests anchors, as in Fig. 9, because a time without an anchor cannot be checked.
+that fail the check are dropped and recorded.
+
+There are two deviations. Points that the model omits are added, so that an omission gains nothing;
+:func:`groundtrace.grading.responses.times.anchor_points` assigns a moment to each of them. The prompt requests anchors,
+as in Fig. 9, because a time without an anchor cannot be checked.
 """
 
 import math
@@ -30,7 +32,7 @@ _Numbers = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class FrameStatement:
-    """Holds a statement about one moment of a clip, which is given by a frame number, seconds or both.
+    """Holds a statement about one moment of a clip. The moment is a frame number, a time in seconds, or both.
 
     ``description`` is an exact part of the response.
     """
@@ -42,10 +44,9 @@ class FrameStatement:
 
 @dataclass(frozen=True)
 class SegmentStatement:
-    """Holds a statement about a span of a clip, which is given by frame numbers, seconds or both.
+    """Holds a statement about a span of a clip. The limits of the span are frame numbers, times in seconds, or both.
 
-    A limit of the span (first or last frame, start or end) is None if the response does not state it. ``description``
-    is an exact part of the response.
+    A limit is None if the response does not state it. ``description`` is an exact part of the response.
     """
 
     first_frame: int | None
@@ -70,7 +71,7 @@ class Statements:
 
 
 async def extract_statements(response: str, caller: Caller) -> Statements:
-    """Return the statements that the judge extracts from a response.
+    """Return the statements that the judge extracts from a response about a clip.
 
     If the response has neither a time nor a point, the judge is not called, and the result is empty. Raises CallError,
     BadReply and BudgetUsedUp.
@@ -117,10 +118,11 @@ class _Check:
     dropped: list[str]
 
     def holds(self, anchor: str, description: str, frames: _Numbers, times: _Numbers) -> bool:
-        """Return whether an item passes the check; an item that fails is recorded as dropped.
+        """Return whether an item of the judge's reply passes the check. An item that fails is recorded as dropped.
 
-        The text that the judge saw must contain the anchor and the description. The item must have at least one number,
-        and the anchor must contain all of its numbers.
+        The text that the judge saw must contain the item's ``anchor`` (the words that state its time) and
+        ``description``. The item must have at least one number: ``frames`` are its frame numbers, ``times`` its
+        seconds. The anchor must contain all of these numbers.
         """
         problem = self.problem(anchor, frames, times)
         if not problem and not (description.strip() and self._has(description)):
@@ -145,7 +147,7 @@ class _Check:
         return f"its anchor does not say {absent[0]}" if absent else ""
 
     def drop(self, what: str, problem: str) -> None:
-        """Record that the item ``what`` is dropped, and the reason ``problem``."""
+        """Record that an item is dropped; ``what`` describes the item, and ``problem`` is the reason."""
         self.dropped.append(f"{what}: {problem}")
 
     def _has(self, piece: str) -> bool:

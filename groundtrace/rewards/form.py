@@ -1,8 +1,8 @@
-"""Checks the form of a response: the requirements on its text, which are checked before its content.
+"""Checks the form of a response: which parts its text must have and may have. The content is checked later.
 
-The scorers do not see content in the wrong place, so this content would pass unchecked. Examples are a second answer, a
-tag that cannot be parsed, coordinates in prose, points after the answer, and a conclusion that differs from the answer.
-A recipe requests one of several forms, and the response must have this form.
+The scorers do not check content in a wrong place, so a response with such content has a fault in its form. Examples are
+a second answer, a tag that cannot be parsed, coordinates in prose, points after the answer, and a conclusion that
+differs from the answer. A recipe requests one of several forms, and the response must have this form.
 """
 
 import re
@@ -90,10 +90,11 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Return the first fault in the form of a response; None if there is no fault.
 
-    ``text`` has canonical tags, and ``response`` is the parsed text. One of the faults is a reasoning that concludes
-    another answer than ``question.answer``. So the caller must set this field to the answer that the response gives:
-    the gold answer if the response is right, and the response's own answer if the response is wrong. The function never
-    raises.
+    ``text`` is the response with canonical tags, and ``response`` is the parsed text. The function never raises.
+
+    It is a fault if the reasoning concludes another answer than ``question.answer``. So ``question.answer`` must be the
+    answer that the response gives. For a right response, the caller leaves the gold answer in this field. For a wrong
+    response, the caller replaces it by the response's own answer.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)

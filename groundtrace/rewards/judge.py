@@ -1,9 +1,9 @@
-"""Calls a judge: quotes the texts to judge, retries after a bad reply, and returns no score after a failure.
+"""Calls a judge: quotes the texts to judge, calls again after a bad reply, and returns no score after a failure.
 
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
-If the judge fails, the verdict has failed and its value is None, whatever the response was.
+If the judge fails, the verdict has failed and its value is None. The response itself has no influence on this.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ class JudgeTask(Generic[T]):
 
 
 async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
-    """Call the judge and return the parsed reply. Raises CallError, BadReply and BudgetUsedUp."""
+    """Call the model of ``role`` and return the parsed reply. Raises CallError, BadReply and BudgetUsedUp."""
     quoted = quote(*task.texts.values(), limit=task.max_chars)
     texts = dict(zip(task.texts, quoted.texts, strict=True))
     prompt = load_prompt(task.prompt).render(task.media, **task.fields, **texts, mark=quoted.mark)
@@ -67,9 +67,10 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
-    """Ask the judge and return a verdict called ``name``, whose reason begins with ``prefix``.
+    """Ask the judge and return a verdict with the name ``name``. Its reason is ``prefix`` and the judge's reason.
 
-    The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
+    ``role`` is the model role that judges. The verdict has failed if the call failed, the reply could not be parsed, or
+    the judge cannot decide.
 
     Raises BudgetUsedUp.
     """
@@ -81,9 +82,9 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:
-    """Return a parser of a JSON reply whose ``field`` is true (1) or false (0).
+    """Return a parser of a JSON reply whose ``field`` is true (value 1) or false (value 0).
 
-    The error message for any other value begins with ``where``.
+    The parser raises BadReply for any other value. The message begins with ``where``.
     """
 
     def read(reply: CallResult) -> Reading:
@@ -99,7 +100,7 @@ def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading
 def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
     """Return a parser of a JSON reply whose ``field`` is a number from 0 to 1.
 
-    The error message for any other value begins with ``where``.
+    The parser raises BadReply for any other value. The message begins with ``where``.
     """
 
     def read(reply: CallResult) -> Reading:
@@ -113,7 +114,7 @@ def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
 
 
 def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
-    """Return a parser of a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
+    """Return a parser of a JSON reply whose ``field`` is yes (value 1), no (value 0) or cannot_judge (value None)."""
 
     def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)

@@ -10,10 +10,11 @@ def question_text(question: Question) -> str:
 
 
 def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdict:
-    """Return the mean of two verdicts on the same two texts, which the judge saw in both orders.
+    """Return the mean of two verdicts on the same two texts.
 
-    The result has failed if one of the verdicts is unscored, or if their values differ by more than ``max_apart``: a
-    value that depends on the order describes the judge and not the texts.
+    For ``swapped``, the judge saw the texts in the reverse order. The result has failed if one of the verdicts is
+    unscored, or if their values differ by more than ``max_apart``. Such a difference shows that the order of the texts
+    decides, and not their content.
     """
     name = straight.name
     if straight.value is None or swapped.value is None:
