@@ -1,9 +1,11 @@
-"""Finds traces that mention things that only the teacher saw: marks on an image copy, coordinates, gold answer, hints.
+"""Finds traces that mention things that only the teacher saw, such as marks on a copy of the image, or the gold answer.
 
-The teacher sees these things so that it can write a grounded trace (Argos App. G: overlays), or a trace with the right
-answer (SAIL-RL App. A.1: guided prompting). A model that is trained on such a trace learns to mention things that it
-will not see. The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, which
-a judge has to find (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they avoid leaks.
+The teacher also sees coordinates and hints. It sees these things so that it can write a grounded trace (Argos App. G:
+overlays), or a trace with the right answer (SAIL-RL App. A.1: guided prompting). A trace that mentions them is a leak:
+a model that is trained on it learns to mention things that it will not see.
+
+The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, so a judge also
+searches for leaks (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not describe how they avoid leaks.
 """
 
 import functools
@@ -28,7 +30,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """Holds a phrase of the list, and two example sentences that test it.
+    """Holds a phrase of ``leak_phrases.yaml``, and two example sentences that test the phrase.
 
     The phrase must match the sentence ``fault``, and must not match the sentence ``clean``.
     """
@@ -57,7 +59,9 @@ def phrases() -> tuple[Phrase, ...]:
 
 
 def find_leak(text: str, question: Question) -> str | None:
-    """Return the first match of a phrase of the list in a text; None if there is no match. The function never raises.
+    """Return the first match of a phrase of ``leak_phrases.yaml`` in a text; None if there is no match.
+
+    The function never raises.
 
     A match is ignored if the question or its choices mention the same thing, such as "the given coordinates" for a
     question about coordinates.

@@ -1,16 +1,16 @@
 """Finds the objects of a label in a question's media: the masks against which points are checked (Argos Eq. 1).
 
-A detector finds the boxes of a label, and a segmenter finds the mask in each box. Two cases differ: synthetic images,
-and labels that the detector does not know or refuses. For these the segmenter gets points of the pointer, a model that
-points at objects, instead of boxes (Argos, before Eq. 3).
+A detector finds the boxes of a label, and a segmenter finds the mask in each box. In two cases the pointer, a model
+that points at objects, replaces the detector: for synthetic images, and for labels that the detector does not know or
+refuses. The segmenter then gets points instead of boxes (Argos, before Eq. 3).
 
-A label has no instances if it does not name an object, or if the detector does not know it and the pointer does not
-find it. This is the fault of the response, and its points are wrong. If a server does not answer, or its reply cannot
-be parsed, the points cannot be checked, and an error is raised.
+Some labels have no instances: labels that do not name an object, and labels that the detector does not know and for
+which the pointer finds nothing. Such a label is a fault of the response, and the points with this label are wrong. If a
+server does not answer, or its reply cannot be parsed, the points cannot be checked, and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
-on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the same
-pointer also made the points that are verified, it would confirm itself, so the verdict notes this.
+on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the pointer
+of the check also made the points, it confirms its own points. The verdict then mentions this.
 """
 
 import json
@@ -51,9 +51,9 @@ _EXACT = Sampling(max_tokens=16384)
 class ServedRoles:
     """Holds the roles that have endpoints in a run, and facts about these roles for the scorers.
 
-    ``own_pointer`` is whether the pointer's endpoint also made the points that are verified; if so, the verdict
-    mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose images are synthetic, such as drawn
-    charts and maps.
+    ``own_pointer`` is True if the endpoint of the pointer (the model that points at objects) also made the points that
+    are verified; the verdict then mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose
+    images are synthetic, such as drawn charts and maps.
     """
 
     roles: frozenset[str] = frozenset()
@@ -63,9 +63,9 @@ class ServedRoles:
     def locators(self, source: str) -> tuple[str, ...]:
         """Return the roles that can find a label in an image of this source, in the order in which they are tried.
 
-        By default the roles are the detector and, if it fails, the pointer. For synthetic images, the only role is the
-        pointer (Argos §3.1). Without a segmenter, the pointer is left out, and the detector's boxes replace masks. The
-        result is empty if the first role has no endpoint.
+        By default the roles are the detector and then the pointer (the model that points at objects). For synthetic
+        images, the only role is the pointer (Argos §3.1). Without a segmenter, the pointer is left out, and the
+        detector's boxes replace masks. The result is () if the role that is tried first has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:
@@ -92,8 +92,8 @@ def served_by(
 class Instances:
     """Holds the instances of a label in one image.
 
-    ``by`` is the role that searched for the label; "" if no role can search for it. ``note`` explains, if needed, the
-    choice of the role or why no role searched.
+    ``by`` is the role that searched for the label; "" if no role can search for it. ``note`` gives the reason why this
+    role or no role searched; it is "" in the usual case.
     """
 
     masks: tuple[Mask, ...]
@@ -113,7 +113,7 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return every instance (object) of the label in an image, or in a frame of a clip.
 
-        A label that does not name an object has no instances. Raises CallError if a server does not answer, and
+        The result has no masks if the label does not name an object. Raises CallError if a server does not answer, and
         BadReply if its reply cannot be parsed.
         """
         fault = label_fault(" ".join(label.split()))

@@ -53,10 +53,11 @@ def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
 
 
 def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
-    """Return a mask of the marks in ``image``, which is an enlarged view of the whole original.
+    """Return a mask of the marks (pixels that code drew) in ``image``, an enlarged view of the whole original.
 
-    The mask has the height and width of the original. It is False everywhere if the image is not such a view: its
-    proportions differ, or more than the share :data:`MARKS_COVER` of its pixels is changed.
+    The mask has the height and width of the original. It is False everywhere if the image is not such a view. This is
+    the case if the image is not larger, if its proportions differ, or if more than the share :data:`MARKS_COVER` of its
+    pixels is changed.
     """
     height, width = original.shape[:2]
     none, scale = np.zeros((height, width), dtype=bool), image.shape[0] / height
@@ -70,10 +71,10 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 
 
 def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the indices of the object groups in which every object has marks near it; marks are pixels that code drew.
+    """Return the indices of the object groups in which every object has marks (pixels that code drew) near it.
 
-    The result is empty if the image neither has the original's size nor is an enlarged view of the original
-    (:func:`enlarged_marks`), or if too many of its marks are not near an object.
+    The image must have the size of the original or be an enlarged view of it (:func:`enlarged_marks`). The result is
+    empty for other images. It is also empty if half or more of the marks are not near an object.
     """
     changed = _marks(image, original)
     if _share_near(changed, original, groups) <= _MARKS_NEAR:
@@ -86,12 +87,11 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
 
 
 def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
-    """Return the precision of the marks in ``image``, in [0, 1]: it is 1 if most of their pixels are near the objects.
+    """Return the precision of the marks (pixels that code drew) in ``image``, in [0, 1].
 
-    A pixel is near an object if it is within ``MARK_MARGIN_PX`` of the object's box. The result depends on the share of
-    the marks' pixels that are near an object. It is 0 for a share of at most 1/2, 1 for a share of at least 9/10, and
-    linear between them. A share below 1 is enough for the result 1, because a written label beside its object is partly
-    farther away.
+    A pixel is near an object if it is within ``MARK_MARGIN_PX`` of the object's box. The precision depends on the share
+    of the marks that is near an object. It is 0 for a share of at most 1/2, 1 for a share of at least 9/10, and linear
+    between them. A share of 9/10 is enough, because a written label beside its object is partly farther away.
     """
     share = _share_near(_marks(image, original), original, groups)
     return min(1.0, max(0.0, (share - _MARKS_NEAR) / (_PRECISE_NEAR - _MARKS_NEAR)))
@@ -109,14 +109,14 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 
 
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
-    """Return whether the marks of one output are at the same places in the output that the code has for another image.
+    """Return whether code draws its marks at the same places in another image.
 
     A pixel of ``other`` is marked if it differs from ``given``, or if it has the same colour as in ``shown``. The
     second case is needed because a black frame is not visible on black.
 
     Args:
         marks: the mask of the marks, height × width, with at least one pixel.
-        shown: the output with these marks.
+        shown: the output with these marks, for the question's image.
         other: the output for the other image.
         given: the other image, as the code received it.
     """

@@ -47,9 +47,9 @@ class Pairing:
 
 
 def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
-    """Pair as many positions as possible with masks that contain them, one to one: a maximum matching.
+    """Pair as many positions (x, y) as possible with masks that contain them, and return the counts of the result.
 
-    The result does not depend on the order of the positions.
+    The pairs are one to one (a maximum matching). The result does not depend on the order of the positions.
     """
     options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places_px]
     # Positions on the same masks are interchangeable, so sorting makes the result independent of their order.
@@ -60,11 +60,11 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
 
 
 def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return a maximum matching, found by augmenting paths, as a dict from positions to masks (both by index).
+    """Return a maximum matching as a dict from the indices of positions to the indices of their masks.
 
-    ``options`` holds for each position the indices of the masks that contain it. Each mask is used at most once. If all
-    masks of a position are taken, another position moves to a free mask, if possible, and so makes a mask free. A
-    matched position may get another mask, but stays matched.
+    ``options`` holds for each position the indices of the masks that contain it. Each mask is used at most once. The
+    matching is found by augmenting paths: if all masks of a position are taken, a position that holds one of these
+    masks moves to a free mask, if possible. So a matched position may get another mask, but stays matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}

@@ -1,8 +1,8 @@
 """Computes the figures of a run's mined rubrics with 95 % intervals, for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-The intervals are Wilson score intervals. Thresholds decide whether a rubric is kept, and whether it is easy or hard. If
-an interval contains such a threshold, the point estimate decides, and the rubric is marked as uncertain: more judged
-attempts would make the decision certain.
+The intervals are Wilson score intervals. One threshold decides whether a rubric is kept, and another whether it is easy
+or hard. If an interval contains its threshold, the measured share decides, and the rubric is marked as uncertain. More
+judged attempts can make the decision certain.
 """
 
 import json
@@ -32,10 +32,10 @@ class MinedRubrics:
     """Holds the result of mining a run's rubrics.
 
     Attributes:
-        kept: the run's rubrics, with their strata.
+        kept: the rubrics that the run uses, each with its stratum (easy or hard).
         candidates: all measured rubrics.
         judged: the number of judged attempts.
-        problems: the errors that occurred.
+        problems: the messages of the errors that occurred.
         calls: the calls that made the candidates.
         apart: the candidates that require a right answer, which are not measured
             (:mod:`groundtrace.rewards.outcome_rubrics`).
@@ -56,7 +56,7 @@ class MinedRubrics:
 
 @dataclass(frozen=True)
 class RubricFigures:
-    """Holds the applicability η and the pass rate p of one rubric, with their intervals.
+    """Holds the applicability η and the pass rate p of one rubric, with their 95 % intervals.
 
     ``pass_rate`` and its interval are None if the rubric was applicable to no attempt.
     """
@@ -68,7 +68,9 @@ class RubricFigures:
 
 
 def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
-    """Return the figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
+    """Return the applicability, the pass rate and their intervals of a rubric that was measured on ``judged`` (≥ 1)
+    attempts.
+    """
     applicable = round(rubric.applicability * judged)
     passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
     return RubricFigures(
@@ -80,7 +82,11 @@ def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
 
 
 def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
-    """Return the decisions on a rubric that are uncertain: whether it is kept and, if it is kept, its stratum."""
+    """Return the names of the uncertain decisions on a rubric.
+
+    The decision to keep the rubric is uncertain if the interval of its applicability contains the threshold. The
+    decision on the stratum of a kept rubric is uncertain if the interval of its pass rate contains the threshold.
+    """
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
         found.append(STRATUM)
@@ -99,12 +105,14 @@ def curriculum_defaults() -> dict[str, object]:
 
 
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
-    """Return the content of ``rubrics.json``: every candidate with its figures, the reason if it is not kept, and all
+    """Return the content of ``rubrics.json`` as JSON text.
+
+    The content holds every candidate with its figures, and the reason if the candidate is not kept. It also holds all
     problems.
 
     The field ``curriculum`` holds the paper's training settings, for information only. A training run reads these
-    settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. The number
-    of steps of one epoch is a good value of ``ramp_steps``.
+    settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A good
+    value of the setting ``ramp_steps`` is the number of steps of one epoch.
     """
     content = {
         "judged": mined.judged,
@@ -122,7 +130,7 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
 
 def missing_stratum(rubrics: Mapping[str, Any]) -> str:
-    """Return one sentence if a stratum has no kept rubric; "" if both strata have rubrics, or neither has.
+    """Return a sentence if only one of the strata easy and hard has kept rubrics; "" if both or neither have.
 
     ``rubrics`` is the content of ``rubrics.json``.
     """

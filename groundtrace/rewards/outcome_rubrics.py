@@ -83,10 +83,11 @@ _LEFT_ASIDE = re.compile(
 def asks_for_right_answer(rubric: Rubric) -> bool:
     """Return whether the rubric requires a right final answer, detected by phrases such as "the correct answer".
 
-    The outcome is rewarded separately (RuCL Eq. 4). Table 6 of the paper also lists the check of the gold answer, its
-    candidate 20, separately. A rubric that repeats the outcome would reward the answer instead of the reasoning. The
-    result is False for a rubric about other properties of the conclusion, such as "the conclusion follows from the
-    reasoning" or "the final answer is a single letter". Phrases after words like "regardless of" are ignored.
+    The outcome is rewarded separately (RuCL Eq. 4). A rubric that repeats the outcome would reward the answer instead
+    of the reasoning. Table 6 of the paper also separates such a rubric (candidate 20, the check of the gold answer)
+    from the others. The result is False for a rubric about other properties of the conclusion, such as "the conclusion
+    follows from the reasoning" or "the final answer is a single letter". Phrases after words like "regardless of" are
+    ignored.
     """
     text = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
     return _ASKS.search(_LEFT_ASIDE.sub(" ", " ".join(text.split()))) is not None

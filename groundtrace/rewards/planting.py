@@ -1,8 +1,8 @@
-"""Plants faults in good responses by text edits, so that the right verdict of a judge is known.
+"""Plants faults in good responses by text edits. A judge can then be tested: the verdict that it should give is known.
 
-Each function returns the faulty text, or None if no change is safe. The three judges of thinking in SAIL-RL (§3.1)
-check for these faults: a wrong step, a claim that the image contradicts, and a conclusion that does not follow from the
-reasoning.
+Each function returns the faulty text. Some return None if they find nothing to change. The three judges of thinking in
+SAIL-RL (§3.1) check for these faults: a wrong step, a claim that the image contradicts, and a conclusion that does not
+follow from the reasoning.
 """
 
 import re
@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 def with_wrong_step(thought: str) -> str:
-    """Return the thought with a wrong calculation: its first right sum becomes one too large.
+    """Return the thought with a wrong calculation: the result of its first right sum becomes one too large.
 
     If the thought has no right sum, a sentence with a wrong sum is inserted.
     """
@@ -35,9 +35,9 @@ def with_wrong_step(thought: str) -> str:
 def with_wrong_claim(thought: str, question: Question) -> str | None:
     """Return the thought with a false claim: another colour replaces its first colour everywhere.
 
-    The new colour occurs in neither thought, question, choices nor answer, so that the new claim is not true of another
-    object. If no colour can be replaced, a side such as "left" is replaced by its opposite. The result is None if this
-    is not possible either.
+    The new colour does not occur in the thought, the question, its choices or its answer. So the new claim is not true
+    of another object. If no colour can be replaced, a word for a side, such as "left", is replaced by its opposite. The
+    result is None if the thought has no such word that can be replaced.
     """
     spoken = " ".join((thought, question.question, question.answer, *(question.choices or ()))).lower()
     found = _COLOUR.search(thought)
@@ -53,7 +53,7 @@ def with_wrong_claim(thought: str, question: Question) -> str | None:
 def other_answer(question: Question) -> str | None:
     """Return a wrong answer: the opposite of yes or no, another choice, or the gold number plus one.
 
-    The result is None if the gold answer is neither yes, no, a known choice nor a whole number.
+    The result is None for any other gold answer, and for a choice that is unknown.
     """
     choices = question.choices or ()
     if choices:

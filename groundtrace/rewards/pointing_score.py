@@ -40,7 +40,7 @@ class PointCounts:
     Attributes:
         right: the number of distinct targets (objects that the question is about) that are pointed at.
         wrong: the number of points that are not on the object that their label names. If more than ``number`` targets
-            are pointed at, the excess is added.
+            are pointed at, each further target is also one wrong point.
         number: the number of targets of the question; None if it is unknown.
     """
 
@@ -50,9 +50,10 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Return the counts; each found target in excess of ``number`` is counted as wrong instead of right.
+        """Return the counts; if more than ``number`` targets are pointed at, each further one is counted as wrong.
 
-        If the answer is three, for example, a point on a fourth object is wrong.
+        ``right`` is the number of targets that are pointed at, and ``wrong`` the number of wrong points before this
+        correction. For example, if the answer is three, a point on a fourth object is wrong.
         """
         surplus = 0 if number is None else max(0, right - number)
         return cls(right - surplus, wrong + surplus, number)
@@ -61,8 +62,9 @@ class PointCounts:
 def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
     """Return r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
 
-    r is ``right``, w ``wrong``, n ``number``, s ``first_share`` and ε ``wrong_cost``. If n is unknown, the second
-    factor is 1. The first factor is Argos Eq. 3. The value is in [-ε, 1], and 0 if there are no points.
+    Of ``pointed``, r is ``right``, w is ``wrong`` and n is ``number``. Of the settings, s is ``first_share`` and ε is
+    ``wrong_cost``. If n is unknown, the second factor is 1. The first factor is Argos Eq. 3. The value is in [-ε, 1],
+    and 0 if there are no points.
     """
     if not pointed.right and not pointed.wrong:
         return 0.0

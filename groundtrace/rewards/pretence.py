@@ -3,20 +3,25 @@
 CodeDance Eq. 1 considers only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
 call. Deviation: a call is a pretence, and not a success, if its output does not depend on the objects that the question
 is about. In this package, a call *looked at* an object if its output depends on the object, or marks it. The reward
-grows with the share of these objects that the calls looked at. So a crop of a fixed third of the image earns less than
-a crop of the objects.
+grows with the share of the question's objects that the calls looked at. So a crop of a fixed third of the image earns
+less than a crop of these objects.
 
-The environment that executes the code runs it on the image, again on the same image, on the image with a few pixels
-changed (:func:`nudged`), and, for each group of these objects, on the image without this group (:func:`groups_of`,
-:func:`without_objects`). This module compares the outputs. Each run must have a fresh process, an empty folder and the
-same file names. Otherwise code could distinguish the runs by a counter, a file or an image's name, and print a
-different text in each run.
+The environment executes the code several times, and this module compares the outputs. The runs are:
+
+- two runs on the image;
+- one run on the image with a few pixels changed (:func:`nudged`);
+- one run for each group of the question's objects (:func:`groups_of`), on the image without this group
+  (:func:`without_objects`).
+
+Each run must have a fresh process, an empty folder and the same file names. Otherwise code could distinguish the runs
+by a counter, a file or an image's name, and print a different text in each run.
 
 The following pretences are not detected, because an honest call may have the same output. Most of them earn no more
 reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
-- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean of the whole
-  image is detected as a pretence, because its change is too small to be considered, unless the code magnifies it;
+- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean colour of the
+  whole image is an exception: it changes too little without an object, so it is detected as a pretence. It is not
+  detected if the code magnifies this change;
 - a long list of random digits whose seed is computed from the pixels: by chance, some digits are the same for the
   nudged image;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
@@ -91,11 +96,10 @@ class CallOutputs:
     """Holds the outputs of one call's code in several runs.
 
     Attributes:
-        shown: the output on the image.
-        again: the output on the same image in a second run.
-        nudged: the output on the image with a few pixels changed (:func:`nudged`).
-        without: one output for each group of the objects that the question is about: the output on the image without
-            this group.
+        shown: the output on the question's image.
+        again: the output on this image in a second run.
+        nudged: the output on this image with a few pixels changed (:func:`nudged`).
+        without: for each group of the objects that the question is about, the output on the image without this group.
     """
 
     shown: Output
@@ -107,7 +111,7 @@ class CallOutputs:
 def pretence(
     runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
-    """Return the reason why a call is a pretence; "" if it is not a pretence.
+    """Return the reason why a call only pretends to look at the image; "" if it does not pretend.
 
     The call must have ended without an error. ``original`` is the image, and ``earlier`` holds the outputs of earlier
     calls. ``computes`` is True for a question that calculation helps to answer (mathematics). For such a question the
@@ -130,11 +134,12 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     """Return the indices of the object groups that a call looked at: its output depends on the group or marks it.
 
     The output depends on a group if it is different for the image without this group. Two kinds of differences are
-    ignored: those that the few changed pixels of :func:`nudged` also cause, and tiny changes of a number.
+    ignored: differences that also occur for the image with a few pixels changed (:func:`nudged`), and tiny changes of a
+    number.
 
-    An output image that shows the whole question image differs whenever an object is removed. So only the marks in such
-    an output are considered. If the objects of the question are unknown, a mark is considered if its place changes with
-    the image, because this shows that the code finds the place in the image.
+    An output image that shows the whole question image changes if any object is removed. So only its marks (pixels that
+    the code drew) are considered. If the objects of the question are unknown, marks are considered if they move when
+    the image is changed. Such marks show that the code finds their place in the image.
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
     noise = levels_apart(runs.shown, runs.nudged, telling)
@@ -172,7 +177,7 @@ def _image(output: Output, index: int) -> Pixels:
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
-    """Return whether the text of the run with output ``other`` differs visibly from the text of the first run.
+    """Return whether the text of ``other``, the output of another run, differs visibly from the text of the first run.
 
     Only the part of the text that is the same for the nudged image is compared.
     """
@@ -181,7 +186,7 @@ def text_changes(runs: CallOutputs, other: Output) -> bool:
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Return the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
+    """Return the objects, given by their boxes, in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
 
     If ``boxes`` is empty, the result is one empty group.
     """
@@ -194,10 +199,10 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
-    Code that uses the exact pixels gives another output for the copy, such as a hash, a parity, or random numbers that
-    are seeded with the pixels. Counts and positions of objects do not change, and no colour is new, so code that
-    compares exact colours works as before. The changed pixels are outside ``boxes``, unless all edges of the image are
-    inside.
+    The output of some code depends on the exact pixels, such as a hash, a parity, or random numbers that are seeded
+    with the pixels. Such code gives another output for the copy. Counts and positions of objects do not change, and no
+    colour is new. So code that compares exact colours gives the same output. The changed pixels are at places where the
+    colour changes. These places are outside ``boxes`` if the image has such places there.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]
@@ -253,7 +258,7 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
     """Return the visible difference between the images of two outputs, in colour levels, summed over all pixels.
 
     Only the images with the indices ``telling`` are compared. The result is infinite if the outputs have different
-    numbers of images, or if only one of two images is empty.
+    numbers of images. It is also infinite if an image is empty in one output, but not in the other.
     """
     if len(shown.images) != len(other.images):
         return math.inf
@@ -269,7 +274,7 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
 
 
 def is_whole(image: Pixels, original: Pixels) -> bool:
-    """Return whether an image is the original, nearly all of it, or the original with marks.
+    """Return whether an image shows the whole original or nearly all of it, with or without marks.
 
     The result is False for an enlarged image.
     """
