@@ -1,4 +1,4 @@
-"""Measures, filters and stratifies rubrics (RuCL §3.2) by the applicability and the scores that the judge decides."""
+"""Measures rubrics on judged attempts, filters them, and divides them into easy and hard rubrics (RuCL §3.2)."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class RubricSettings:
     """Holds the settings with which rubrics are mined (RuCL).
 
     The paper's τ_app (``min_applicability``) is 0.99. The paper does not state the pass rate that separates easy from
-    hard rubrics; 0.8 reproduces its Table 1.
+    hard rubrics (``easy_pass_rate``); 0.8 reproduces the paper's Table 1.
     """
 
     pool: Annotated[
@@ -67,7 +67,7 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """Holds a judge's verdict on one attempt by one rubric.
+    """Holds the score that a judge gave to one attempt (a response) by one rubric.
 
     ``score`` is 0 or 1; None if the rubric is not applicable.
     """
@@ -101,10 +101,11 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Return the candidates in the teacher's reply; rubrics about the right answer are in ``apart``.
+    """Return the candidates in the teacher's reply; rubrics that require a right answer are in ``apart``.
 
-    Raises BadReply if the reply has a wrong form or no rubric to measure, or if two rubrics have the same id or
-    wording: a repeated rubric would be rewarded twice.
+    Only the first ``max_rubrics`` rubrics are used. Raises BadReply if the reply has a wrong form or no rubric to
+    measure. Also raises BadReply if two rubrics have the same id or wording, since a repeated rubric would be rewarded
+    twice.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
@@ -112,7 +113,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     names = ("id", "description", "criteria")
     for row in rows:
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
-            raise BadReply(f"rubric without id, description or criteria: {row!r:.120}")
+            raise BadReply(f"each rubric must have the texts id, description and criteria, got {row!r:.120}")
     written = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
     rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in written)
     if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):
@@ -121,7 +122,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
         raise BadReply("two rubrics say the same")
     candidates = _sorted_out(rubrics, TEACHER)
     if not candidates.rubrics:
-        raise BadReply("each rubric asks whether the final answer is right, which is graded elsewhere")
+        raise BadReply("every rubric is about whether the final answer is right: write rubrics about the reasoning")
     return candidates
 
 
@@ -141,13 +142,16 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
             raise BadReply(f"no verdict on {rubric.id!r}")
         score = row.get("score") if row["applicable"] else None
         if row["applicable"] and (isinstance(score, bool) or score not in (0, 1)):
-            raise BadReply(f"{rubric.id!r} is applicable with score {score!r}")
+            raise BadReply(f"{rubric.id!r} is applicable, so its score must be 0 or 1, not {score!r}")
         scores.append(RubricScore(rubric.id, row["applicable"], score))
     return tuple(scores)
 
 
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
-    """Return the rubrics with their applicability η_j and pass rate p_j (RuCL §3.2); p_j is None if η_j = 0."""
+    """Return the rubrics with their applicability η_j and pass rate p_j (RuCL §3.2); p_j is None if η_j = 0.
+
+    ``judged`` holds the scores of each judged attempt.
+    """
     rows = list(judged)
     measured = []
     for rubric in rubrics:
@@ -160,7 +164,7 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
 
 
 def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
-    """Return the rubrics with sufficient applicability, each with its stratum (RuCL §3.2, Table 1)."""
+    """Return the rubrics with sufficient applicability, each with its stratum, easy or hard (RuCL §3.2, Table 1)."""
     return tuple(
         replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
         for rubric in rubrics
@@ -169,7 +173,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Return a note if only one of the two strata is given, since a curriculum needs both; otherwise ""."""
+    """Return a note if ``strata`` has only easy or only hard, since a curriculum needs both; otherwise ""."""
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -1,4 +1,5 @@
-"""Defines the type of a scorer, which holds when the scorer runs, which roles it calls, and how it scores.
+"""Defines the type of a scorer. A scorer holds the conditions on which it runs, the roles that it calls, and its
+function.
 
 To use a scorer of your own, define a :class:`Scorer` in your own file and pass it to
 :func:`groundtrace.rewards.verifier.verify`. :mod:`groundtrace.rewards.registry` lists the scorers of this package.
@@ -23,19 +24,20 @@ class Scorer:
     """Holds a function that gives a verdict on a response, and the facts that decide when this function runs.
 
     Attributes:
-        name: the name of its verdicts, and of its weight and floor in a config.
-        why: the reason for running the scorer, which is reported.
+        name: the scorer's name. Its verdicts have this name, and so have its weight and its floor in a config.
+        why: the reason for running the scorer; it is added to the verdict as evidence.
         score: a function that returns the verdict on a case that meets the needs. The verdict has the scorer's name.
             The function may raise BudgetUsedUp. If a model fails, the verdict has failed.
-        needs: tests of the case; if a test fails, the scorer is not applicable, and the verdict has the reason of the
-            first test that fails.
-        means: tests whether a case that meets the needs can be scored; if a test fails, the verdict has failed.
+        needs: pairs of a test of the case and a reason. If a test fails, the scorer is not applicable, and the verdict
+            has the reason of the first test that fails.
+        means: pairs like those of ``needs``. They test whether a case that meets the needs can be scored. If a test
+            fails, the verdict has failed.
         asks: the roles that the scorer calls, with its prompts; if a required role has no endpoint, the verdict has
             failed.
-        floor: the minimum value of a kept trace, unless a config sets another minimum; None if there is no minimum.
+        floor: the minimum value that a trace needs to be kept. None if there is no minimum. A config can change it.
         is_grounding: whether a low value means that the media contradict the response.
         is_gate: whether a value of 0 makes the whole score 0.
-        arguments: the settings of the scorer, with their defaults; a config may change them. Their class is made by
+        arguments: the default settings of the scorer, which a config can change. Their class is made by
             :func:`groundtrace.config.settings.settings`, and ``score`` takes them as its second argument. None if
             ``score`` takes only the case.
     """
@@ -54,8 +56,9 @@ class Scorer:
     async def verdict(self, case: Case) -> Verdict:
         """Return the verdict on a case that meets the needs.
 
-        Raises BudgetUsedUp. Raises ValueError if ``score`` does not return a verdict with this scorer's name and a
-        valid value, since such a result would change another scorer's term, or move a score out of its range.
+        Raises BudgetUsedUp. Raises ValueError if the result of ``score`` is not a verdict with this scorer's name, or
+        if its value is not valid. A wrong name would change the term of another scorer, and a wrong value would move
+        the score out of its range.
         """
         verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
@@ -77,9 +80,10 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raise ConfigError if a scorer requires a role without an endpoint, since no response could pass this scorer.
+    """Raise ConfigError if a scorer requires a role that has no endpoint, since no response could pass this scorer.
 
-    ``skip`` holds the names of scorers that are left out, and ``key`` is the config key that lists these names.
+    ``roles`` are the roles with an endpoint. ``skip`` holds the names of scorers that do not run, and ``key`` is the
+    config key of these names.
     """
     known = frozenset(roles)
     unserved = {

@@ -30,8 +30,9 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
     """Return the scorers with their arguments from ``given``.
 
-    A scorer that is named only in ``given`` is added at the end. ``given`` is the value of the config key ``key``.
-    Raises ConfigError for a scorer that cannot be used, and for arguments that a scorer does not take.
+    ``given`` is the value of the config key ``key``: the arguments of scorers by the name of the scorer. If ``given``
+    names a scorer that is not in ``scorers``, this scorer is added at the end. Raises ConfigError if a scorer cannot be
+    used, or if a scorer does not take its arguments.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):
@@ -49,7 +50,10 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """Return the scorer with these arguments. Raises ConfigError for an argument that the scorer does not take."""
+    """Return the scorer with these arguments; ``where`` is the config key of the arguments.
+
+    Raises ConfigError for an argument that the scorer does not take.
+    """
     if not arguments:
         return scorer
     if scorer.arguments is None:

@@ -205,7 +205,7 @@ def test_rucl_a_rubric_does_not_ask_for_the_right_answer(changes, asks) -> None:
 
 
 def test_rucl_rubrics_that_all_ask_for_the_right_answer_are_a_bad_reply() -> None:
-    with pytest.raises(BadReply, match="each rubric asks whether the final answer is right"):
+    with pytest.raises(BadReply, match="every rubric is about whether the final answer is right"):
         candidates_of_reply(json.dumps({"rubrics": [row("answer_correctness"), row("ground_truth")]}), 20)
 
 

@@ -124,7 +124,7 @@ SCORES: dict[str, tuple[int | None, ...] | str] = {
 PROBLEMS = (
     "rubric_judge q3: not JSON: 'no idea'",
     "rubric_judge q5: no verdict on 'always'",
-    "rubric_judge q7: 'always' is applicable with score None",
+    "rubric_judge q7: 'always' is applicable, so its score must be 0 or 1, not None",
 )
 
 

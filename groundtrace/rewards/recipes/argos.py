@@ -1,6 +1,6 @@
 """Computes the reward of Argos (§3.1, Eq. 1–9).
 
-The verifier that scores traces in curation also scores the policy's responses.
+The same verifier scores the traces in curation and the responses of the policy in training.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ class ArgosSettings(GateSettings):
 class Argos(Recipe):
     """Computes the reward of Argos Eq. 9.
 
-    A wrong answer earns only its outcome, so the other scorers do not run for it. Points are scored by
-    :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. The
-    objects that the question is about are its targets. If there are targets, a response that points at no target earns
-    less than a response that points at a target. So a group with only right answers also gives a gradient if its
+    The reward of a response with a wrong answer is its outcome, so the other scorers do not run for it. Points are
+    scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers
+    it. The targets of a question are the objects that it is about. If there are targets, a response that points at none
+    of them earns less than a response that points at one. So a group of right answers also gives a gradient if the
     pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes
     missed targets.
     """
@@ -69,10 +69,10 @@ class Argos(Recipe):
     ) -> float:
         """Return the maximum reward of a policy that does not use the media, divided by the overall maximum.
 
-        If the question has no targets (objects to point at), the result is 1. Otherwise it is 1 minus the spatial
-        weight divided by the sum of all weights.
+        If the question has no targets (objects to point at), the result is 1. Otherwise it is 1 - (spatial weight) /
+        (sum of all weights).
 
-        The method of the base class describes the arguments.
+        The arguments are those of :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
         """
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
@@ -88,7 +88,7 @@ class Argos(Recipe):
         return (*self.settings.skip, counting.NAME)
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if no endpoint can find objects, unless the settings skip the spatial scorer."""
+        """Raise ConfigError if the spatial scorer runs, but no role that can find objects has an endpoint."""
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(

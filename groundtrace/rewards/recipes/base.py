@@ -30,7 +30,7 @@ class HasVerdicts:
 
 @dataclass(frozen=True)
 class Earned(HasVerdicts):
-    """Holds the reward of one response and the verdicts on the response, one of which is the outcome.
+    """Holds the reward of one response, and the verdicts on the response, including the verdict on the outcome.
 
     ``reward`` is None if the response is unscored.
     """
@@ -46,7 +46,7 @@ class Earned(HasVerdicts):
 
 @dataclass(frozen=True)
 class RewardedResponse:
-    """Holds a response of a training step with its reward, from which a recipe learns."""
+    """Holds a response of a training step and its reward. A recipe learns from such responses."""
 
     question_id: str
     text: str
@@ -100,8 +100,8 @@ class Recipe(Protocol):
         shown: the names of the verdicts whose means are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether ``learn`` changes the memory.
-        samples_by_reward: the condition on which the trainer uses a group of responses to one question. If True, the
-            rewards of the group must differ; if False, its outcomes must differ.
+        samples_by_reward: which groups of responses to one question the trainer uses. True: groups whose rewards
+            differ. False: groups whose outcomes differ.
     """
 
     name: ClassVar[str]
@@ -124,8 +124,8 @@ class Recipe(Protocol):
     ) -> tuple[tuple[float, ...], ...]:
         """Return the advantage of each turn of each response of a batch.
 
-        By default each turn has the advantage of its response. ``sequence`` holds the advantage of each response,
-        computed from the rewards of its group.
+        ``sequence`` holds the advantage of each response, computed from the rewards of its group. By default each turn
+        has the advantage of its response.
         """
         pairs = zip(sequence, trajectories, strict=True)
         return tuple((advantage,) * len(trajectory.turns) for advantage, trajectory in pairs)
@@ -142,21 +142,21 @@ class Recipe(Protocol):
         """Return the maximum reward of a policy that answers without using the media, divided by the overall maximum.
 
         The answer of this policy is assumed to be right, and judges are assumed to accept everything. ``pointable`` are
-        the phrases that the pointer found. ``streams`` are the streams of the question. ``settings`` are of the type
-        ``Settings``; None means its defaults.
+        the phrases that the pointer (the model that points at objects) found. ``streams`` are the streams of the
+        question. ``settings`` are of the type ``Settings``; None means its defaults.
         """
         return 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers that the recipe may run.
+        """Return the scorers that the recipe can run, depending on the response.
 
         Before the first response is scored, a check ensures that the roles of these scorers have endpoints.
         """
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if the recipe cannot work with endpoints for only these roles."""
+        """Raise ConfigError if the recipe needs more roles than ``roles``, which are the roles with an endpoint."""
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a step with these responses."""
@@ -165,16 +165,16 @@ class Recipe(Protocol):
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
         """Return the recipe's own metrics of a step with these responses; None means that a metric has no data.
 
-        ``memory`` is that with which the responses were scored, before the recipe learns from the step.
+        ``memory`` is the memory with which the responses were scored. The recipe learns from the step afterwards.
         """
         return {}
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """Return the scorers' verdicts, in order; the verdict of a scorer that cannot run is unscored and holds the reason.
+    """Return the verdicts of the scorers, in order.
 
-    The scorer of the outcome, if given, runs first, and the other scorers get its verdict as ``Case.outcome``. Raises
-    BudgetUsedUp.
+    If a scorer cannot run, its verdict is unscored and holds the reason. If ``scorers`` has the scorer of the outcome,
+    this scorer runs first, and the other scorers get its verdict as ``Case.outcome``. Raises BudgetUsedUp.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:

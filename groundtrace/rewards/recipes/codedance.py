@@ -2,8 +2,8 @@
 
 The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward. The tool reward depends on the share of right
 answers in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code.
-In this code a good form adds nothing to the reward, so a policy that does not use the image cannot earn by a good form.
-Each turn also has an advantage of its own, which :meth:`CodeDance.advantages` adds to the advantage of the sequence.
+In this code a good form adds nothing to the reward. So a policy that does not use the image earns nothing for a good
+form. Each turn also has its own advantage; :meth:`CodeDance.advantages` adds it to the advantage of the sequence.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class CodeDance(Recipe):
-    """Computes the reward of CodeDance: Eq. 1 with Eq. 5 for a whole trajectory, and Eq. 2 for its turns.
+    """Computes the reward of CodeDance: Eq. 1 and 5 give the reward of a trajectory, and Eq. 2 the advantage of its
+    turns.
 
     A response is unscored if it has no trajectory, if its outcome is unscored, or if one of its verdicts has failed.
     """
@@ -89,10 +90,10 @@ class CodeDance(Recipe):
 def form_verdict(case: Case) -> Verdict:
     """Return the verdict on the form of a response.
 
-    If the response has several turns, it is about the form of the turns; otherwise it is about the form of the text.
+    For a response in several turns, the form of the turns is checked; for a response in one turn, the form of the text.
 
-    :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form. It allows a direct answer, as for an easy
-    question.
+    :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form. This function accepts a direct answer
+    (without a think section), since an easy question needs no thinking.
     """
     written = case.trajectory.written if case.trajectory is not None else ()
     fault = form_fault(written or (Turn(case.text.strip()),))

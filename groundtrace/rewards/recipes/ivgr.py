@@ -2,8 +2,8 @@
 
 A question is answered in both streams. Grounded responses are rewarded for their boxes. The best valid grounded
 reasoning of a question is kept as its reference (Eq. 4), and a textual response is rewarded if it describes the same
-content. So the grounded responses of a group are scored first. The textual responses are compared with the best
-grounded response, or with the kept reference if it is better.
+content. So the grounded responses to a question are scored first. The textual responses are compared with the best of
+these grounded responses, or with the kept reference if that is better.
 """
 
 import asyncio
@@ -80,13 +80,13 @@ class Ivgr(Recipe):
 
     Eq. 1 and 2 give the reward of grounded responses, and Eq. 3 that of textual responses. A response of an unknown
     stream is unscored. A question without gold boxes has no reference, so its textual responses have no consistency
-    reward (App. B). The same holds for a question that was only asked in the textual stream, because it has no grounded
-    responses.
+    reward (App. B). A question that was asked only in the textual stream has no grounded responses. Its textual
+    responses have no consistency reward either, unless a reference of an earlier step is kept.
 
-    With ``settings.weights.consistency_weight`` 0 the judge is not asked about the consistency (Table 5, variant 5).
+    If ``settings.weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant 5).
 
-    Deviation, unless ``settings.labels`` is False: the labels of boxes are compared
-    (:mod:`groundtrace.rewards.scorers.boxes_named`).
+    There is one deviation: the labels of boxes are compared, too (:mod:`groundtrace.rewards.scorers.boxes_named`). If
+    ``settings.labels`` is False, they are not compared, as in the paper.
     """
 
     name: ClassVar[str] = "ivgr"
@@ -101,7 +101,7 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of the outcome, the format, the consistency and, if labels are compared, named boxes."""
+        """Return the scorers of outcome, format and consistency; if labels are compared, also that of named boxes."""
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
@@ -142,9 +142,9 @@ class Ivgr(Recipe):
 
         The result is the mean of the shares of the question's streams, or 1 if the question has no streams.
 
-        The share of the textual stream is 1. The share of the grounded stream is 1 if the question has no gold boxes.
-        Otherwise it is 1 minus the weight of the boxes divided by the sum of the weights. The method of the base class
-        describes the arguments.
+        The share of the textual stream is 1. If the question has gold boxes, the share of the grounded stream is 1 -
+        (weight of the boxes) / (sum of the weights); else it is 1. The arguments are those of
+        :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
         """
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
@@ -181,7 +181,7 @@ class Ivgr(Recipe):
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory whose archive holds the best valid grounded reasoning of each question so far (Eq. 4).
+        """Return the memory after a step: its archive holds the best valid grounded reasoning of each question (Eq. 4).
 
         The archive stays empty if ``settings.archive`` is False.
         """
@@ -196,9 +196,11 @@ class Ivgr(Recipe):
         return replace(memory, references=kept)
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return the share of dual questions with a reference, and the share whose reference is of an earlier step.
+        """Return two shares of the dual questions of a step, which are the questions that are asked in both streams.
 
-        The second one is the hit rate of the archive (Figure 4d). Dual questions are asked in both streams.
+        ``has_reference`` is the share of dual questions with a reference. ``archive_hits`` is the share of dual
+        questions whose reference is of an earlier step: the hit rate of the archive (Figure 4d). Both are None if the
+        step has no dual questions.
         """
         by_question: dict[str, list[RewardedResponse]] = {}
         for judged in step:

@@ -26,10 +26,10 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """Return the recipe ``name``, a registered name or ``module:NAME``, with the settings in ``options``.
+    """Return the recipe with these settings; ``name`` is a registered name or ``module:NAME``.
 
-    ``where`` is the config key of the options, for messages. Raises ConfigError for a recipe that cannot be used, and
-    for options that do not match its settings.
+    ``options`` are the settings of the recipe. ``where`` is their config key, which the messages of errors contain.
+    Raises ConfigError if the recipe cannot be used, or if ``options`` are not valid settings of the recipe.
     """
     try:
         kind = RECIPES.named(name)

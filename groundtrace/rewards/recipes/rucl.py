@@ -1,4 +1,4 @@
-"""Computes the reward of RuCL (§3.3, Eq. 4–9) from the answer and the rubrics: first the easy, later also the hard."""
+"""Computes the reward of RuCL (§3.3, Eq. 4–9) from the answer, the easy rubrics and, later, the hard rubrics."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 class Rucl(Recipe):
     """Computes the reward of RuCL (Eq. 4–9) from the outcome and the rubrics, weighted by the curriculum.
 
-    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After the step, the mean of
-    its responses over the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a response, the
-    response is unscored and not part of the mean.
+    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After each step, the mean
+    score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a
+    response, the response is unscored, and the mean does not include it.
 
     With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
     """
@@ -70,13 +70,13 @@ class Rucl(Recipe):
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a step.
 
-        The mean of the step's responses over the easy rubrics is added to the curriculum (Eq. 7).
+        The mean score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7).
         """
         mean = _mean([tier.easy for tier in self._tiers_of(step)])
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return λ_t and the means over the easy, the hard and all rubrics: the curves of §4.3."""
+        """Return λ_t, and the mean scores on the easy, the hard and all rubrics, whose curves §4.3 shows."""
         tiers = self._tiers_of(step)
         return {
             "hard_weight": hard_weight(memory.curriculum, self.settings),

@@ -1,4 +1,4 @@
-"""Computes the reward of SAIL-RL (§3, Eq. 1) for the decision whether to think, the thinking, and the answer."""
+"""Computes the reward of SAIL-RL (§3, Eq. 1) from the decision to think or not, the thinking, and the answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,19 +37,20 @@ class SailRlSettings:
 class SailRl(Recipe):
     """Computes the reward of SAIL-RL from the verdicts on outcome, judging, format and thinking.
 
-    The verdict on judging is about the decision whether to think. The verdicts on judging and thinking need calls to a
-    judge. In the cascading form the judge is not called if the product is already 0: judging is not scored if the
-    answer is wrong, and thinking is not scored if judging is 0.
+    The verdict on judging is about the decision to think or not to think. The verdicts on judging and thinking need
+    calls to a judge. In the cascading form, the judge is not called if a known factor of the product is 0. So judging
+    is not scored if the answer is wrong, and thinking is not scored if judging is 0.
 
     R_format is 1 for a response of the form in §3.4: a judge section, a think section, and a boxed answer
     (:data:`groundtrace.rewards.form.JUDGED_FORM`). The think section has only words, and is empty for a direct answer.
-    Deviation: the paper compares the decision in the judge section only with the label, not with the following think
-    section. Here R_think is 0 if a response decides to answer a simple question directly, but its think section is not
-    empty. A right decision must not earn a reward if the response does not follow it.
+    Deviation: the paper compares the decision in the judge section only with the label of the question. Here the
+    response must also follow its decision. R_think is 0 if a response decides to answer a simple question directly, but
+    its think section is not empty.
 
-    ``settings.decision`` has the strategies of Table 5. With ``always`` and ``never``, all questions are treated as
-    complex or as simple. With ``free`` (Judge-w/o-reward) the judging is not scored and not a factor; the thinking of a
-    right direct answer is then 1 for each question, since the decision must not be rewarded in this way either.
+    ``settings.decision`` is one of the strategies of Table 5. With ``always``, all questions are treated as complex,
+    and with ``never`` as simple. With ``free`` (Judge-w/o-reward), the decision is not rewarded: judging is not scored,
+    and is not a factor of the product. A right direct answer then has the thinking 1, also for a complex question.
+    Otherwise the reward of the thinking would depend on the decision.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -62,7 +63,7 @@ class SailRl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of the outcome, the format, the judging (unless it is free) and the thinking."""
+        """Return the scorers of outcome, format, thinking and, unless ``settings.decision`` is ``free``, judging."""
         return (*scorers_named(outcome.NAME, format.NAME), *self._judged)
 
     @property

@@ -46,16 +46,20 @@ def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
 
 
 def reads_text(settings: RewardSettings) -> bool:
-    """Return whether the config has a judge that can grade free text; the embedded engine cannot do this."""
+    """Return whether the config has a judge that can grade free text.
+
+    Only a real model can do this, not the embedded engine (the built-in stand-in for models).
+    """
     judge = settings.played.get("judge")
     return judge is not None and is_real(settings.endpoints[judge])
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note on the rows that need a judge, if no judge grades free text; None if all rows are usable.
+    """Return a note on the rows that cannot be scored without a judge; None if all rows can be scored.
 
-    These rows have free text as gold answer. The trainer leaves them out, because without a judge only right answers to
-    them can be scored. Raises ConfigError if there are no other rows.
+    These rows have free text as gold answer, and the config has no judge that grades free text. The trainer leaves
+    these rows out: without a judge, only answers that equal the gold answer can be scored. Raises ConfigError if all
+    rows are of this kind.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -88,7 +92,7 @@ def note_detected(shards: Shards) -> str | None:
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
-    """Return a function that raises UnusableRow for a row whose responses the reward cannot score."""
+    """Return a function that checks a row. It raises UnusableRow if the reward cannot score responses to this row."""
     is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
 
     def check(row: TrainingRow) -> None:
@@ -96,10 +100,12 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
             raise UnusableRow(f"{row.id}: the answer type {named!r:.40} is unknown: name it in [plugins] answer_types")
         if not is_read and needs_judge(row.question):
             raise UnusableRow(
-                f"{row.id}: the gold answer is free text, which only a judge grades: set reward.roles.judge"
+                f"{row.id}: the gold answer is free text, which only a judge grades: set reward.roles.judge to a model"
             )
         if in_streams and not row.streams:
-            raise UnusableRow(f"{row.id}: the row has no streams, which reward.recipe = {settings.recipe!r} needs")
+            raise UnusableRow(
+                f"{row.id}: the row has no streams, which reward.recipe = {settings.recipe!r} needs: use another recipe"
+            )
 
     return check
 
@@ -107,9 +113,9 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
     """Return the mean reward of a policy that answers without using the images, and a note on the estimate.
 
-    The reward is per response. ``only`` holds the streams in which the rows are asked; if it is empty, all streams
-    count. The reward is None if rules cannot grade any of the rows. Only a higher reward is evidence that a policy uses
-    the images.
+    The reward is per response. ``only`` holds the streams in which the rows are asked; if it is empty, each row is
+    asked in all of its streams. The reward is None if rules cannot grade any of the rows. Only a policy with a higher
+    reward has been shown to use the images.
     """
     figures = blind_figures(shards.rewarded_questions(only), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward
@@ -117,7 +123,7 @@ def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> 
 
 
 def note_start(reward: float | None, blind: float | None) -> str | None:
-    """Return a warning if ``reward`` is not above ``blind``; else None.
+    """Return a warning if the first reward, ``reward``, is not above ``blind``; else None.
 
     ``reward`` is the reward of the initial policy. ``blind`` is the reward of a policy that answers without using the
     images (:func:`blind_reward`). If one of them is None (unknown), the result is None.

@@ -1,4 +1,4 @@
-"""Reads a folder with ``records.jsonl`` as rows for evaluation. The prompts have the same wording as in shards."""
+"""Reads a folder with ``records.jsonl`` as rows for evaluation. The wording of the prompts is the same as in shards."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 
 
 class Records:
-    """Gives access to the records of a folder by index. A record is validated, and its images are read, on access."""
+    """Gives access to the records of a folder by index. A record and its images are read and checked when used."""
 
     def __init__(self, folder: Path, form: str = POINTS) -> None:
         """Open the records. ``form`` is the form of response that the prompts request.
@@ -38,8 +38,8 @@ class Records:
     def gives(self, name: str) -> bool:
         """Return whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
 
-        The result is True only for the field ``stream``, and only if the form of the prompts (such as boxes) is the
-        form of a stream. Shards can have more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
+        Records can have only the field ``stream``. They have it if the prompts request the form of a stream, such as
+        boxes. Shards can have more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 
@@ -55,7 +55,7 @@ class Records:
             raise UnusableRow(f"line {number}: {error}") from error
         if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
             raise UnusableRow(
-                f"{record.id}: a video of a record cannot be evaluated: use shards, which hold its frames"
+                f"{record.id}: the record has a video, which cannot be evaluated: use shards, which hold its frames"
             )
         media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
         question = Question(

@@ -1,10 +1,11 @@
 """Computes the reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` scores the policy's responses.
 
-The tags of a response are converted from the model's coordinate frame to original pixels, and the recipe scores the
-group. The row holds the labels of the objects that can be pointed at.
+The coordinates in a response are converted from the model's units to pixels of the original image. Then the recipe
+scores all responses to the question together. The row of the question holds the labels of the objects that can be
+pointed at.
 
-If a judge or detector does not answer, the response has no verdict. The trainer retries until a timeout, and then
-stops. In a retry, the reply cache answers the calls that succeeded before.
+If a judge or detector does not answer, the response has no verdict. The trainer tries again until a timeout, and then
+stops. When it tries again, the reply cache answers the calls that succeeded before.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ class Scored(HasVerdicts):
 
 @dataclass(frozen=True)
 class PromptResponses:
-    """Holds the row of a prompt, its question with media, and the responses, with coordinates in original pixels.
+    """Holds the row of a prompt, the row's question with media, and the responses with coordinates in original pixels.
 
     ``trajectories`` holds the results of the code that each response executed; () if no code was executed.
     """
@@ -76,9 +77,10 @@ class PromptResponses:
 
 @dataclass(frozen=True)
 class PreparedRow:
-    """Holds a row whose media were written to files, with their ``sizes`` in pixels.
+    """Holds a row whose media were written to files.
 
-    ``row`` has no images in memory.
+    ``row`` has no images in memory. ``question`` refers to the files, and ``sizes`` are the sizes of the media in
+    pixels.
     """
 
     row: TrainingRow
@@ -86,9 +88,9 @@ class PreparedRow:
     sizes: tuple[Size, ...]
 
     def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
-        """Return the row with the responses ``texts``, whose coordinates are converted to original pixels.
+        """Return the row with these responses, in which coordinates are converted to original pixels.
 
-        ``texts`` are raw texts of a model. ``speech`` describes how this model writes coordinates.
+        ``texts`` are the responses as a model wrote them. ``speech`` describes how this model writes coordinates.
         """
         return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
@@ -107,10 +109,10 @@ Part = Sequence[PromptResponses]
 class Reward:
     """Scores responses with the recipe of the settings. Media and the reply cache are in the folder ``output``.
 
-    ``recipe`` replaces the recipe of the settings. ``memory`` is the recipe's state. With ``fails_fast``, calls to a
-    server that is known to be unreachable fail immediately. This is for callers that check :meth:`health` instead of
-    waiting. The constructor raises :class:`groundtrace.config.extras.MissingExtra` if an endpoint's packages are not
-    installed.
+    The argument ``recipe`` replaces the recipe of the settings. The attribute ``memory`` is the recipe's learnt state.
+    If ``fails_fast`` is True, calls to a server that is known to be unreachable fail immediately. This is for callers
+    that check :meth:`health` instead of waiting. The constructor raises :class:`groundtrace.config.extras.MissingExtra`
+    if an endpoint's packages are not installed.
     """
 
     def __init__(
@@ -158,9 +160,9 @@ class Reward:
         """Return the scores of each row's responses, in order.
 
         ``texts`` are raw texts of a model that writes coordinates in the way that ``speech`` describes.
-        ``trajectories`` holds the results of the code that each response executed; None if no code was executed.
-        Adjacent rows that ask one question in different streams (:mod:`groundtrace.rewards.streams`) are scored
-        together.
+        ``trajectories`` holds, for each row and response, the results of the code that the response executed. It is
+        None if no response executes code. Adjacent rows that ask one question in different streams
+        (:mod:`groundtrace.rewards.streams`) are scored together.
 
         Raises JudgesDown if endpoints do not answer for ``wait_s`` seconds, and UnusableRow if an image cannot be
         decoded.
@@ -173,7 +175,7 @@ class Reward:
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> PreparedRow:
-        """Write each distinct image of the row to a file in the folder ``output``, and return the prepared row.
+        """Write each distinct image of the row to a file in the output folder, and return the prepared row.
 
         Raises UnusableRow for a damaged image.
         """
@@ -185,10 +187,10 @@ class Reward:
         return PreparedRow(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
-        """Return the scores of each prompt's responses, in order.
+        """Return the scores of the responses: a list for each part, which holds a list for each prompt of the part.
 
-        If endpoints do not answer, their calls are retried for ``wait_s`` seconds. After this time, JudgesDown is
-        raised.
+        A part is the prompts of one question that are scored together. If endpoints do not answer, the scoring is tried
+        again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised.
         """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
@@ -207,7 +209,7 @@ class Reward:
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
-        """Make one attempt to score the responses of each part.
+        """Try once to score the responses of each part (the prompts of one question that are scored together).
 
         The result of a part is the scores of its responses, or JudgesDown if endpoints did not answer. This coroutine
         must run on the event loop of :mod:`groundtrace.inference.runtime`.
@@ -250,7 +252,7 @@ class Reward:
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> dict[str, float | None]:
         """Update ``memory`` after a training step from the step's rows and the scores of their responses.
 
-        Returns the recipe's own metrics of the step.
+        Returns the metrics that the recipe computes for the step, by name.
         """
         judged = [
             RewardedResponse(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
@@ -283,10 +285,11 @@ def _cases(asked: PromptResponses, masks: ObjectMasks) -> list[Case]:
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """Return the media of a row: images and clips. The images that are frames of one clip are combined into the clip.
+    """Return the media of a row, which are images and clips.
 
-    ``refs`` are the images of the row. ``frames`` has an entry for each image: the index of its medium and, if the
-    image is a frame of a clip, the frame's number and time. It is empty if the row has no clips.
+    ``refs`` are the images of the row. Images that are frames of one clip are combined into the clip. ``frames`` has an
+    entry for each image: the index of its medium and, if the image is a frame of a clip, the frame's number and time.
+    ``frames`` is empty if the row has no clips.
     """
     if not frames:
         return tuple(refs)

@@ -1,4 +1,4 @@
-"""Defines a row of a run, which rewards and training read, and makes the prompts of a row with several streams.
+"""Defines the row type that rewards and training use, and makes the prompts of a row with several streams.
 
 The streams are those of iVGR (§3.2): the question of a row is asked once in each of its streams, with the prompt of
 that stream. Each stream of a question has its own rollouts and advantages. The streams' responses are scored together,
@@ -39,10 +39,11 @@ class HasImageSize(Protocol):
 class TrainingRow:
     """Holds one row: the turns with ``<image>`` marks, the image files, and the data for the reward.
 
-    ``images`` are (bytes, name) pairs. ``frames`` has an entry for each image if the images belong to clips, else it is
-    empty. ``entities`` are the objects that the question mentions; None if they are unknown. ``pointable`` are the
-    entities that the images show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and
-    its user turn, which replace the ``messages`` of an RL row (:func:`per_stream`).
+    ``images`` are (bytes, name) pairs. ``frames`` has an entry for each image; it is () if no image belongs to a clip.
+    ``entities`` are the objects that the question mentions; None if they are unknown. ``pointable`` are the entities
+    that the images show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream (a form of
+    response) and the user turn that requests it. For each stream, :func:`per_stream` makes a row with this user turn as
+    ``messages``.
     """
 
     id: str
@@ -63,7 +64,7 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Return the width and height of each of the row's ``images``; for a clip, only the size of its first frame."""
+    """Return the (width, height) of each image of the row; for a row with clips, only that of the first image."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 
@@ -71,8 +72,8 @@ def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int
 def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
     """Return a copy of the row for each of its streams (forms of response); a row without streams is not changed.
 
-    If ``only`` is given, the other streams are left out. The user turn of a copy is the stream's prompt, and its
-    ``context.stream`` is the stream.
+    If ``only`` is not empty, streams that are not in ``only`` are left out. In a copy, the user turn is the prompt of
+    the stream, and ``context.stream`` is the stream.
     """
     streams = [(stream, text) for stream, text in row.streams if not only or stream in only]
     if not row.streams:
@@ -89,9 +90,9 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Return the indices of the prompts in groups whose responses are scored together.
+    """Return the indices of ``rows`` in groups; the responses to the rows of a group are scored together.
 
-    A group is adjacent prompts of one question in different streams. Every other prompt is a group with one index.
+    Adjacent rows that ask one question in different streams are a group. Every other row is a group of its own.
     """
     found: list[list[int]] = []
     for place, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Defines the ``reward`` section of a trainer's config, for our own trainer and for other trainers."""
+"""Defines the section ``reward`` of a config, which our own trainer and other trainers use."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -70,8 +70,11 @@ class RewardSettings:
 
 
 def config_file(named: str) -> str:
-    """Return the path of a config: ``named`` if this file exists, else the bundled config with that name
-    (:data:`CONFIGS`), else ``named``. A folder with the name of a bundled config does not hide it.
+    """Return the path of the config that ``named`` means.
+
+    If a file ``named`` exists, the result is ``named``. If it does not, but :data:`CONFIGS` has a bundled config with
+    this name, the result is the path of the bundled config. A folder with this name is ignored. If there is neither,
+    the result is ``named``.
     """
     bundled, own = CONFIGS / f"{named}.toml", Path(named)
     return str(bundled) if (not own.exists() or own.is_dir()) and bundled.is_file() else named

@@ -1,7 +1,7 @@
 """Reads a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-``datasets`` memory-maps the rows, so that random access works for a set larger than memory. The rows stay Arrow tables
-until they are used, because ``datasets`` would decode their images, or copy them once more.
+The library ``datasets`` memory-maps the rows, so the set can be larger than memory. The rows stay Arrow tables until
+they are used. The reason is that ``datasets`` would decode their images, or copy them once more.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class ShardError(UserError):
 class Shards:
     """Gives access by index to the rows of one side of a run, ``sft`` or ``rl``.
 
-    ``sha256`` is the digest of the number of rows and their ids in order.
+    ``sha256`` is a digest of the number of rows and of the rows' ids in order.
     """
 
     def __init__(self, data: Path, side: str, cache: Path) -> None:
@@ -77,7 +77,7 @@ class Shards:
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
         kept = [*NEEDED[side], *columns, *self._added]
         if not _are_images(type := rows.schema.field("images").type):
-            raise ShardError(f"{files[0].parent}: the column 'images' holds no images, but has the type {type}"[:300])
+            raise ShardError(f"{files[0].parent}: the column 'images' must hold lists of images, but is {type}"[:300])
         self._rows = rows.select(kept)
         self.sha256 = self._digest()
 
@@ -110,7 +110,7 @@ class Shards:
     def count_prompts(self, only: Collection[str] = ()) -> int:
         """Return the total number of prompts: one per row, or one for each stream of a row with streams.
 
-        If ``only`` is given, the other streams are not counted.
+        If ``only`` is not empty, streams that are not in ``only`` are not counted.
         """
         return sum(len(streams_asked(streams, only)) if streams else 1 for streams in self.streams)
 
@@ -131,8 +131,8 @@ class Shards:
     def rewarded_questions(self, only: Collection[str] = ()) -> Iterator[RewardedQuestion]:
         """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs.
 
-        If ``only`` is given, the other streams are left out, and so are rows without one of these streams. No images
-        are read. Rows without question, answer or answer type are left out.
+        If ``only`` is not empty, streams that are not in ``only`` are left out, and so are rows that have only such
+        streams. Rows without question, answer or answer type are also left out. No images are read.
         """
         narrow = self._rows.select([name for name in COLUMNS if self._has(name)])
         for row in (row for batch in narrow.to_batches(BATCH_ROWS) for row in batch.to_pylist()):
@@ -143,7 +143,8 @@ class Shards:
                     yield replace(found, streams=streams)
 
     def count_free_text(self) -> int:
-        """Return the number of rows with a gold answer that only a judge can compare with other wordings.
+        """Return the number of rows whose gold answer is free text, which only a judge can compare with another
+        wording.
 
         No images are read.
         """
@@ -175,7 +176,7 @@ class Shards:
         return [tuple(hashlib.sha256(each["bytes"]).hexdigest() for each in row or () if each["bytes"]) for row in rows]
 
     def named(self, id: str) -> TrainingRow:
-        """Return the row with this id, and read no other row.
+        """Return the row with this id; the other rows are not read.
 
         Raises UnusableRow if no row, or more than one row, has this id.
         """
@@ -277,9 +278,10 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def shard_side(data: Path) -> str:
-    """Return the set to evaluate: ``rl`` if the run has RL shards, else ``sft``.
+    """Return the set to evaluate: ``rl`` if the run folder ``data`` has RL shards, else ``sft``.
 
-    For a folder that holds shards itself, the set is ``rl`` if the rows have the column ``prompt``, else ``sft``.
+    ``data`` can also be a folder that directly holds shards. In this case, the set is ``rl`` if the rows have the
+    column ``prompt``, else ``sft``.
     """
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"

@@ -1,24 +1,22 @@
 """Scores how well the predicted boxes match the gold boxes (iVGR §3.2, Eq. 2).
 
-The best IoU of each predicted box with a gold box is computed, and the best IoU of each gold box with a predicted box.
-The mean over the gold boxes is the recall, and the mean over the predicted boxes is the precision. Labels are not
-compared, since Eq. 2 uses only positions. A caller that compares labels
-(:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. In this case, a predicted box whose
-label cannot name the object of a gold box has the overlap 0 with this gold box.
+The recall is the mean, over the gold boxes, of the best IoU with a predicted box. The precision is the mean, over the
+predicted boxes, of the best IoU with a gold box. Labels are not compared, since Eq. 2 uses only positions. A caller
+that compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. In this case, a
+predicted box has the IoU 0 with a gold box if its label cannot name the object of the gold box.
 
 Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 
-- without gold boxes the verdict is not applicable (None). If there are gold boxes, but no predicted boxes, the value is
-  0;
-- boxes on different media never overlap. Some boxes overlap nothing, but are in the mean: boxes without area, with
-  corners in the wrong order, or with infinite, undefined or extremely large coordinates;
+- without gold boxes the verdict is not applicable (None). With gold boxes, but without predicted boxes, the value is 0;
+- boxes on different media never overlap. Invalid boxes have the IoU 0 with every box, and the mean includes them. These
+  are boxes without area, with corners in the wrong order, or with infinite, undefined or extremely large coordinates;
 - edges are exclusive: a box from 10 to 20 is 10 pixels wide;
-- the boxes B of Eq. 2 are a set, and near-duplicates are one box. Predicted boxes with the same nearest gold box are
-  near-duplicates if they overlap each other, or all overlap this gold box, with an IoU of at least
-  :data:`SAME_BOX_IOU`. If box A is a near-duplicate of B, and B of C, then A and C are near-duplicates, too. Of
-  near-duplicates, only the box with the worst overlap is used (if labels are compared, a wrong label has the overlap
-  0). So copies of a good box do not hide bad boxes. Several boxes for one object earn no more than one box. The order
-  of the boxes does not matter;
+- the boxes B of Eq. 2 are a set, and near-duplicates are one box. Two predicted boxes with the same nearest gold box
+  are near-duplicates in two cases: they overlap each other with an IoU of at least :data:`SAME_BOX_IOU`, or each of
+  them overlaps this gold box with such an IoU. If box A is a near-duplicate of B, and B of C, then A and C are
+  near-duplicates, too. Of several near-duplicates, only the box with the lowest IoU is used. So copies of a good box do
+  not hide bad boxes, and several boxes for one object earn no more than one box. The order of the boxes does not
+  matter;
 - a response with more different boxes than :func:`max_boxes` scores 0.
 """
 
@@ -80,10 +78,10 @@ def max_boxes(gold: Sequence[Box]) -> int:
 def match_group(
     responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
 ) -> tuple[Values, Values]:
-    """Return the recalls and the precisions of the G responses, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
+    """Return the recalls and the precisions of G responses, each (G,) in [0, 1]: the two sums of iVGR Eq. 2.
 
     A response without boxes, or with too many boxes (:func:`max_boxes`), has recall 0 and precision 0. Labels are
-    compared only if ``names`` is given.
+    compared only if ``names`` is given: a function that returns whether two labels can name the same object.
 
     Raises:
         ValueError: if there is no gold box.
@@ -107,7 +105,7 @@ def score_group(
     """Return one verdict for each response of a group, in order.
 
     ``form``, one of :data:`FORMS`, is the way to combine recall and precision. Labels are compared only if ``names`` is
-    given. The docstring of the module describes responses without boxes and other special cases.
+    given (:func:`match_group`). The docstring of the module describes responses without boxes and other special cases.
 
     Raises:
         ValueError: if ``form`` is not one of :data:`FORMS`.

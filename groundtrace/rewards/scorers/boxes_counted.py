@@ -1,8 +1,8 @@
-"""Scores a count by boxes, like :mod:`groundtrace.rewards.scorers.counting` but with the centres of the boxes.
+"""Scores a count by the centres of boxes; :mod:`groundtrace.rewards.scorers.counting` scores a count by points.
 
 The papers do not have this scorer. It is needed because iVGR Eq. 2 gives 2/3 to a response that marks only one of three
-counted objects. The verdict of this scorer is also named ``counting``, since it has the same meaning for responses with
-boxes. A recipe uses one of the two scorers.
+counted objects. The verdicts of both scorers are named ``counting``, since they have the same meaning. A recipe uses
+only one of the two scorers.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ def centre_point(box: Box) -> Point:
 
 
 async def score_counted(case: Case) -> Verdict:
-    """Return the verdict of :func:`groundtrace.rewards.scorers.counting.score_counting` on the box centres."""
+    """Return the verdict of :func:`groundtrace.rewards.scorers.counting.score_counting` on the centres of the boxes."""
     return await counting.score_counting(replace(case, points=tuple(map(centre_point, case.boxes))))
 
 

@@ -1,20 +1,20 @@
 """Scores whether the boxes of a trace are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
 
 The paper does not have this scorer, since its grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes`
-(Eq. 2) compares only positions and rewards every box near a gold box. So labels may be swapped, and one of many gold
-boxes may be enough. Here each box of a trace is right or wrong, and the value is the share of right boxes. A box is
-right if all of these conditions hold:
+(Eq. 2) compares only positions and rewards every box near a gold box. So it does not detect swapped labels, and a box
+near one of many gold boxes can be enough. Here each box of a trace is right or wrong, and the value is the share of
+right boxes. A box is right if all of these conditions hold:
 
 - its label names an object (:func:`groundtrace.schemas.labels.label_fault`);
-- it overlaps a gold box of the same name with an IoU of at least :data:`MIN_IOU`. If it does not, it must overlap an
-  instance of its label that the detector finds (:mod:`groundtrace.rewards.locating`). For comparison: a box that is
-  shifted by half its width has an IoU of 1/3;
-- question, choices, answer or gold labels name the object (:func:`groundtrace.schemas.labels.is_named`), or a gold box
-  is at the same place;
+- it overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no
+  gold box fits, an instance of the label that the detector finds (:mod:`groundtrace.rewards.locating`). For comparison:
+  a box that is shifted by half its width has an IoU of 1/3;
+- the question, its choices, its answer or the label of a gold box names the object
+  (:func:`groundtrace.schemas.labels.is_named`), or a gold box is at the same place;
 - no other box is on the same object: a second box, also a copy, is wrong.
 
-A response without boxes, or with more than :data:`MAX_BOXES`, scores 0. A label that cannot be located makes its box
-wrong; if the detector does not answer, the verdict has failed.
+A response without boxes, or with more than :data:`MAX_BOXES`, scores 0. A box is wrong if no object of its label can be
+found. If the detector does not answer, the verdict has failed.
 """
 
 import json
@@ -43,9 +43,9 @@ MAX_BOXES = 64
 class BoxView:
     """Holds the result for one box of a response.
 
-    ``number`` is its number in the response, from 1. ``at`` is x1, y1, x2, y2 in pixels of the original image. ``iou``
-    is the best IoU with an object of the box's name. ``by`` is the source of these objects: ``gold``, a role, or "" if
-    no objects were searched. ``fault`` is the reason why the box is wrong; "" if it is right.
+    ``number`` is the number of the box in the response, from 1. ``at`` is x1, y1, x2, y2 in pixels of the original
+    image. ``iou`` is the best IoU with an object of the box's name. ``by`` is the source of these objects: ``gold``, a
+    role, or "" if no objects were searched. ``fault`` is the reason why the box is wrong; "" if it is right.
     """
 
     number: int

@@ -1,10 +1,13 @@
 """Scores boxes by iVGR Eq. 2, but a box matches a gold box only if its label can name the object of the gold box.
 
-The paper does not have this reward. With Eq. 2, which uses only positions, a policy would not learn to name its
-objects, although crops, references and readers of the reasoning rely on the names. If possible, the words of two labels
-decide whether they can name the same object (:func:`groundtrace.schemas.labels.names_alike`). For synonyms and other
-languages the judge decides, once for each pair of labels of overlapping boxes. Without a judge, or if the judge does
-not know the label, such labels do not match. If the judge fails, the responses with these boxes are unscored.
+The paper does not have this reward. Eq. 2 uses only positions, so a policy would not learn to name its objects. But
+crops, references and readers of the reasoning rely on the names.
+
+The words of two labels decide whether they can name the same object (:func:`groundtrace.schemas.labels.names_alike`).
+If the words do not decide this, as for synonyms and other languages, the judge decides. The judge is asked once for
+each pair of labels of overlapping boxes. Without a judge, the labels do not match. They do not match either if the
+judge refuses them or gives an empty reply. If the call of the judge fails for another reason, the responses with these
+boxes are unscored.
 """
 
 import asyncio
@@ -32,8 +35,8 @@ Pair = tuple[str, str]
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
     """Return one verdict for each response to one question, in order.
 
-    The verdicts are those of :func:`groundtrace.rewards.scorers.boxes.score_group`, which here also compares labels.
-    Raises BudgetUsedUp.
+    The verdicts are those of :func:`groundtrace.rewards.scorers.boxes.score_group`, and labels are compared. ``form``
+    is the way to combine recall and precision (:data:`groundtrace.rewards.scorers.boxes.FORMS`). Raises BudgetUsedUp.
     """
     if not cases:
         return ()

@@ -1,11 +1,11 @@
-"""Scores the consistency of iVGR (§3.3): whether textual reasoning describes the content of a good grounded reasoning.
+"""Scores the consistency of iVGR (§3.3): whether a textual reasoning has the content of a good grounded reasoning.
 
-A judge compares the two texts without the image, and assigns one of four levels to the textual reasoning, the
-candidate. The reference is the best grounded reasoning found so far for the question. The trainer keeps these
-references (the archive, Eq. 4).
+A judge compares two texts without seeing the image, and assigns one of four levels to the candidate. The candidate is
+the textual reasoning. The reference is the best grounded reasoning found so far for the question. The trainer keeps
+these references (the archive, Eq. 4).
 
 Deviation: a candidate without any content of the reference gets the lowest level. By the paper's wording, such a
-candidate only leaves out details. So even prose without content would get 0.7.
+candidate only leaves out details, and would get 0.7.
 """
 
 from groundtrace.grading.responses.response import Response
@@ -39,9 +39,9 @@ def is_reference(
 ) -> bool:
     """Return whether a grounded response may be a reference (§3.3).
 
-    Its format must be valid, its answer right, and its R_box (``box_score``) above the threshold. If ``band`` is
-    given, R_box must instead be at least its first value and below its second value (Table 8); a second value of 1 is
-    included. The result is False if the outcome or the box score is None (unscored).
+    The format must be valid, the answer right, and R_box (``box_score``) above ``threshold``. If ``band`` = (low, high)
+    is given, it replaces the threshold: low ≤ R_box < high (Table 8). If high is 1, R_box can also be 1. The result is
+    False if the outcome or the box score is None (unscored).
     """
     if not response.has_format or outcome != 1.0 or box_score is None:
         return False
@@ -62,16 +62,16 @@ async def score_consistency(
     """Return R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
 
     Args:
-        reference_text: the reference's reasoning; None while the archive has no reference, which gives the score 0. Do
-            not call this function for a question without gold boxes, which cannot have a reference and has no
-            consistency reward (App. B).
+        reference_text: the reasoning of the reference. It is None while the archive has no reference for the question;
+            the score is then 0. Do not call this function for a question without gold boxes: such a question has no
+            reference and no consistency reward (App. B).
         reasoning: the textual reasoning; a missing or empty reasoning scores 0.
         question: the question that both texts answer.
         caller: the caller of the judge.
-        judgements: the number of samples of the judge in one call, which are averaged. Samples of the wrong form are
-            left out; if fewer than half remain, the verdict has failed.
-        max_apart: None if the judge sees the texts in one order only. If it is a number, a second call shows the texts
-            in the other order, and the verdict has failed if the two values differ by more than this number
+        judgements: the number of samples (replies of the judge to one request) that are averaged. Samples of the wrong
+            form are left out; if fewer than half remain, the verdict has failed.
+        max_apart: None if the judge sees the texts only in one order. If it is a number, a second call shows the texts
+            in the reverse order. The verdict has failed if the values of the two calls differ by more than this number
             (:func:`groundtrace.rewards.judge_guard.agreed`).
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
@@ -112,7 +112,7 @@ def mean_of_reply(reply: CallResult) -> Reading:
         except BadReply as error:
             faults.append(error)
     if 2 * len(levels) < len(reply.completions):
-        raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements cannot be read: {faults[0]}")
+        raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements have a wrong form: {faults[0]}")
     value = sum(LEVELS[level] for level, _ in levels) / len(levels)
     reasons = "; ".join(f"{level}: {reason}" for level, reason in levels)
     return value, f"{len(levels)} of {len(reply.completions)} judgements: {reasons}"
@@ -127,7 +127,7 @@ def _level(text: str) -> tuple[str, str]:
 
 
 def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
-    """Return the scorer with these arguments of :func:`score_consistency`."""
+    """Return a scorer that passes these arguments to :func:`score_consistency`."""
 
     async def score(case: Case) -> Verdict:
         texts = (case.context.reference, case.response.think)

@@ -1,15 +1,16 @@
 """Scores counting by pointing: whether the points on counted objects match the detector's instances one to one.
 
 The papers do not have this scorer. Argos Eq. 3 checks whether each point is on its object; it does not detect a missed
-object, or two points on one object. If a question asks how many and the response points at the counted objects, the
-points are paired with the detector's instances of these labels (:mod:`groundtrace.rewards.locating`). The verdict is
-not a term of Eq. 9; the stage compares it with a separate floor.
+object, or two points on one object. This scorer runs if a question asks how many, and the response points at the
+counted objects. It pairs the points with the instances that the detector finds for their labels
+(:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9. The stage that verifies traces compares it
+with a floor: a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
 squares touch the edge?". So points and instances are paired only if the number of instances equals the answer. (The
-answer is right, because the outcome is scored first.) If there are more instances, the response is only checked for too
-few points: at least as many instances as the answer must have a point. The value is 0 if the answer is above 0, the
-pointer finds the counted objects, and no point is on any of them.
+answer is right, because the outcome is scored first.) If there are more instances than the answer, only too few points
+are detected: the number of instances with a point must be at least the answer. The value is 0 if the answer is above 0,
+the pointer finds the counted objects, and no point is on any of them.
 """
 
 import json
@@ -34,17 +35,18 @@ async def score_counting(case: Case) -> Verdict:
     """Return the verdict on the points on counted objects; its value is 1 if points and instances match one to one.
 
     The instances of all images are counted together. If their number is the answer, the value is
-    :attr:`groundtrace.rewards.masks.Pairing.value`. If there are more instances than the answer, but fewer instances
-    with a point than the answer, the value is the number of instances with a point divided by the answer. In other
-    cases there is no value.
+    :attr:`groundtrace.rewards.masks.Pairing.value`. Let p be the number of instances with a point. If there are more
+    instances than the answer, and p is below the answer, the value is p / answer. In all other cases this search gives
+    no value.
 
     The first search uses the labels of the points. If it gives no value, the phrase of the question ("red squares") is
     added to the labels. If this gives no value either, only the phrase is searched. So a label that is too general
     ("square") does not prevent the check.
 
-    The detector also searches for the question's entities that are counted, so that a kind of objects without any point
-    is detected. Points at the same position are one point. The evidence is one JSON object for each image, with the
-    fields of :class:`groundtrace.rewards.masks.Pairing` and ``media_index``.
+    The detector also searches for those entities of the question (its phrases for objects) that are counted. So it is
+    detected if one kind of these objects has no point at all. Points at the same position are one point. The evidence
+    is one JSON object for each image, with the fields of :class:`groundtrace.rewards.masks.Pairing` and
+    ``media_index``.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single

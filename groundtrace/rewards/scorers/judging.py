@@ -1,8 +1,9 @@
-"""Scores the judging of SAIL-RL (§3.2, §3.3): whether the decision to think or not to think was right.
+"""Scores the judging of SAIL-RL (§3.2, §3.3): whether the response was right to think or not to think.
 
-In the paper a model reads the ``<judge>`` section, labels the question and compares the section with the label, in one
-call (App. C). Deviation: the label comes with the question, so that it does not depend on the judge. The judge only
-reads the decision in the section, in any language.
+The response states its decision in the ``<judge>`` section. In the paper, one call of a model labels the question as
+simple or complex, and compares the decision with this label (App. C). Deviation: here the question already has its
+label, so that the label does not depend on the judge. The judge only finds the decision in the section, in any
+language.
 """
 
 from groundtrace.grading.responses.response import Response
@@ -28,9 +29,9 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
     The right decision is to think about a complex question, and to answer a simple question directly. A missing or
     empty judge section, or a judge section without a decision, gives 0.
 
-    The verdict is not applicable without a complexity label, and has failed if the judge fails. As in the paper, only
-    the decision is scored, not whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that
-    is neither ``simple`` nor ``complex``.
+    ``complexity`` is the label of the question, ``simple`` or ``complex``. The verdict is not applicable if it is None,
+    and has failed if the judge fails. As in the paper, only the decision is scored, not whether the think section is
+    empty. Raises BudgetUsedUp, and ValueError for any other label.
     """
     if complexity is None:
         return Verdict(NAME, None, "the question has no complexity label")

@@ -1,8 +1,8 @@
 """Scores the outcome: whether the final answer is right (Argos §3.1, Eq. 6–8).
 
 Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`); otherwise the judge grades it. If the
-judge fails, the answer is unscored, neither right nor wrong. Without a judge, an answer that differs in words from a
-free-text gold answer is unscored, and an answer of another type that cannot be parsed is wrong.
+judge fails, the answer is unscored: neither right nor wrong. Without a judge, two rules apply. If the gold answer is
+free text, an answer in other words is unscored. For all other answer types, an answer that cannot be parsed is wrong.
 """
 
 from groundtrace.grading.answers.grading import grade_answer
@@ -22,7 +22,7 @@ ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 def needs_judge(question: Question) -> bool:
-    """Return whether only a judge can grade an answer that differs in words from the gold answer."""
+    """Return whether only a judge can grade answers to this question that differ in words from the gold answer."""
     return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
 
 

@@ -1,8 +1,8 @@
 """Scores whether the reasoning supports the answer (Argos §3.1, Eq. 5).
 
-The paper uses the probability P(answer | question, reasoning, image) of a larger model. :func:`score_reasoning` does
-the same if the judge's endpoint returns log-probabilities of a given text. Otherwise a yes/no question to the judge
-replaces the probability, and the verdict's reason mentions this.
+The paper uses the probability P(answer | question, reasoning, image) of a larger model. :func:`score_reasoning` also
+uses this probability if the judge's endpoint can return the log-probabilities of a given text. Otherwise a yes/no
+question to the judge replaces the probability, and the verdict's reason mentions this.
 """
 
 import math
@@ -32,9 +32,9 @@ async def score_reasoning(
     """Return a verdict with P(answer | question, reasoning, image) in [0, 1], or with the judge's yes (1) or no (0).
 
     The value is 0 if there is no reasoning or no answer. The verdict has failed if the judge's call fails, or if the
-    judge answers neither yes nor no. ``role`` is the judge's role. For reasoning longer than
-    :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge gets the yes/no question; in its prompt, a mark shows where
-    the text was cut. Raises BudgetUsedUp.
+    judge answers neither yes nor no. ``role`` is the judge's role. If the reasoning is longer than
+    :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge always gets the yes/no question. The reasoning in its
+    prompt is cut, and a mark shows where. Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")

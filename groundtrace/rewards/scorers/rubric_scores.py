@@ -1,8 +1,8 @@
 """Scores one response by given rubrics (RuCL §3.2 and App. F).
 
-For each rubric, the judge first states whether the rubric is applicable, then gives a rationale, then a score. In the
-paper, App. F's reward prompt requests a rationale and a score, and App. E's mining prompt requests an applicability and
-a score. Deviation: here one prompt requests the applicability, the rationale and the score. In a reward, a rubric that
+For each rubric, the judge first states whether the rubric is applicable, then gives a rationale, then a score.
+Deviation: the paper has two prompts, and here one prompt replaces both. The paper's reward prompt (App. F) requests a
+rationale and a score, and its mining prompt (App. E) requests an applicability and a score. In a reward, a rubric that
 is not applicable has the value 0 (Eq. 5).
 """
 
@@ -29,7 +29,7 @@ MAX_RATIONALE_CHARS = 300
 
 @dataclass(frozen=True)
 class JudgedRubric:
-    """Holds the applicability a and the score s of one rubric, and the judge's rationale."""
+    """Holds the judge's score of one rubric (with its applicability), and the judge's rationale for the score."""
 
     score: RubricScore
     rationale: str
@@ -54,7 +54,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """Return the score of each rubric, from the verdict's evidence; empty if the judge failed."""
+    """Return the score of each rubric, from the evidence of the verdict; () if the judge failed."""
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
 
@@ -62,7 +62,7 @@ def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
 async def judge_rubrics(
     question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
 ) -> tuple[JudgedRubric, ...]:
-    """Return the judge's result for each rubric on the whole text of the attempt, in order.
+    """Return the judge's result for each rubric, in order. The judge sees the whole text of the attempt.
 
     The judge is not called if there are no rubrics. Raises CallError, BadReply and BudgetUsedUp.
     """
@@ -88,8 +88,9 @@ async def judge_rubrics(
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
     """Return the applicability, score and rationale of each rubric in the reply, in the order of the rubrics.
 
-    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does. Also raises BadReply if the rationale
-    of an applicable rubric is missing or comes after its score, because the score cannot be based on it (App. F).
+    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does. Also raises BadReply if an applicable
+    rubric has no rationale, or has its rationale after its score. Such a score cannot be based on the rationale (App.
+    F).
     """
     scores = scores_of_reply(text, rubrics)
     rows = json_object(text)["scores"]
@@ -102,10 +103,10 @@ def _rationale(row: dict[str, object], score: RubricScore) -> str:
     rationale = row.get("rationale")
     written = rationale.strip() if isinstance(rationale, str) else ""
     if score.applicable and not written:
-        raise BadReply(f"{score.rubric_id!r} is scored without a rationale")
+        raise BadReply(f"{score.rubric_id!r} has a score but no rationale: write the rationale before the score")
     names = list(row)
     if score.applicable and names.index("rationale") > names.index("score"):
-        raise BadReply(f"the rationale of {score.rubric_id!r} stands behind its score")
+        raise BadReply(f"the rationale of {score.rubric_id!r} must be before its score, not after it")
     return written[:MAX_RATIONALE_CHARS]
 
 

@@ -5,19 +5,19 @@ it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the point
 
 Deviations, so that a response earns only by pointing at the objects that the question is about, the targets:
 
-- a point on its object is right if that object is a target (:mod:`groundtrace.rewards.targets`). Several points and
-  labels on one target are one right point, and so are points on it in several frames of a clip. A point on an object
-  that is not a target is neutral: it does not change the score. Every point that is not on its object is wrong;
-- some labels do not name the targets: for example, "object" if the targets are black circles. The points with these
-  labels are scored in two ways, and the higher score is used. In the first way, such points on targets are right, and
-  such points on other objects are wrong. In the second way, all such points are neutral. So pointing at everything
-  earns less than pointing at the targets. In clips the points with these labels on other objects are neutral
-  (:func:`point_checker`);
-- :func:`groundtrace.rewards.pointing_score.pointing_score`, whose first factor is Eq. 3, computes the value from the
-  numbers of right and wrong points. It is negative if all points are wrong, and 0 for a response without points if
-  there are targets;
-- if the question has no targets, the scorer is not applicable, unless a point is wrong. If it is unknown whether there
-  are targets, and the response has no right and no wrong point, the verdict has failed.
+- a point is right if it is on its object, and this object is a target (:mod:`groundtrace.rewards.targets`). All points
+  on one target together are one right point, also if they have different labels or are in different frames of a clip. A
+  point on an object that is not a target is neutral: it does not change the score. Every point that is not on its
+  object is wrong;
+- some labels are too general to name the targets: for example, "object" if the targets are black circles. The points
+  with these labels are scored in two ways, and the higher score is used. In the first way, they are right on targets
+  and wrong on other objects. In the second way, all of them are neutral. So pointing at everything earns less than
+  pointing at the targets. In clips, such points are neutral on other objects (:func:`point_checker`);
+- :func:`groundtrace.rewards.pointing_score.pointing_score` computes the value from the numbers of right and wrong
+  points. Its first factor is Eq. 3. The value is negative if all points are wrong. If there are targets, a response
+  without points has the value 0;
+- if the question has no targets and no point is wrong, the scorer is not applicable. If it is unknown whether there are
+  targets, and the response has no right and no wrong point, the verdict has failed.
 """
 
 import asyncio
@@ -46,10 +46,10 @@ NAME = "spatial"
 class PointView:
     """Holds the result for one point of a response.
 
-    ``number`` is its number in the response, from 1. ``x`` and ``y`` are pixels of the original image. ``on`` is s_i of
-    Eq. 2: whether the point is on an instance of its label. ``instances`` is the number of instances of its label, and
-    ``instance`` is the index of the smallest instance that the point is on. ``by`` and ``note`` have the same meaning
-    as in :class:`groundtrace.rewards.locating.Instances`.
+    ``number`` is the number of the point in the response, from 1. ``x`` and ``y`` are pixels of the original image.
+    ``on`` is s_i of Eq. 2: whether the point is on an instance of its label. ``instances`` is the number of instances
+    of this label, and ``instance`` is the index of the smallest instance that contains the point. ``by`` and ``note``
+    have the same meaning as in :class:`groundtrace.rewards.locating.Instances`.
     """
 
     number: int
@@ -71,7 +71,9 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Return the result of Eq. 2 for a point, and the mask that the point is on, if any.
+    """Return the result of Eq. 2 for a point, and the mask that contains the point (None if no mask does).
+
+    ``number`` is the number of the point in the response.
 
     Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
@@ -95,8 +97,9 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 async def score_spatial(case: Case) -> Verdict:
     """Return the verdict on the points of one response.
 
-    The evidence is one :class:`PointView` for each distinct point. The points of a label that is not detected or cannot
-    be searched are wrong. If a server does not answer, or its reply cannot be parsed, the verdict has failed.
+    The evidence is one :class:`PointView` for each distinct point. Points are wrong if no object of their label is
+    found, or if their label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the
+    verdict has failed.
     """
     views, tally = list[PointView](), _Tally()
     first = {replace(point, label=plain_label(point.label)): n for n, point in reversed([*enumerate(case.points, 1)])}
@@ -136,7 +139,9 @@ class _Tally:
     neutral: int = 0
 
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
-        """Count a point that is on an object of its label. Raises CallError and BadReply."""
+        """Count a point that is on an object of its label; ``mask`` is the mask of this object. Raises CallError and
+        BadReply.
+        """
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
             held = self.named if await names_target(point, case, targets) else self.claimed
@@ -190,10 +195,11 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Return a function that checks one point of the clip ``media_index`` at a time; the temporal scorer calls it.
+    """Return a function with which the temporal scorer checks the points of a clip, one point in each call.
 
-    The function returns True if the point is on a target that was not yet counted, False if the point is not on the
-    object that its label names, and None for a neutral point.
+    ``media_index`` is the index of the clip among the question's media. The returned function returns True if the point
+    is on a target that was not yet counted, False if the point is not on the object that its label names, and None for
+    a neutral point.
 
     It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the targets of one
     frame are counted: the frame in which most targets are pointed at. Two labels are of one kind if they can name the

@@ -1,20 +1,25 @@
 """Scores whether a response's statements on a clip are true at the stated frames and times (Argos Eq. 4).
 
-Three categories are scored (App. D): points in frames, like points in images (Eq. 1-2); descriptions of one frame, by a
-judge that sees this frame (Fig. 11); and descriptions of a span, by a judge that sees its frames in order (Eq. 4, Fig.
-12). Each item has the score 0 or 1. The reward is the mean of the categories' means, over the categories with a scored
-item. (§3.1 has two sets, S_f and S_e; as in App. D, S_f is split into points and descriptions here.) The value of the
-points is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images.
+Three categories of statements are scored (App. D):
+
+- Points in frames are scored like points in images (Eq. 1-2).
+- Descriptions of one frame are scored by a judge that sees this frame (Fig. 11).
+- Descriptions of a span are scored by a judge that sees the frames of the span in order (Eq. 4, Fig. 12).
+
+Each item has the score 0 or 1. The value of a category is the mean of its items. The value of the points is an
+exception: it is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images. The reward is the mean of the
+values of the categories that have a scored item. (§3.1 has two sets, S_f and S_e. As in App. D, S_f is split into
+points and descriptions here.)
 
 Decisions of our own:
 
 - an item scores 0 if its moment is not in the clip, or if its frame and time contradict each other. A point without a
   moment also scores 0, since otherwise omitted moments would raise the score;
-- a response without any moment scores 0 if the pointer found an object in the clip, or if the response has points. A
-  response with too many statements also scores 0;
+- a response that states no moment scores 0 in two cases: the pointer found an object in the clip, or the response has
+  points. A response with too many statements also scores 0;
 - if the judge or the detector fails for an item, the verdict has failed;
-- deviation: the value is at most the value of the points. So a good verdict of the judge cannot compensate for points
-  that are not on their objects. If there are targets, it cannot compensate for missing points either.
+- deviation: the reward is at most the value of the points. So good descriptions cannot compensate for points that are
+  not on their objects. If there are targets, they cannot compensate for missing points either.
 """
 
 import asyncio
@@ -63,7 +68,7 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """Holds the score of one statement, with the numbers of the checked frames.
+    """Holds the score of one item (a point or a description), with the numbers of the checked frames.
 
     ``value`` is 1 or 0. It is None for a neutral point, and for an item that could not be checked (``failed``).
     """
@@ -96,12 +101,16 @@ async def score_temporal(
 ) -> Verdict:
     """Return a verdict with the mean of the categories' values (Argos §3.1).
 
-    The evidence is one :class:`ItemScore` for each item. ``clip`` holds the frames in order of time. ``spatial`` is a
-    function that gets a point with the number and time of the stated frame, and returns whether the point is right, or
-    None if it is neutral (:func:`groundtrace.rewards.scorers.spatial.point_checker`). If this function raises CallError
-    or BadReply, or if ``spatial`` is None although there are points, the verdict has failed. With ``has_targets``, a
-    response without right or wrong points has the value 0 for points. The value is 0 if there are no statements. Raises
+    The value is 0 if there are no statements. The evidence is one :class:`ItemScore` for each item. Raises
     BudgetUsedUp.
+
+    ``clip`` holds the frames in order of time. ``spatial`` is the function of
+    :func:`groundtrace.rewards.scorers.spatial.point_checker`: it gets a point with the number and time of its frame. It
+    returns whether the point is right, or None for a neutral point. The verdict has failed if this function raises
+    CallError or BadReply, or if ``spatial`` is None and there are points.
+
+    ``has_targets`` is whether the clip shows objects to point at. If so, a response without right or wrong points has
+    the value 0 for points.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)

@@ -1,10 +1,12 @@
 """Checks that a trace thinks if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
-The value is 1 if the think section reasons in words about a complex question, or is empty for a simple question;
-otherwise it is 0. It is also 0 without a judge section. Invisible characters, signs, markup and fewer than
-:data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning. The scorer is a gate of curation: a trace with the value 0 is
-not kept. A trace that does not follow the label of its question would teach the opposite of the behaviour that is
-rewarded. This scorer checks the think section, and :mod:`groundtrace.rewards.scorers.judging` checks the decision.
+For a complex question, the value is 1 if the think section reasons in words. For a simple question, the value is 1 if
+the think section is empty. Otherwise the value is 0. It is also 0 without a judge section. Invisible characters, signs,
+markup and fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
+
+The scorer is a gate of curation: a trace with the value 0 is not kept. A trace that does not follow the label of its
+question would teach the opposite of the behaviour that is rewarded. This scorer checks the think section, and
+:mod:`groundtrace.rewards.scorers.judging` checks the decision.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Scores the thinking of SAIL-RL (§3.1): whether the reasoning is coherent, is true, and leads to the answer.
+"""Scores the thinking of SAIL-RL (§3.1): whether the reasoning is coherent and true, and leads to the answer.
 
 A judge answers three yes/no questions, each in its own call. They are about logical coherence (d1), factual grounding
 (d2) and answer consistency (d3). The judge sees the image for d1 and d2, but not for d3. R_think is the mean of d1, d2
@@ -44,7 +44,9 @@ FIELDS = {LOGIC: "sound", GROUNDING: "true_to_sources", CONSISTENCY: "supported"
 
 @settings
 class ThinkingSettings:
-    """Holds the settings of R_think (SAIL-RL §3.1). The weights are of a mean, so only their ratios matter."""
+    """Holds the settings of R_think (SAIL-RL §3.1). The weights are those of d1, d2 and d3 in a mean, so only their
+    ratios matter.
+    """
 
     logic: Annotated[Weight, "the weight of d1, logical coherence (Table 8: w_L); 0: it is not judged"] = 1.0
     grounding: Annotated[Weight, "the weight of d2, factual grounding (Table 8: w_H); 0: it is not judged"] = 1.0
@@ -55,11 +57,11 @@ class ThinkingSettings:
 
     def __post_init__(self) -> None:
         if not self.weights:
-            raise ValueError("logic, grounding or consistency must be greater than 0")
+            raise ValueError("at least one of the weights logic, grounding and consistency must be greater than 0")
 
     @classmethod
     def only(cls, aspect: str) -> "ThinkingSettings":
-        """Return the settings with which only this aspect (d1, d2 or d3) is judged."""
+        """Return settings in which only this aspect (d1, d2 or d3) has a weight, so that only this aspect is judged."""
         logic, grounding, consistency = (float(name == aspect) for name in (LOGIC, GROUNDING, CONSISTENCY))
         return cls(logic, grounding, consistency)
 
@@ -85,9 +87,10 @@ async def score_thinking(
     """Return a verdict with R_think in [0, 1] (SAIL-RL §3.1): (d1 + d2 + d3) / 3 with the paper's settings.
 
     The verdict has failed if the judge fails on d1, d2 or d3. Without reasoning the judge is not called. The paper
-    gives 0 to a response that decides to think and does not think (§3.3), and does not define the reward of a direct
-    answer. Here the reward of a direct answer is 1 if the answer is ``correct`` and ``complexity`` is ``simple``, else
-    0, since a response must not gain by not thinking. Raises BudgetUsedUp.
+    gives 0 to a response that decides to think and does not think (§3.3). It does not define the reward of a direct
+    answer. Here the value of a direct answer is 1 if the answer is right (``correct``) and the question is simple
+    (``complexity``). Otherwise it is 0, since a response must gain nothing by leaving out the thinking. Raises
+    BudgetUsedUp.
     """
     if (response.think or "").strip():
         return thinking_of(await score_aspects(question, response, caller, settings), settings)
@@ -97,7 +100,7 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) -> Verdict:
-    """Return a verdict with the weighted mean of the aspects' values, and the reason of each aspect.
+    """Return a verdict with the weighted mean of the values of the aspects (d1, d2, d3), and the reason of each aspect.
 
     The verdict has failed if an aspect is unscored.
     """
@@ -118,10 +121,11 @@ def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) 
 async def score_aspects(
     question: Question, response: Response, caller: Caller, settings: ThinkingSettings = EQUAL
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts with a weight among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
+    """Return the verdicts on d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    The value of each verdict is 1 or 0, or between them if the signal is continuous, unless the verdict has failed. The
-    response must have reasoning. If it has no answer, d3 is 0. Raises BudgetUsedUp after all calls have ended.
+    Aspects without a weight in the settings are left out. A value is 1 or 0 or, if ``settings.signal`` is continuous, a
+    number from 0 to 1. It is None if the verdict has failed. The response must have reasoning. If it has no answer, d3
+    is 0. Raises BudgetUsedUp after all calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}
@@ -156,7 +160,7 @@ def _reader(aspect: str, signal: str) -> Callable[[CallResult], Reading]:
 
 
 def thinking_scorer(settings: ThinkingSettings = EQUAL) -> Scorer:
-    """Return the scorer with these settings of :func:`score_thinking`."""
+    """Return a scorer that calls :func:`score_thinking` with these settings."""
 
     async def score(case: Case) -> Verdict:
         correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1

@@ -1,8 +1,9 @@
-"""Computes rewards for tool calls, which are positive if calls help (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
+"""Computes rewards for tool calls, which are executions of code (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
 
-A trajectory earns a reward for successful calls. The reward is higher for questions that its group finds hard, and
-negative for easy questions. A failed execution lowers the reward of its turn. Our copy of the paper lacks the bodies of
-the equations, so they are taken from its published code, with three deviations:
+A trajectory earns a reward for successful calls. The reward depends on the group, which is all responses to the same
+question. The fewer responses of the group are right, the higher the reward is. It is negative for an easy question,
+which most responses answer rightly. A failed execution lowers the reward of its turn. Our copy of the paper lacks the
+bodies of the equations, so they are taken from its published code, with three deviations:
 
 - μ (Eq. 5) is only the group's accuracy, while the code includes a format penalty;
 - if calls lower the reward, failed calls lower it as much as successful calls (Eq. 1; see :func:`tool_reward`);
@@ -24,8 +25,8 @@ from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 class Factor:
     """Holds the weights of Eq. 1 for one kind of question.
 
-    ``right`` and ``wrong`` are c, the weight of the tool calls if the answer is right or wrong. ``answer`` is the
-    reward of a right answer, and ``bad_form`` is the penalty for a malformed response.
+    ``right`` is c, the weight of the tool calls, if the answer is right; ``wrong`` is c if the answer is wrong.
+    ``answer`` is the reward of a right answer, and ``bad_form`` is the penalty for a malformed response.
     """
 
     kind: str
@@ -57,7 +58,7 @@ class ToolCallSettings:
 
     def __post_init__(self) -> None:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
-            raise ValueError("factors must not contain the same kind twice")
+            raise ValueError("factors has the same kind of question twice: keep one entry for each kind")
 
     def factor(self, kind: str) -> Factor:
         """Return the weights of a kind of question. Raises ValueError for an unknown kind."""
@@ -77,9 +78,10 @@ def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
 
 
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
-    """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), which falls with μ, within (-β, 1 - β).
+    """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5).
 
-    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default. Above this μ, calls lower the reward. With
+    μ is ``accuracy``, the share of right answers in a group. d(μ) falls with μ, from below 1 - β to above -β. Its sign
+    changes at μ = 0.5 - artanh(2β - 1) / γ, which is about 0.673 by default. Above this μ, calls lower the reward. With
     β = 0, calls never lower the reward (the ablation of §8.2.3).
 
     Raises:
@@ -101,9 +103,9 @@ def tool_reward(
 ) -> float | None:
     """Return r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
 
-    Deviations: if d(μ) > 0, r is multiplied by ``looked_share``. If d(μ) < 0, the share succeeded / calls is replaced
-    by 1. By Eq. 1 a failed call on an easy question has no penalty, so a policy could avoid the penalty for calls by
-    letting them fail.
+    There are two deviations. If d(μ) > 0, r is multiplied by ``looked_share``. If d(μ) < 0, the share succeeded / calls
+    is replaced by 1. The reason is that by Eq. 1, failed calls on an easy question have no penalty. So a policy could
+    avoid the penalty by letting its calls fail.
 
     Args:
         outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
@@ -111,14 +113,14 @@ def tool_reward(
             (:mod:`groundtrace.rewards.pretence`).
         calls: the number of executions.
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
-        settings: γ, β and c by kind.
+        settings: γ and β of d(μ), and c for each kind of question.
         kind: the kind of question, which selects c.
         looked_share: the share of the question's object groups that the outputs of the calls depend on or mark, each
             weighted by the selectivity of the call (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
 
     Returns:
-        The reward, negative for calls on questions that the group finds easy; None if there are calls and ``outcome``
-        or ``accuracy`` is None.
+        The reward. It is negative for calls on easy questions, which most of the group answers rightly. It is None if
+        there are calls, and ``outcome`` or ``accuracy`` is None.
 
     Raises:
         ValueError: if the counts are inconsistent, or the kind has no factor.
@@ -137,8 +139,8 @@ def tool_reward(
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
     """Return G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
 
-    ``failed`` holds for each turn whether it executed code that failed. If so, r_t is ``failure_reward``; otherwise r_t
-    is 0, also for a turn without code.
+    ``failed`` holds for each turn whether its code failed. If it failed, r_t is ``settings.failure_reward``. Otherwise,
+    and for a turn without code, r_t is 0.
     """
     returns: list[float] = []
     following = 0.0
@@ -151,11 +153,12 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 def normalise_turns(
     returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return A_turn of each turn (CodeDance Eq. 2): its return minus the mean, divided by the standard deviation.
+    """Return A_turn of each turn of each trajectory of a batch (CodeDance Eq. 2).
 
-    ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are computed over the
-    turns with code of all trajectories of the batch. A turn without code, which is a final turn, has the A_turn 0, as
-    in the paper's code; the paper's text leaves this open. If all returns are equal, every A_turn is exactly 0.
+    A_turn is the return of the turn minus the mean, divided by the (population) standard deviation. Mean and standard
+    deviation are computed over all turns with code of the batch. ``executed`` holds for each turn whether it has code.
+    A turn without code is a final turn, and has A_turn = 0, as in the paper's code; the paper's text leaves this open.
+    If all returns are equal, every A_turn is exactly 0.
     """
     pairs = [list(zip(turns, own, strict=True)) for turns, own in zip(returns, executed, strict=True)]
     pooled = [value for each in pairs for value, has_code in each if has_code]

@@ -86,7 +86,7 @@ def test_videos_are_left_out(tmp_path: Path) -> None:
     writer.release()
     (record,) = records("662-1-0-c0")
     rows = Records(write_records(tmp_path, [record | {"media": ["clip.avi"], "boxes": None}]))
-    with pytest.raises(UnusableRow, match=r"nlvr-dev-662-1-0-c0: a video of a record cannot be evaluated"):
+    with pytest.raises(UnusableRow, match=r"nlvr-dev-662-1-0-c0: the record has a video, which cannot be evaluated"):
         rows[0]
 
 
