@@ -1,9 +1,9 @@
 """Adds the verdict of a second judge, so that the run can measure the agreement of two judges.
 
-A judge's verdict cannot be checked against pixels, so the judge's errors are visible only in comparison with another
-judge. If the role ``second_judge`` has an endpoint, it judges the same reasoning as the first judge. The second verdict
-has no effect on the score. Its value is stored in the evidence of the first verdict, and the run reports Cohen's κ
-(:mod:`groundtrace.rewards.agreement`).
+A judge's verdict cannot be checked against pixels. So the errors of a judge become visible only if another judge gives
+a verdict, too. If the role ``second_judge`` has an endpoint, it judges the same reasoning as the first judge. The
+second verdict has no effect on the score. Its value is stored in the evidence of the first verdict. The run reports
+Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
 """
 
 import json
@@ -24,7 +24,8 @@ def with_second(verdict: Verdict, second: Verdict) -> Verdict:
 def labels_of(verdict: Verdict) -> tuple[str, str] | None:
     """Return the verdicts of both judges as labels; None if there is no second verdict.
 
-    The label is ``yes`` for a value of at least 0.5, ``no`` for a lower value, and ``unscored`` without a value.
+    The first label is that of the first judge. A label is ``yes`` for a value of at least 0.5, ``no`` for a lower
+    value, and ``unscored`` without a value.
     """
     found = [fields for fields in map(json.loads, verdict.evidence) if ROLE in fields]
     return (_label(verdict.value), _label(found[0][ROLE])) if found else None

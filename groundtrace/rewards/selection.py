@@ -1,9 +1,10 @@
-"""Selects the scorers that run for a response (Argos §3: the agentic verifier selects them for each sample).
+"""Selects the scorers that run for a response, as the agentic verifier of Argos does for each sample (§3).
 
 Each scorer declares its needs: conditions on the response, the question and the run's endpoints
-(:class:`groundtrace.rewards.scorer.Scorer`). By default the needs decide. With the planner ``judge`` a model may leave
-out some of the scorers whose needs are met (:func:`plan_scorers`). Deviation: the paper's agent is always a model.
-Checking the needs requires no model call, and each need has a reason, which explains why a scorer runs or not.
+(:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if its needs are met. With the planner
+``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model always
+selects the scorers. The check of the needs calls no model. Each need has a reason, so the verdict can explain why a
+scorer does not run.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +28,8 @@ Planner = Literal["rules", "judge"]
 class Choice:
     """Holds whether a scorer runs for a response, and the reason.
 
-    If a scorer does not run, it is either not applicable, or ``failed`` is True: the scorer is applicable, but cannot
-    run.
+    ``chosen`` is whether the scorer runs. A scorer that does not run is either not applicable (``failed`` is False), or
+    it is applicable but cannot run (``failed`` is True).
     """
 
     scorer: Scorer
@@ -46,9 +47,9 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Return the choice whether the scorer runs, with the reason.
+    """Return whether the scorer runs for this case, with the reason.
 
-    The scorer runs if its needs and means are met, and its required roles have endpoints.
+    The scorer runs if all tests in its ``needs`` and ``means`` succeed, and its required roles have endpoints.
     """
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:
@@ -60,11 +61,11 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 
 
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
-    """Return the choices after the judge has left out the scorers that it finds useless for this response.
+    """Return the choices after the judge has left out scorers that it does not consider useful for this response.
 
-    The judge cannot add a scorer whose needs are not met. It also cannot leave out the scorer named ``always``, gates
-    and grounding scorers, since a response could contain instructions for the judge. After a failed call or a bad reply
-    the choices are unchanged, and their reasons mention the failure.
+    The judge cannot add a scorer whose needs are not met. It also cannot leave out gates, grounding scorers, and the
+    scorer whose name is ``always``. The reason is that a response could contain instructions for the judge. If the call
+    of the judge fails or its reply is bad, no scorer is left out, and the reasons mention the failure.
     """
     offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
     if not offered:
@@ -103,7 +104,7 @@ def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
         wanted = {str(row.get("name")): str(row.get("reason", ""))[:MAX_REASON_CHARS] for row in rows}
         unknown = sorted(wanted.keys() - names)
         if unknown:
-            raise BadReply(f"{unknown[0]!r:.80} is not one of the scorers offered")
+            raise BadReply(f"{unknown[0]!r:.80} is not one of the scorers in the list: use only names from the list")
         return wanted
 
     return read

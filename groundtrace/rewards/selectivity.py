@@ -3,29 +3,30 @@
 In :mod:`groundtrace.rewards.pretence`, a call looked at an object if its output depends on the object. But some outputs
 depend on all objects: the whole image inverted, turned or in tiles, or its histogram. A policy can make such a call
 without knowing which objects the question is about. So the code is also executed on two images that are changed only
-outside these objects. In the first, the other things are erased (:func:`erased_elsewhere`). In the second, a faint
-pattern is added (:func:`patterned_elsewhere`).
+outside the question's objects. In one image, all other things are erased (:func:`erased_elsewhere`). In the other
+image, a faint pattern is added outside (:func:`patterned_elsewhere`).
 
-If the objects are removed, the image changes, and the output shows a share of this change, called o. The output also
-shows a share of the change in each of the two other images; e is the larger of these two shares. The selectivity of the
-call is (o - e) / (o + e), and at least 0:
+If the question's objects are removed from the image, the output shows a share of this change of the image: o. The
+output also shows a share of the change in each of the two images above; e is the larger of these two shares. The
+selectivity of the call is (o - e) / (o + e), and at least 0:
 
 - It is 1 if the output shows nothing but the objects.
 - It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. An enlarged or
   turned image can be useful, but a policy can produce it without knowing the question. Such a call is rewarded only if
   it leads to a right answer.
-- It is 0 if the output shows all things in the image alike, such as a mask of everything but the background. This
-  output does not change with the faint pattern, but it changes if the other things are erased.
+- It is 0 if the output shows all things in the image alike, such as a mask of everything but the background. The faint
+  pattern does not change this output, but the erasing of the other things does.
 - It is 0 if the number or the size of the output's images depends on the other things. An example is a montage of all
   things.
 
-A crop around several objects also shows the other things between them. These are erased, too. So a crop is more
-selective if it shows fewer other things. The pattern is only outside the smallest rectangle around all objects, because
-the plain background between them reveals nothing.
+A crop around several of the question's objects also shows other things between these objects. In the image with erased
+things, those things are erased, too. So a crop is more selective if it shows fewer other things. The faint pattern is
+only outside the smallest rectangle around all of the question's objects: a plain background between them reveals
+nothing, and so should not lower the selectivity.
 
 For a text, o and e are the numbers of lines that change. A count of the objects is selective, and a list of all shapes
-is less selective. A line that also changes if a few pixels anywhere in the image change, such as an entropy, is
-ignored.
+is less selective. Some lines, such as an entropy, also change if a few pixels anywhere in the image change. Such lines
+are ignored.
 """
 
 import math
@@ -61,10 +62,10 @@ _MIN_ELSEWHERE = 0.02
 
 
 def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image without the things outside the boxes, which are given in pixels.
+    """Return the image without the things outside the boxes; the boxes are in pixels.
 
     Each pixel outside gets the median colour of a square around it, whose side is half the shorter side of the image.
-    So large parts of the background stay. The image is unchanged if the part outside is tiny.
+    So large parts of the background stay. If the part outside the boxes is tiny, the image is returned unchanged.
     """
     found, elsewhere = image.copy(), np.ones(image.shape[:2], bool)
     for box in boxes:
@@ -86,8 +87,8 @@ def _background(image: Pixels) -> Pixels:
 def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return the image with a faint chequered pattern outside the smallest rectangle around all boxes.
 
-    The boxes are given in pixels. The pattern is a visible change even if the image is plain. The image is unchanged if
-    the part outside is tiny.
+    The boxes are given in pixels. The pattern is a visible change even if the image is plain. If the part outside the
+    rectangle is tiny, the image is returned unchanged.
     """
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
     fainter = _large(_outside(image, boxes)) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)
@@ -115,8 +116,8 @@ def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 class VisibleChanges:
     """Holds the visible changes of a question's images, in colour levels, summed over all pixels.
 
-    ``objects`` is the change if the objects are removed. ``elsewhere`` has one change for each way of changing the
-    images outside the objects; a change is 0 if the images have nothing to change.
+    ``objects`` is the change of the images if the question's objects are removed. ``elsewhere`` has one number for each
+    way of changing the images outside these objects; it is 0 if this way changes nothing.
     """
 
     objects: float
@@ -144,18 +145,19 @@ def selectivity(
 ) -> float:
     """Return the selectivity of a call, within [0, 1].
 
-    If a call returns text and images, the higher selectivity is used. If a call marks objects on the whole image, its
-    selectivity is at least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). On an
-    enlarged view of the whole image, the precision is multiplied by the share of the groups that the call marks. The
-    selectivity is 1 if the changes of the images are 0.
+    The docstring of the module has the formula. If a call returns text and images, the selectivity is computed for
+    both, and the higher value is used. If a call marks objects on the whole image, its selectivity is at least the
+    precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If it marks them on an enlarged view
+    of the whole image, the precision is multiplied by the share of the groups that the call marks. The selectivity is 1
+    if nothing could be changed in the images: ``changes.objects`` is 0, or all of ``changes.elsewhere`` are 0.
 
     Args:
-        runs: the outputs of the call.
+        runs: the outputs of the call on the image and on the image without each group of objects.
         elsewhere: the outputs of the call on the images that are changed outside the objects, in the order of
             ``changes.elsewhere``.
-        original: the first image.
+        original: the first image of the question.
         groups: the objects that the question is about, in groups.
-        changes: the changes of the images.
+        changes: how much the images themselves were changed.
     """
     shown = runs.shown.images
     if not (changes.objects and any(changes.elsewhere)):

@@ -1,4 +1,4 @@
-"""Defines the streams of iVGR (§3.2): a question is asked once for reasoning with boxes, and once without."""
+"""Defines the streams of iVGR (§3.2): a question is asked for reasoning with boxes, and again for words only."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,5 +18,5 @@ STREAM_PROMPTS = Column[list[dict[str, str]]](
 
 
 def streams_asked(streams: Sequence[str], only: Collection[str] = ()) -> tuple[str, ...]:
-    """Return those of a row's streams in which it is asked: the streams in ``only``, or all if ``only`` is empty."""
+    """Return the streams of a row that are also in ``only``; all of its streams if ``only`` is empty."""
     return tuple(stream for stream in streams if not only or stream in only)

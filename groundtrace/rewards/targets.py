@@ -1,8 +1,8 @@
 """Determines the targets of a question: the objects that a response should point at, independent of the response.
 
-If the targets depended on the response, a response could avoid every check by not pointing. So the targets are
-determined by the question, its gold answer, and its entities. The entities are phrases for objects; only those that the
-pointer (the model that points at objects) found are used.
+If the targets depended on the response, a response without points would have no targets, and nothing would be checked.
+So the targets are determined by the question, its gold answer, and its entities. The entities are phrases for objects.
+Only entities that the pointer (the model that points at objects) found are used.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,11 +25,11 @@ class Targets:
 
     Attributes:
         exist: whether there are targets; None if this is unknown.
-        number: the number of targets; None if it is unknown, as for the question "Is there a dog?" about an image with
-            three dogs.
+        number: the number of targets; None if it is unknown. For example, it is unknown for the question "Is there a
+            dog?", since the image may show several dogs.
         counted: for a question that counts objects, the phrases with which the objects are searched; empty for other
             questions, whose targets are all objects that the question mentions.
-        reason: the reason why ``exist`` is unknown.
+        reason: the reason why it is unknown whether there are targets; "" if it is known.
     """
 
     exist: bool | None
@@ -41,9 +41,10 @@ class Targets:
 async def targets_of(case: Case) -> Targets:
     """Return the targets of the case's question.
 
-    For a count above 0, the number of targets is the gold answer, if the pointer or the detector finds a counted
-    object. Otherwise there are targets if the pointer found an entity. Raises CallError and BadReply as
-    :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    If the question asks for a count and the gold answer is 0, there are no targets. If the gold answer is above 0, and
+    the pointer or the detector finds a counted object, the number of targets is the gold answer. In all other cases,
+    there are targets if the pointer found an entity of the question. It is unknown whether there are targets if the
+    entities are unknown. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     number = gold_count(case.question)
     if number == 0:
@@ -66,14 +67,19 @@ async def targets_of(case: Case) -> Targets:
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point is on a target. The caller has checked that the point is on an object of its label.
 
-    If the question counts objects, such as black squares, one of two conditions is enough. The label has all words of
-    the counted objects and names no other objects ("small black square", but not "black or blue square"). Or the point
-    is on an instance of the counted objects.
+    If the question counts objects, such as black squares, the result is True in two cases:
 
-    For all other questions, too, one of two conditions is enough. The question, its answer, its choices or its entities
-    name the object of the label. Or the point is on an instance of an entity. There is one exception: if the image
-    shows an entity that is more exact than the label ("black circle" for the label "circle" or "object"), only the
-    second condition is enough. Raises CallError and BadReply.
+    - The label has all words for the counted objects, and names no other objects: "small black square", but not "black
+      or blue square".
+    - The point is on an instance of the counted objects.
+
+    For all other questions, the result is True in two other cases:
+
+    - The question, its answer, its choices or its entities name the object of the label. This case is left out if the
+      image shows an entity that is more exact than the label ("black circle" for the label "circle" or "object").
+    - The point is on an instance of an entity.
+
+    Raises CallError and BadReply.
     """
     question = case.question
     if targets.counted:
@@ -91,10 +97,10 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point's label distinguishes the targets from other objects in the image.
 
-    This is the case if the words of the label name the targets, or if all instances of the label are targets. For
-    example, "black square" distinguishes the targets "black block" if all black squares are black blocks. But if the
-    targets are black circles, and the image also shows white circles, the label "circle" does not distinguish them.
-    Raises CallError and BadReply.
+    The label does this if its words name the targets, or if all instances of the label are targets. For example, "black
+    square" distinguishes the targets "black block" if all black squares in the image are black blocks. An example of
+    the opposite: the targets are black circles, the image also shows white circles, and the label is "circle". Raises
+    CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -105,11 +111,11 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether the label of a point can also name a target in the image.
 
-    The function is called for points on objects that are not targets.
+    The function is called for points on objects that are not targets. For example, if the targets are black circles,
+    the label "object" can also name a target, and the label "blue circle" cannot.
 
-    If the targets are black circles, "object" can name a target, and "blue circle" cannot. In most labels, words for
-    place and rank are ignored, because they select an object but do not describe it: "third object from the left" is
-    treated as "object". These words are not ignored if the other words of the label already name the targets. Raises
+    Words for place and rank select an object, but do not describe it. So they are ignored: "third object from the left"
+    is treated as "object". They are not ignored if the other words of the label already name the targets. Raises
     CallError and BadReply.
     """
     thing = thing_of(point.label)
@@ -149,7 +155,10 @@ def is_a_count(case: Case) -> bool:
 
 
 def gold_count(question: Question) -> int | None:
-    """Return the gold answer if the question asks how many and the answer is a whole number from 0 up; else None."""
+    """Return the gold answer of a question that asks how many; None for other questions.
+
+    The result is also None if the gold answer is not a whole number of at least 0.
+    """
     if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
         return None
     number = read_numerals(question.answer).single
@@ -173,7 +182,7 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
 
 
 async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Return whether a point is on an instance of one of the phrases. Raises CallError and BadReply."""
+    """Return whether a point is on an instance (an object) of one of the phrases. Raises CallError and BadReply."""
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     for phrase in phrases:

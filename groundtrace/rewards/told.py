@@ -2,12 +2,12 @@
 
 A model that knows the answer can print it beside a value that the code really measures, as in ``print(mask.sum(),
 "circles: 5")``. This output depends on the objects, so :mod:`groundtrace.rewards.pretence` does not detect the code.
-Here the code is changed instead of the image: each constant that is the answer becomes the next number. If the printed
-answer also becomes the next number, it came from this constant.
+Here the code is changed instead of the image: each constant that is the answer is replaced by the next number (5 by 6).
+If the changed code prints 6 instead of 5, the printed answer came from this constant.
 
 If calculation answers the question, honest code begins with numbers that the model read from the image. One of these
-numbers can be the answer, as in ``max(340, 391, 51)``. For such questions the other numbers in the code are changed,
-too. If the code still prints the answer, the code did not calculate it.
+numbers can be the answer, as in ``max(340, 391, 51)``. For such questions, the code is also executed with all other
+numbers changed. If it still prints the answer, it did not calculate the answer.
 
 Three cases are not detected: an answer that is written in another way (``2 + 3``, ``"five"``); an answer that is not a
 whole number; and the answers 0 and 1, because nearly all code has 0 and 1 as constants. But an answer of 0 or 1 is
@@ -28,9 +28,10 @@ _Number = int | float
 
 
 def with_next_number(code: str, answer: str) -> str:
-    """Return the code with each constant that is the answer replaced by the next whole number, also inside strings.
+    """Return the code, in which each constant that is the answer is replaced by the next whole number.
 
-    The code is returned as it is if the answer is not a whole number, or if the code cannot be parsed.
+    The answer is also replaced inside string constants. The code is returned unchanged if the answer is not a whole
+    number, or if the code cannot be parsed.
     """
     return _rewritten(code, _NextNumber(int(answer))) if _WHOLE.fullmatch(answer) else code
 
@@ -47,13 +48,14 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
 def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
-    This is the case if a change of the constant to the next number also changes the printed answer to the next number.
-    For an answer of 0 or 1 there is a further condition: the call also prints the answer for an image without objects.
+    It does if the call prints the next number after this constant has been replaced by the next number. For the answers
+    0 and 1, the call must also print the answer for an image without objects.
 
     Args:
         answer: the answer of the trajectory, a whole number.
         shown: the output of the call.
-        changed: its output if this constant is replaced by the next number in all code (:func:`with_next_number`).
+        changed: the output of the call after the answer was replaced by the next number in all code
+            (:func:`with_next_number`).
         without: one output for each group of objects: the output of the call on the image without this group.
     """
     number = int(answer)
@@ -67,12 +69,16 @@ def is_uncalculated(
 ) -> bool:
     """Return whether the answer that a call printed comes from a constant, and does not depend on any other number.
 
+    The result is False for the answers 0 and 1.
+
     Args:
         answer: the answer of the trajectory, a whole number.
         shown: the output of the call.
-        changed: its output if this constant is replaced by the next number in all code (:func:`with_next_number`).
-        others: its outputs when all other numbers in the code are changed (:func:`with_other_numbers`).
-        earlier: the outputs of earlier calls. The code of this call may contain a number that an earlier call printed.
+        changed: the output of the call after the answer was replaced by the next number in all code
+            (:func:`with_next_number`).
+        others: the outputs of the call after all other numbers in the code were changed (:func:`with_other_numbers`).
+        earlier: the outputs of earlier calls. If an earlier call printed the answer, the result is False: the code of
+            this call may contain a number that an earlier call calculated.
     """
     number = int(answer)
     if number <= _IN_MOST_CODE or any(number in numbers_in(each) for each in earlier):

@@ -50,13 +50,13 @@ class Execution:
 
     Attributes:
         ended_well: whether the code ended without an error and had output (status ``ok``).
-        pretence: the reason why the code is a pretence: it only pretends to use the image. "" if it is not a pretence
+        pretence: the reason why the code only pretends to use the image; "" if it does not pretend
             (:func:`groundtrace.rewards.pretence.pretence`).
         looked_at: the indices of the object groups that the output depends on or marks.
         selectivity: how much more the output shows these objects than the rest of the image, within [0, 1]
             (:func:`groundtrace.rewards.selectivity.selectivity`).
-        is_overview: whether the output is the image as it is, or does not depend on the image's content, such as the
-            image's size.
+        is_overview: whether the output is only an overview: the unchanged image, or a text that does not depend on the
+            image's content, such as its size.
     """
 
     ended_well: bool
@@ -67,18 +67,19 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the code ended well and is not a pretence."""
+        """Return whether the code ended well and did not only pretend to use the image."""
         return self.ended_well and not self.pretence
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Holds the results of a response in turns: the result of each turn's code, or None for a turn without code.
+    """Holds the results of a response in turns. ``turns`` has the result of each turn's code; None for a turn without
+    code.
 
-    ``kind`` is the kind of question, for which :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has
-    weights. ``groups`` is the number of object groups of the question; 0 if it is unknown or if calculation is enough.
-    ``written`` holds the turns as the policy wrote them, with the results of the code that the policy got; () if the
-    response has only one turn.
+    ``kind`` is the kind of question. :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has weights for
+    each kind. ``groups`` is the number of groups into which the objects of the question are divided. It is 0 if the
+    objects are unknown, or if calculation alone can answer the question. ``written`` holds the turns as the policy
+    wrote them, with the results of the code that the policy got; () if the response has only one turn.
     """
 
     turns: tuple[Execution | None, ...]
@@ -93,26 +94,27 @@ class Trajectory:
 
     @property
     def succeeded(self) -> int:
-        """Return the number of executions that ended well and are not a pretence."""
+        """Return the number of executions that ended well and did not only pretend to use the image."""
         return sum(turn is not None and turn.succeeded for turn in self.turns)
 
     @property
     def counted_calls(self) -> int:
-        """Return the number of executions by which ``succeeded`` is divided to get the success rate.
+        """Return the number of executions that count in the success rate, ``succeeded`` / ``counted_calls``.
 
         The first execution is not counted if it only shows an overview of the image and a later execution succeeds. So
-        this overview does not change the reward. Each further overview lowers the reward. Otherwise a policy could try
-        one kind of objects after the other, without any loss.
+        this overview does not change the reward. Each further overview lowers the reward. If further overviews were
+        free, a policy could try one kind of objects after the other.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)
 
     @property
     def looked_share(self) -> float:
-        """Return the share of the object groups that the successful calls looked at; 1 if there is no group.
+        """Return the share of the object groups that the successful calls looked at; 1 if ``groups`` is 0.
 
         A call looked at a group if its output depends on the group or marks it. Each group is weighted by the
-        selectivity of the most selective call that looked at it. So an overview before a crop does not lower the share.
+        selectivity of the most selective call that looked at the group. So an overview before a crop does not lower the
+        share.
         """
         best = dict[int, float]()
         for turn in self.turns:

@@ -40,8 +40,9 @@ MAX_ANSWER_CHARS = 1000
 def form_fault(turns: Sequence[Turn]) -> str:
     """Return the first fault in the form of a trajectory; "" if there is no fault.
 
-    Each think section must be closed in its turn. Only the last turn may have an answer. The last turn must have
-    exactly one answer and no code. It may lack a think section, since an easy question is answered directly.
+    Each think section must be closed in the turn in which it begins. The last turn must have exactly one answer and no
+    code; all other turns must have code and no answer. A think section may be missing, since an easy question is
+    answered directly. The text must not have control text, such as special tokens, and must not be too long.
     """
     if not turns or turns[-1].code:
         return "the last turn has no answer"
@@ -66,12 +67,12 @@ def form_fault(turns: Sequence[Turn]) -> str:
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Return the indices of the turns whose results no later turn uses.
 
-    A result is used if a later turn contains one of its numbers (also rounded, or in words) or one of its words. A
-    result is also used if the code that printed it defines a name, such as a variable, and later code contains this
-    name.
+    A result is the text that the code of a turn printed. It is used in two cases: a later turn contains one of its
+    numbers (also rounded, or in words) or one of its words; or the code that printed it defines a name, such as a
+    variable, and later code contains this name.
 
-    Two kinds of turns are never in the set: turns with images, because only a model can decide whether images are used,
-    and turns whose call failed, because their result need not be used.
+    Two kinds of turns are never in the set. For turns with images, only a model can decide whether the images are used.
+    Turns whose call failed or printed nothing have no result that could be used.
     """
     return frozenset(
         index
@@ -81,7 +82,7 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
 
 
 def has_answer(output: str, turns: Sequence[Turn]) -> bool:
-    """Return whether a result contains a number (also rounded) or a word of the trajectory's answer."""
+    """Return whether the text ``output`` contains a number (also rounded) or a word of the answer in the last turn."""
     words, numbers = _read(output)
     answer_words, answer_numbers = _read(parse_response(turns[-1].text).answer or "")
     return bool(words & answer_words) or any(_is_same(own, other) for own in numbers for other in answer_numbers)
@@ -132,6 +133,6 @@ def _is_same(number: str, other: str) -> bool:
 
 
 def operations_in(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """Return the kinds of operations in all code of the trajectory, in the order of :data:`OPERATIONS`."""
+    """Return the kinds of image operations in all code of the trajectory, in the order of :data:`OPERATIONS`."""
     found = {kind for turn in turns if turn.code for kind in operations_of(turn.code)}
     return tuple(kind for kind in OPERATIONS if kind in found)

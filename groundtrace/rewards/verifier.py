@@ -1,8 +1,8 @@
 """Implements the agentic verifier of Argos (§3.1), which runs the applicable scorers and computes the gated score.
 
-The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The
-verdict of a scorer that does not run is not applicable or failed, and holds the reason. The verdict of a scorer that
-runs has the reason why it runs as its last evidence.
+The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). If
+a scorer does not run, its verdict is not applicable or failed, and holds the reason. If a scorer runs, the last
+evidence of its verdict is the reason why it runs.
 """
 
 import json
@@ -32,10 +32,10 @@ async def verify(
 ) -> VerifiedResponse:
     """Run the scorers, and return their verdicts in order with the gated score.
 
-    If the outcome is unscored or below τ, there is only the verdict on the outcome. If a gate, such as the form, is 0,
-    there are only the verdicts on the outcome and the gates. In both cases the other verdicts could not change the
-    score. ``planner`` is a :data:`groundtrace.rewards.selection.Planner`. Raises UserError if no scorer is named
-    ``outcome``, and BudgetUsedUp.
+    Some scorers do not run if their verdicts cannot change the score. If the outcome is unscored or below τ
+    (``gate.tau``), the result has only the verdict on the outcome. If a gate, such as the form, is 0, the result has
+    only the verdicts on the outcome and the gates. ``planner`` is a :data:`groundtrace.rewards.selection.Planner`: it
+    decides which applicable scorers run. Raises UserError if no scorer is named ``outcome``, and BudgetUsedUp.
     """
     case = replace(case, pointing=gate.pointing)
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)

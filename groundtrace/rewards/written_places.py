@@ -1,14 +1,15 @@
 """Finds coordinates in the prose of a response, because no scorer checks the prose.
 
-:func:`place_in_prose` finds a position outside of tags; no response may contain such a position.
-:func:`place_in_words` finds coordinates in any spelling; a response in words may not contain any coordinates (iVGR
-§3.2, the textual stream). The second function is stricter: it also finds "at 120, 45", since a model trained on such a
+:func:`place_in_prose` finds a position outside of tags. No response may contain such a position. :func:`place_in_words`
+finds coordinates in any spelling. A response that must have only words (iVGR §3.2, the textual stream) may not contain
+any coordinates. So :func:`place_in_words` is stricter: it also finds "at 120, 45", since a model trained on such a
 trace would learn to write coordinates.
 
-Numbers are coordinates only together with brackets, names of axes, sides or corners, a preposition of place before a
-pair, pixels, or shares of the width and height. Numbers alone are never coordinates, so counts, tables, dates and sums
-are not found. Before the search, digits of other scripts and full-width characters are converted, and invisible
-characters, LaTeX, quotes and marks of uncertainty ("about", "≈", "±2") are removed (:func:`plain`).
+Numbers alone are never coordinates, so counts, tables, dates and sums are not found. Numbers are coordinates only in
+one of these forms: in brackets; with names of axes, sides or corners; as a pair after a preposition of place; in
+pixels; or as shares of the width and height. Before the search, digits of other scripts and full-width characters are
+converted, and invisible characters, LaTeX, quotes and marks of uncertainty ("about", "≈", "±2") are removed
+(:func:`plain`).
 """
 
 import re
@@ -156,7 +157,8 @@ _ON_AXES = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return the text with ASCII digits and normalised brackets, dashes and separators.
+    """Return the text in a normal form for the search: with ASCII digits, and with normalised brackets, dashes and
+    separators.
 
     Quotes, invisible characters, LaTeX, and words such as "about" are removed.
     """
