@@ -2,12 +2,13 @@
 
 A recipe's stages declare the columns that they add (:mod:`groundtrace.schemas.columns`).
 
-``images`` holds the original files; the schema's metadata (key ``huggingface``) declares this column as a list of
-images. ``overlays`` holds the drawn images. For a clip, ``images`` holds the sampled frames, and ``frames`` holds each
-image's medium, frame and time (null without a clip). RL rows have the columns of the trainers verl (prompt,
-data_source, ability, reward_model, extra_info) and EasyR1 (problem, answer). SFT rows have ``messages``; they have
-``other_traces`` only if the config sets it. A rejected row holds the data that the record had when it was rejected: the
-columns of later stages are null, and its media are references unless the config keeps their bytes.
+``images`` holds the original files, or the sampled frames of a clip. The schema's metadata (key ``huggingface``)
+declares this column as a list of images. ``frames`` holds each image's medium, frame and time; it is null if the row
+has no clip. ``overlays`` holds the images that stages drew. RL rows have the columns of the trainers verl (prompt,
+data_source, ability, reward_model, extra_info) and EasyR1 (problem, answer). SFT rows have ``messages``, and they have
+``other_traces`` only if the config requests this column. A rejected row holds the data that the record had when it was
+rejected, so the columns of later stages are null. The media of a rejected row are references, unless the config keeps
+their bytes.
 """
 
 import json
@@ -211,7 +212,7 @@ def _feature(kind: pa.DataType) -> object:
 
 
 def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """Return a schema of these columns, with the metadata that declares their features to the library ``datasets``."""
+    """Return a schema of these columns, with metadata from which the library ``datasets`` reads their feature types."""
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
@@ -232,7 +233,7 @@ _ADDED = b"groundtrace.added"
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
     """Return the schema of SFT rows with these ``added`` columns.
 
-    If ``other_traces`` is set, the schema has the column for the traces that were not chosen.
+    If ``other_traces`` is True, the schema also has the column ``other_traces``, for the traces that were not chosen.
     """
     return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
 

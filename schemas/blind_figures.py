@@ -33,7 +33,7 @@ class BlindFigures:
         counted: the number of rows that rules can grade; the other rows are left out.
         share: the policy's reward on the counted rows, as a share of the reward that a policy can get if it uses the
             images; None without counted rows.
-        types: the figures of each kind of question.
+        types: for each kind of question, the best constant answer and its reward.
     """
 
     reward: str
@@ -52,5 +52,5 @@ class BlindFigures:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
-        """Return the figures from their fields in ``run.json``."""
+        """Return the figures from ``fields``, their entry in ``run.json``."""
         return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})

@@ -5,9 +5,9 @@ registers the record types with Beam. Beam's row coder reads the field types of 
 postpone annotations (no ``from __future__ import annotations``). The coder decodes every sequence as a list; records
 turn lists into tuples again, so that a decoded record equals the encoded record and stays hashable.
 
-Each row contains an id of its type. By default, Beam chooses this id at random in every process. This module derives it
-from the type's name instead, so that workers in other processes find the type. The id is a UUID, since Beam's runners
-in Java accept nothing else.
+Each row contains an id of its record type. By default, Beam chooses this id at random in every process. This module
+derives the id from the name of the type instead, so that workers in other processes find the type. The id is a UUID,
+since Beam's runners in Java accept only UUIDs.
 """
 
 import dataclasses
@@ -47,8 +47,9 @@ def record(cls: T) -> T:
 
 
 def for_each_record(action: Callable[[type], object]) -> None:
-    """Call ``action`` with each record type: now with the types declared so far, and later with each type when it is
-    declared.
+    """Call ``action`` with each record type.
+
+    The calls for the types that exist are made now. The call for each later type is made when it is declared.
     """
     for kind in _RECORDS:
         action(kind)

@@ -1,8 +1,8 @@
 """Declares columns that rows can have in addition to the core columns, and holds a record's values in these columns.
 
-A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets them with
-``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare, and code that
-reads the rows gets their values by ``context.added(COLUMN)``. No other code depends on a column.
+A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets their values with
+``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare. Code that reads
+the rows gets the values with ``context.added(COLUMN)``. No other code depends on a column.
 
 A record holds the values as JSON texts. Therefore records of all recipes have the same type, Beam can shuffle them as
 rows, and records with equal values are equal.
@@ -37,9 +37,9 @@ class Column(Generic[T]):
         meaning: one sentence on its content, for the data card.
         read: a function that converts the plain value (texts, numbers, lists, dicts) to a ``T``; it raises ValueError
             or TypeError for an invalid value. If it is None, the plain value is used.
-        for_training: whether trainers and exports get the column.
-        is_class: whether its values (texts, or lists of texts) are classes by which card, report and ``beam inspect``
-            count the rows.
+        for_training: whether trainers and exports read the column.
+        is_class: whether its values (texts, or lists of texts) are classes. If so, the data card, the report and ``beam
+            inspect`` show the number of rows of each class.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Column(Generic[T]):
         texts = pa.types.is_list(self.type) and self.type.value_type == pa.string()
         if self.is_class and not (texts or self.type == pa.string()):
             raise ColumnError(
-                f"the column {self.name} is of type {self.type}: with is_class it must hold texts, or lists of texts"
+                f"the column {self.name} is of type {self.type}: with is_class=True it must be texts or lists of texts"
             )
 
     def value_of(self, value: object) -> "Value":

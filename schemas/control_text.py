@@ -3,14 +3,14 @@
 A tokenizer turns ``<|im_end|>`` in a text into the token that ends a turn, and a loader treats ``<image>`` as the place
 of an image. A terminal executes ESC sequences, a bidirectional mark changes the order of the displayed text, and U+FFFD
 replaces a character that was decoded wrongly. Text that a model learns from must not contain control text. This module
-has the only list of control text. The check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports,
-labels and quotations use this list.
+defines which text is control text. The check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports,
+labels and quotations use this definition.
 
-Each list holds the special tokens of one model family, from ``tokenizer_config.json`` and from the chat template. In
-the lists, ``{n}`` is any number. A pattern also matches tokens with bars (``<|…|>``) of families that are not listed.
-The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL, MiniCPM-V):
-``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not control text
-either, because these marks are part of a trajectory's text.
+The module has one list of special tokens for each model family, from ``tokenizer_config.json`` and from the chat
+template. In the lists, ``{n}`` is any number. A pattern also matches tokens with bars (``<|…|>``) of other model
+families. The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL,
+MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not
+control text either, because these marks are part of a trajectory's text.
 """
 
 import re
@@ -100,9 +100,9 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Return the first special token of a text or, without one, the code of the first control character (``U+001B``).
+    """Return the first control text in a text; None if there is none.
 
-    Return None if the text has neither.
+    The result is a special token, or the code of a control character, such as ``U+001B``.
     """
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
     matches = [match for kind in kinds if (match := kind.search(text))]
@@ -121,6 +121,9 @@ def without_hidden(text: str) -> str:
 
 
 def without_end(text: str) -> str:
-    """Return a response without its end token, which some servers leave in the text, and without blanks around it."""
+    """Return a response without the end token that some servers leave in the text.
+
+    Blanks before and after the token are removed, too. A response without an end token is returned unchanged.
+    """
     bare = text.rstrip()
     return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)

@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 
 class CoordinateFrame(StrEnum):
-    """Lists the coordinate frames of models. A member's value is the frame's name in configs."""
+    """Lists the coordinate frames of models. The value of a member is the name of the frame in configs."""
 
     MOLMO100 = "molmo100"
     MOLMO1000 = "molmo1000"
@@ -88,8 +88,8 @@ class ResizeRule:
 class FitRule:
     """Describes how Claude resizes an image: the image is never enlarged, and keeps its aspect ratio.
 
-    The image is divided into square patches of ``patch_px`` pixels; its sides are padded to whole patches. The result
-    is the largest size for which the padded image has at most ``max_patches`` patches and no side above
+    The sides are padded to multiples of ``patch_px``, and the padded image is divided into square patches of this side.
+    The new size is the largest for which the padded image has at most ``max_patches`` patches, and no side above
     ``max_side_px``. Positions refer to the size without padding (the page vision-coordinates of the Claude
     documentation).
     """
@@ -147,9 +147,9 @@ CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
     """Return the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
-    Both sides are rounded to multiples of ``rule.factor``. If the area is then above the maximum, both sides are scaled
-    down and rounded down; if it is below the minimum, both are scaled up and rounded up. Each side is at least
-    ``rule.factor``, since rounding down would give 0 for a thin image. So the area of a thin image may exceed the
+    Both sides are rounded to multiples of ``rule.factor``. If the new area is above the maximum, both sides are scaled
+    down and rounded down. If it is below the minimum, both sides are scaled up and rounded up. Each side is at least
+    ``rule.factor``, since rounding down would give 0 for a thin image. So the area of a thin image can exceed the
     maximum.
 
     Raises:
@@ -276,7 +276,7 @@ def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule:
 def _check_sides(width_px: float, height_px: float) -> None:
     """Raise UnresizableImage unless both sides are positive and finite."""
     if not (0 < width_px < math.inf and 0 < height_px < math.inf):
-        raise UnresizableImage(f"an image of {width_px:g}x{height_px:g} px has no area")
+        raise UnresizableImage(f"an image of {width_px:g}x{height_px:g} px has no area: both sides must be positive")
 
 
 def _clip(value_px: float, side_px: float, axis: str) -> float:
@@ -284,5 +284,5 @@ def _clip(value_px: float, side_px: float, axis: str) -> float:
     slack_px = side_px * (CLIP_SHARE + _ROUNDING)
     # Written so that NaN, for which every comparison is false, fails as well.
     if not -slack_px <= value_px <= side_px + slack_px:
-        raise OutOfFrame(f"{axis} = {value_px:g} px lies outside an image side of {side_px:g} px")
+        raise OutOfFrame(f"{axis} = {value_px:g} px is outside the image, whose side is {side_px:g} px")
     return min(max(value_px, 0.0), float(side_px))

@@ -1,4 +1,4 @@
-"""Writes the text of a question that a model gets again, together with crops of its images (iVGR §3.4)."""
+"""Writes the text with which a question is asked again, this time with additional crops of its images (iVGR §3.4)."""
 
 from groundtrace.schemas.text import counted
 
@@ -6,7 +6,7 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Return a sentence that tells the model which images of a prompt are whole, and which are crops."""
+    """Return a sentence for a prompt that states which of its images are whole, and which are crops."""
     parts = counted(crops, "part")
     if images == 1:
         return f"The first image is whole; behind it: {parts} of it, cut out."
@@ -16,9 +16,11 @@ def crop_hint(images: int, crops: int) -> str:
 def with_crops(user_text: str, images: int, crops: int) -> str:
     """Return the text of a user turn, extended for crops of its images.
 
+    ``images`` is the number of images of the turn, and ``crops`` the number of crops.
+
     After the ``<image>`` marks of the images, the result has a mark for each crop and a sentence on the crops. Without
     crops, the text is returned unchanged. Raises ValueError if the text does not begin with one mark for each image, or
-    has further marks. This is the case for a question about a clip.
+    has further marks. For example, this happens for a question about a clip.
     """
     if not crops:
         return user_text

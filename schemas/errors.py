@@ -1,4 +1,4 @@
-"""Defines the base class of every error that a user can correct, and yields the causes of an error."""
+"""Defines the base class of the errors that a user can correct, and a function that yields the causes of an error."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 class UserError(Exception):
     """Raised for a mistake that the user can correct in a command, a config, an input, a file or a folder.
 
-    The message is one line that says what is wrong, where, and what to do. The commands print it without a traceback
-    and exit with code 2. Faults of a server or a machine, bad replies and bad records are not UserErrors.
+    The message is one line that says what is wrong, where it is wrong, and what to do. The commands print it without a
+    traceback and exit with code 2. Faults of a server or a machine, bad replies and bad records are not UserErrors.
     """
 
 

@@ -7,7 +7,7 @@ CONFIDENCE = 0.95
 
 
 def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's score interval of the share ``hits`` / ``n``; both bounds are in [0, 1].
+    """Return Wilson's score interval of the share ``hits`` / ``n``, as (lower bound, upper bound) in [0, 1].
 
     Raises ValueError for n < 1, since an interval needs observations, and for hits outside 0..n.
     """
@@ -22,11 +22,15 @@ def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, fl
 
 
 def paired_difference(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
-    """Return Newcombe's interval of the difference of two shares of the same things, second minus first.
+    """Return Newcombe's 95 % interval of the difference of two shares that were measured on the same items.
 
-    The arguments count the things that are hits in both, only in the first, only in the second, and in neither. The
-    interval combines Wilson's intervals of the two shares with the correlation of the hits (Newcombe 1998, Statistics
-    in Medicine 17, 2635–2650, method 10). Raises ValueError if all counts are 0.
+    An example: two models answer the same questions, and the difference is the share of right answers of the second
+    model minus that of the first. ``both`` is the number of items that are hits for both, ``first`` and ``second`` the
+    numbers of items that are hits only for the first or only for the second, and ``neither`` the number of all other
+    items.
+
+    The interval combines Wilson's intervals of the two shares with the correlation of the hits (Newcombe 1998,
+    Statistics in Medicine 17, 2635–2650, method 10). Raises ValueError if all counts are 0.
     """
     n = both + first + second + neither
     hits = both + second, both + first
@@ -39,10 +43,11 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
 
 
 def difference(hits_a: int, n_a: int, hits_b: int, n_b: int) -> tuple[float, float]:
-    """Return Newcombe's interval of the difference of two shares of different things, B minus A.
+    """Return Newcombe's 95 % interval of the difference of two shares that were measured on different items, B minus A.
 
-    It combines Wilson's intervals of the two shares (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10).
-    Raises ValueError as :func:`wilson` does.
+    Share A is ``hits_a`` / ``n_a``, and share B is ``hits_b`` / ``n_b``. The interval combines Wilson's intervals of
+    the two shares (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10). Raises ValueError as :func:`wilson`
+    does.
     """
     (low_a, high_a), (low_b, high_b) = wilson(hits_a, n_a), wilson(hits_b, n_b)
     a, b = hits_a / n_a, hits_b / n_b

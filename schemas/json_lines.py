@@ -29,7 +29,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects among the lines. Lines that are not JSON objects are skipped; other code reports them."""
+    """Yield the JSON objects of a file; lines that are not JSON objects are skipped, since other code reports them."""
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)
@@ -39,7 +39,10 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return the JSON object of a line. Raises :class:`NotAnObject` for other lines and too deeply nested objects."""
+    """Return the JSON object of a line.
+
+    Raises :class:`NotAnObject` if the line is not a JSON object, or if the object is nested too deeply.
+    """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -2,9 +2,9 @@
 
 Both "the second black square from the left" and "two black squares in the box" name black squares. The name is the noun
 with the attributes of the thing itself, such as its colour. A word for the number of things ("two") is not part of the
-name; :func:`without_counts` removes it. Words that select one of several things ("second", "from the left") are about
-its place, its order, or its relation to other things; :func:`thing_of` removes them. Code that has the boxes of the
-things can check such words; all other code ignores them.
+name; :func:`without_counts` removes such words. Words that select one of several things are about its place, its order,
+or its relation to other things ("second", "from the left"). :func:`thing_of` removes these words. They can be checked
+only by code that has the boxes of the things; all other code ignores them.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 def split_words(text: str) -> frozenset[str]:
-    """Return the words of a text, which are separated by blanks, as a set."""
+    """Return the set of the words of a text; words are separated by blanks."""
     return frozenset(text.split())
 
 
@@ -82,7 +82,7 @@ def without_counts(label: str) -> str:
     """Return a label without the articles, quantities and numbers at its beginning and end.
 
     For example, "the two squares" becomes "squares", and "square 2" becomes "square". Ranks stay, as in "second square
-    from the left". The label must be in lower case with single blanks. A second call changes nothing.
+    from the left". The label must be in lower case with single blanks. A call with the result changes nothing.
     """
     before = None
     while label != before:
@@ -99,7 +99,7 @@ def without_counts(label: str) -> str:
 
 
 def noun_phrase_of(label: str) -> str:
-    """Return a plain label without the places, relations and additions that follow its noun.
+    """Return a label up to its noun, without the places, relations and additions that follow the noun.
 
     "small black square in the left box" becomes "small black square". If an addition describes the thing ("square
     (black)"), the label is returned unchanged. The label must be plain
@@ -114,9 +114,10 @@ def noun_phrase_of(label: str) -> str:
 
 
 def thing_of(label: str) -> str:
-    """Return the noun phrase of a plain label without the words before the noun that select one of several things.
+    """Return only the name of the thing that a label names, without words that select one of several things.
 
-    "small black square b in the left box" becomes "black square", "man in the red coat" becomes "man".
+    For example, "small black square b in the left box" becomes "black square", and "man in the red coat" becomes "man".
+    The label must be plain (:func:`groundtrace.schemas.labels.plain_label`).
     """
     words = noun_phrase_of(label).split()
     if len(words) > 1 and len(words[-1]) == 1:

@@ -94,7 +94,7 @@ def label_fault(label: str) -> str | None:
     """Return the reason why a label does not name an object that can be searched for; None if it names such an object.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
-    has a special token or a control character, names the whole image ("picture"), or goes on with another sentence.
+    has a special token or a control character, names the whole image ("picture"), or contains more than one sentence.
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
@@ -111,7 +111,7 @@ def label_fault(label: str) -> str | None:
 
 
 def counted_phrase(question: str) -> tuple[str, ...] | None:
-    """Return the words, in the singular, for the things that a question counts; None if the question counts nothing.
+    """Return the words for the things that a question counts, in the singular; None if the question counts nothing.
 
     The result is also None for questions with "how many more" or "how many fewer". For "How many of the red cars are
     parked?", the result is ("red", "car").
@@ -140,9 +140,10 @@ def counted_words(question: str) -> frozenset[str] | None:
 def is_counted(label: str, words: frozenset[str]) -> bool:
     """Return whether a label can name the things that a question counts. ``words`` are the question's words for them.
 
-    The label may be more specific ("black square" if the question counts squares), or less specific ("square" if it
-    counts black squares). In both cases, one side has all words of the other. Attributes must not contradict each other
-    ("black" and "white"). Words of the label that select one thing are ignored, such as "leftmost".
+    The label can be more specific: it contains all of ``words`` ("black square" if the question counts squares). It can
+    also be less specific: ``words`` contains all words of the label ("square" if the question counts black squares).
+    Attributes must not contradict each other ("black" and "white"). Words of the label that select one thing, such as
+    "leftmost", are ignored.
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -171,12 +172,14 @@ def own_words(label: str) -> frozenset[str]:
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Return whether one of the texts mentions the thing that the label names, or one of the phrases names this thing.
+    """Return whether one of the texts or one of the phrases mentions the thing that the label names.
 
-    A phrase is compared with the label by :func:`is_counted`. A text mentions the thing in two cases:
+    A phrase mentions the thing if :func:`is_counted` is True for the label and the words of the phrase. A text mentions
+    the thing in two cases:
 
-    - The text contains the label's noun. Its attributes in the text must not contradict the label: a text about "the
-      black circle" does not mention a yellow circle. The noun is the last word before "in", "with" or a similar word.
+    - The text contains the noun of the label. The attributes of this noun in the text must not contradict the label: a
+      text about "the black circle" does not mention a yellow circle. The noun of a label is its last word before "in",
+      "with" or a similar word.
     - The text contains a general noun ("items") with an attribute of the label: "yellow items" mentions "yellow
       square". A general noun without attributes mentions only labels without attributes ("object").
     """
@@ -192,7 +195,7 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
 
 def names_alike(label: str, other: str) -> bool | None:
-    """Return whether ``label`` can name the object that ``other`` names; None if their words do not decide this.
+    """Return whether ``label`` can name the object that ``other`` names; None if the words do not decide this.
 
     The first rule that fits decides:
 
@@ -202,8 +205,8 @@ def names_alike(label: str, other: str) -> bool | None:
     - False: attributes of the labels contradict each other ("black square", "white square").
     - None: ``label`` has several nouns or several attributes of one kind ("black or white square"), since it may name
       several objects.
-    - True: both labels have the same noun; or ``other`` has all words of ``label``; or ``label`` has all words of
-      ``other``, and its further words are attributes.
+    - True: both labels have the same noun, or ``other`` has all words of ``label``.
+    - True: ``label`` has all words of ``other``, and the further words of ``label`` are attributes.
     - None: all other cases, since different nouns may be synonyms.
     """
     label, other = plain_label(label), plain_label(other)

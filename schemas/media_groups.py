@@ -1,13 +1,14 @@
-"""Finds media groups: the connected components of questions that have a medium in common."""
+"""Finds media groups: sets of questions that are connected by common media."""
 
 from collections.abc import Iterable, Iterator
 
 
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
-    """Yield the id and the group of each question; a group's name is its smallest media hash.
+    """Yield the id and the group of each question; the name of a group is its smallest media hash.
 
-    Each of ``uses`` is a question's id with the hashes of its media. The id is None for a question that is not split:
-    such a question only joins its media into one group.
+    Two questions are in the same group if they have a medium in common, or if a chain of such questions connects them.
+    Each item of ``uses`` is a question's id and the hashes of its media. Nothing is yielded for an item with the id
+    None, but its media are also connected.
     """
     parent: dict[str, str] = {}
 

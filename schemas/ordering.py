@@ -1,4 +1,7 @@
-"""Sorts and samples items only by their ids or positions, so that runs with other runners or workers are equal."""
+"""Sorts and samples items only by their ids or positions.
+
+So the results depend neither on the runner nor on the number of workers.
+"""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Computes the pass rate and the unbiased pass@k estimator.
 
 The pass rate is the fraction of attempts that are right; SAIL-RL calls it "pass@4" for four samples. pass@k is the
-chance that at least one of k attempts drawn without replacement from n is right. The caller leaves out attempts that
-could not be scored, both from ``n`` and from ``k``.
+probability that at least one of k attempts is right, if they are drawn without replacement from n. The caller leaves
+out attempts that could not be scored, both from ``n`` and from ``k``.
 """
 
 from __future__ import annotations

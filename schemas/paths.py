@@ -13,7 +13,10 @@ def local_path(name: str) -> Path:
 
 
 def real_path(name: str) -> Path:
-    """Return the path with all symbolic links resolved. A cycle of links stays; such a path cannot be written."""
+    """Return the path with all symbolic links resolved.
+
+    Links that form a cycle are not resolved. Reading or writing such a path fails.
+    """
     return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them
 
 

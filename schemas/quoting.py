@@ -54,9 +54,10 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Return the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
+    """Return the texts in a form that is safe for a prompt.
 
-    A longer text is cut to its first and its last ``limit // 2`` characters. Raises ValueError for a limit below 2.
+    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are kept, with a
+    CUT line between them. Raises ValueError for a limit below 2.
     """
     if limit < 2:
         raise ValueError(f"the limit of a quoted text must be at least 2 characters, got {limit}")

@@ -17,8 +17,8 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 class Origin:
     """Holds data from a record's input that is only passed on to the output; no stage reads it.
 
-    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. The
-    config names input columns to keep; ``kept`` holds the record's values in these columns, as texts.
+    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
+    holds the record's values, as texts, in the input columns that the config names to be kept.
     """
 
     media_names: tuple[str, ...] = ()
@@ -32,9 +32,10 @@ NO_ORIGIN = Origin()
 class RawRecord:
     """Holds one record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
-    Some rows of the input contain the bytes of their media. The reader writes these media to the run folder, puts their
-    ``run:`` URIs into the row, and sets ``materialised``. ``origin`` then holds the names of the media; otherwise
-    ``text`` contains them. ``problem`` is a fault of the record that the reader found, or "".
+    Some rows of the input contain the bytes of their media. For such a row, the reader writes the media to the run
+    folder, puts their ``run:`` URIs into the row, and sets ``materialised``; ``origin`` holds the names of the media.
+    For all other rows, ``text`` contains these names. ``problem`` is a fault of the record that the reader found; "" if
+    there is no fault.
     """
 
     number: int
@@ -133,9 +134,9 @@ class Call:
     - ``answered_by`` are the models that the server named; "" if it named ``model``.
     - ``taken_from`` are the other run folders from whose caches the samples were taken; "" for all other samples.
 
-    ``truncated`` holds the keys of truncated samples, and ``max_tokens`` is the largest token limit of their requests
-    (0 if no sample is truncated). ``usage`` is the usage of this call. If the call is repeated, its ``worth_usd`` is
-    the same, but its ``usage`` is lower, since the cache answers it.
+    ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the largest token limit of their
+    requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost of this call. If the same call
+    is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since the cache answers it.
     """
 
     role: str
@@ -195,7 +196,8 @@ class Verdict:
 class Overlay:
     """Refers to an image in the run folder that a stage made from a medium, for example by drawing points on it.
 
-    ``media_index`` is the index of the medium. ``frame`` is the number of the clip's frame; None if it is not a clip.
+    ``media_index`` is the index of the medium. ``frame`` is the number of the frame if the medium is a clip; otherwise
+    None.
     """
 
     media_index: int
@@ -218,8 +220,8 @@ class Event:
 class Trace:
     """Holds a teacher's reasoning and answer, and the scorers' verdicts on them.
 
-    In ``text``, points and boxes are tags in the form of this project, with coordinates in original pixels. All model
-    families' own forms were converted to it.
+    In ``text``, points and boxes are tags of this project, with coordinates in original pixels. Model families write
+    points and boxes in other forms, which were converted to these tags.
     """
 
     index: int
@@ -248,17 +250,17 @@ class Draft(HasValues):
     """Holds a question on its way to a shard, with the data that the stages have added to it so far.
 
     ``entities`` are the noun phrases to point at (None if no model was asked for entities). ``events`` are the events
-    in the question's clips. ``points`` are the points that the pointer found for the entities; they are numbered from 1
-    in order. ``overlays`` are images that a stage made from the media, such as copies with points. ``traces`` are the
-    teacher's traces, and ``best`` is the index of the kept trace. ``form`` is the form of the responses, a key of
-    :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels; a record
-    without gold boxes gets them, and they become the row's ``gold_boxes`` (iVGR).
+    in the question's clips. ``points`` are the points that the pointer (the model that points at objects) found for the
+    entities; they are numbered from 1 in order. ``overlays`` are images that a stage made from the media, such as
+    copies with points. ``traces`` are the teacher's traces, and ``best`` is the index of the kept trace. ``form`` is
+    the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a
+    detector's boxes in pixels, for a record without gold boxes; they become the ``gold_boxes`` of the row (iVGR).
 
     ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
-    ``passed`` holds the stages that the draft has passed, in order, and ``calls`` holds the calls made for it. A run's
-    figures on its stages and costs are sums over these two fields.
+    ``passed`` holds the stages that the draft has passed, in order, and ``calls`` holds the calls made for it. The
+    counts and costs of a run are sums over these two fields of all drafts.
     """
 
     question: Question
@@ -282,7 +284,7 @@ class Draft(HasValues):
 
     @property
     def pointable(self) -> tuple[str, ...]:
-        """Return the entities that the pointer found."""
+        """Return the entities (noun phrases) that the pointer, the model that points at objects, found."""
         found = {point.label for point in self.points}
         return tuple(entity for entity in self.entities or () if entity in found)
 

@@ -1,4 +1,4 @@
-"""Finds parts by name: scorers, answer types, input formats and the like. Each kind of part has its own registry.
+"""Finds parts by name. Parts are scorers, answer types, input formats and the like; each kind has its own registry.
 
 A registry maps a name to a path ``module:NAME``. The value at this path is imported when the name is looked up. Parts
 from outside this repository are found in the same way. They get a name in one of two places:
@@ -44,14 +44,15 @@ KINDS = (
 class RegistryError(UserError, ValueError):
     """Raised if a part cannot be found, imported or used.
 
-    The caller puts the config's key in front of the message, which continues the sentence ("must be one of …").
+    The message is the end of a sentence, such as "must be one of …". The caller puts the config key in front of it.
     """
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """Holds a part from outside this repository: its path ``module:NAME`` and, for messages, the config or package that
-    names it.
+    """Describes a part from outside this repository.
+
+    ``path`` is ``module:NAME``. ``origin`` is the config or package that names the part, for messages.
     """
 
     path: str
@@ -70,8 +71,8 @@ _registries: "list[Registry[Any]]" = []
 class Registry(Generic[T]):
     """Maps names to the parts of one kind, such as all scorers.
 
-    Iteration imports nothing. It yields the names of the parts of this repository, then those of parts of installed
-    packages, and then those of parts that a config names.
+    Iteration imports nothing. It yields three groups of names in this order: parts of this repository, parts of
+    installed packages, and parts that a config names.
     """
 
     def __init__(self, kind: str, what: str, of: str, ours: Mapping[str, str | T], *, classes: bool = False) -> None:
@@ -122,14 +123,15 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Return the part of that name, or the part at ``module:NAME``. Raises RegistryError if the part does not exist
-        or cannot be used.
+        """Return the part ``name``, which is a name in the registry or ``module:NAME``.
+
+        Raises RegistryError if the part does not exist or cannot be used.
         """
         self.check(name)
         return self[name] if name in self else self._loaded(name)
 
     def check(self, name: str) -> None:
-        """Raise RegistryError if ``name`` is neither a name in the registry nor of the form ``module:NAME``."""
+        """Raise RegistryError if ``name`` is not in the registry and does not have the form ``module:NAME``."""
         if name not in self and not is_path(name):
             form = "must be one of {known}, or one of your own as module:NAME, got {name}"
             raise RegistryError(self._unknown(name, form))
@@ -206,7 +208,7 @@ def is_path(name: str) -> bool:
 def load(path: str) -> Any:
     """Return the value at ``module:NAME``. Raises RegistryError if the value cannot be imported.
 
-    The module is searched on Python's import path, and then in the current folder.
+    The module is searched for on Python's import path, and then in the current folder.
     """
     module, _, name = path.partition(":")
     try:
@@ -234,10 +236,10 @@ def _line_of(error: BaseException, module: str) -> str:
 def use_plugins(given: Any, where: str = "plugins") -> None:
     """Register parts in this process, and import them at once.
 
-    ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is a config's ``[plugins]`` or, in worker processes,
-    the result of :func:`configured_plugins`. A recipe's module may call this function too. If an earlier call gave the
-    same name to another part, the new part replaces the earlier part. ``where`` is the config's key of the section, for
-    messages. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used.
+    ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is the section ``[plugins]`` of a config or, in worker
+    processes, the result of :func:`configured_plugins`. A recipe's module may call this function too. If an earlier
+    call gave the same name to another part, the new part replaces the earlier part. ``where`` is the config key of the
+    section, for messages. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used.
     """
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")

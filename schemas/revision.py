@@ -1,4 +1,4 @@
-"""Finds the commit of this code, for lineage and run records."""
+"""Finds the commit of this code. Lineage and run records contain it."""
 
 import contextlib
 import functools
@@ -13,11 +13,11 @@ PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 @functools.cache
 def code_revision() -> str:
-    """Return the commit of the code. If files differ from the commit, ``+`` and a digest of the differences follow.
+    """Return the commit of the code; if files differ from it, ``+`` and a digest of the differences are added.
 
-    The result is cached in a process, since later changes to the files are not in the code that the process has loaded.
-    If the code is not in its own git checkout, for example if it was installed as a package, the result is
-    ``groundtrace`` and the version.
+    The result is cached in each process: if files change later, the process still runs the code that it has loaded. If
+    the code is not in its own git checkout, for example if it was installed as a package, the result is ``groundtrace``
+    and the version.
     """
     home = Path(__file__).resolve().parent.parent
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -26,15 +26,15 @@ class FileEntry:
 
     @classmethod
     def of(cls, data: bytes) -> "FileEntry":
-        """Return the entry of a file with that content."""
+        """Return the entry of a file with the content ``data``."""
         return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """Compare the shards of these sets with ``files``, the entries in ``run.json``.
+    """Return the first difference between the shards of these sets and ``files``; "" if there is no difference.
 
-    Return the first difference in a few words; "" if there is none. Names and sizes are compared. If ``digests`` is
-    set, each file is read and its SHA-256 is compared, too.
+    ``files`` are the file entries in ``run.json``. The difference is described in a few words. Names and sizes are
+    compared. If ``digests`` is True, each file is read and its SHA-256 is compared, too.
     """
     for name in sets:
         named = {file for file in files if file.startswith(f"{name}/")}
@@ -59,8 +59,10 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """Return the file entries of the ``run.json`` in a folder; None if there is no ``run.json``, or if earlier code
-    wrote a ``run.json`` without file entries.
+    """Return the file entries of the ``run.json`` in a folder.
+
+    The result is None if there is no ``run.json``, or if it has no file entries because an earlier version of the code
+    wrote it.
 
     Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
     """

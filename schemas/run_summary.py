@@ -51,8 +51,9 @@ class StageFigures:
     """Holds a stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
     ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` is "" in a ``run.json``
-    that an earlier version of the code wrote. ``wall_s`` is the stage's share of the run's time, and ``in_flight_s``
-    the sum over its requests, by which a later run estimates the time that it needs; 0 if it ran on other machines.
+    that an earlier version of the code wrote. ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the
+    sum of the durations of its requests. Both are in seconds, and 0 if the stage ran on other machines. A later run
+    estimates the time that it needs from these two values.
     """
 
     read: int
@@ -82,10 +83,10 @@ class RoleLedger:
 class TruncatedReplies:
     """Holds the number of truncated replies from one role to one stage.
 
-    ``replies`` is the number of all replies. ``truncated`` is the number of those that are truncated and were not
-    requested again. ``max_tokens`` is the largest token limit of the requests for truncated replies; a server may have
-    cut a reply off earlier. ``settings`` are the config keys to raise so that replies can be longer; one of them is
-    enough.
+    ``replies`` is the number of all replies. ``truncated`` is the number of truncated replies that were not requested
+    again. ``max_tokens`` is the largest token limit of the requests for these replies; a server may have cut a reply
+    off earlier. ``settings`` are config keys that limit the length of replies. If the user raises one of them, replies
+    can be longer.
     """
 
     replies: int
@@ -98,9 +99,9 @@ class TruncatedReplies:
 class TargetFigures:
     """Holds the result of a run with a target of ``sft`` SFT rows.
 
-    Such a run works in waves: each wave draws a larger random sample of the questions, until the target is reached.
-    ``waves`` holds three numbers for each wave: the ``questions`` from which it drew, the ``drawn`` questions, and the
-    ``accepted`` rows.
+    Such a run works in waves: each wave takes a larger random sample of the questions, until the target is reached.
+    ``waves`` holds three numbers for each wave: ``questions`` (available for the sample), ``drawn`` (questions in the
+    sample), and ``accepted`` (SFT rows).
     """
 
     sft: int
@@ -155,7 +156,7 @@ class AnsweredFigures:
     """Holds the replies of an endpoint in which the server named another model than the requested model.
 
     ``asked`` is the requested model. ``answered`` holds the number of replies for each other name. Such a name can be a
-    dated version or a path of the requested model, or the name of another model.
+    dated version of the requested model, a path to it, or the name of a different model.
     """
 
     asked: str
@@ -175,12 +176,12 @@ class RunSummary:
         truncated: the figures on truncated replies, by role and stage; only for stages that have such replies.
         judges: the agreement of two judges, by scorer.
         roles: the model of each role.
-        taken_over: the number of replies that were taken over from the caches of neighbouring run folders, by folder.
+        taken_over: the number of replies that were copied from the cache of each neighbouring run folder, by folder.
         fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
         answered: the figures on endpoints whose server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
-        forecast: a preview's sums over its records; None for other runs.
+        forecast: for a preview, the sums over its records from which a full run is estimated; None for other runs.
         details: the most frequent detail of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if the folder had no finished run.
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.
@@ -188,7 +189,7 @@ class RunSummary:
             differs from its entry, is not from this run. None if an earlier version of the code wrote ``run.json``.
         blind: the reward of a policy that answers the RL rows without using the images; None without RL rows or
             without a reward for them.
-        warnings: one sentence for each thing that the rows lack for their purpose.
+        warnings: one sentence for each problem that makes the rows less suitable for their purpose.
     """
 
     recipe: str

@@ -1,4 +1,4 @@
-"""Contains helpers for text, such as safe terminal output, comparison without case, and values in messages."""
+"""Contains helpers for text, such as safe output to a terminal, comparison ignoring case, and values in messages."""
 
 import datetime
 import math
@@ -30,12 +30,12 @@ def dollars(usd: float) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, but rows and files cannot."""
+    """Return the text with lone surrogates written as escapes (``\\ud83d``), since rows and files cannot hold them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
-    """Print each text on one line, with escapes as in :func:`printable`; ``file`` is by default standard output.
+    """Print each text on one line, with escapes as in :func:`printable`, to ``file`` (by default standard output).
 
     All text that may come from a server, a model or a file must be printed by this function.
     """
@@ -44,8 +44,9 @@ def say(*lines: str, file: TextIO | None = None) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes in place of the characters that a terminal would execute. Text of models and files
-    must be printed in this form.
+    """Return the text with an escape in place of each character that is not printable, such as ESC.
+
+    A terminal could execute such characters, so text of models and files must be printed in this form.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
@@ -67,7 +68,7 @@ def words_in(text: str) -> list[str]:
 
 
 def without_password(text: str) -> str:
-    """Return the text with three dots in place of the user and password in each URL (the part before its @)."""
+    """Return the text, in which three dots replace the user and password of each URL (the part before the @)."""
     return re.sub(r"//[^/\s]*@", "//...@", text)
 
 

@@ -1,4 +1,4 @@
-"""Defines the usage of model calls. The same record holds the usage of one reply and, summed, that of a whole run."""
+"""Defines the usage of model calls: requests, tokens and cost. It is recorded for each reply and for a whole run."""
 
 import operator
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Usage:
         return Usage(*map(operator.add, _values(self), _values(other)))
 
     def beyond(self, part: "Usage") -> "Usage":
-        """Return this usage minus a part of it; no value is below 0."""
+        """Return this usage minus ``part``, which is a part of it; no value is below 0."""
         return Usage(*(max(0, mine - other) for mine, other in zip(_values(self), _values(part), strict=True)))
 
     @classmethod

@@ -83,7 +83,7 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(kind: pa.DataType, v
         ("added", pa.struct([]), "m", False, "use texts, numbers"),
         ("added", pa.list_(pa.struct([])), "m", False, "use texts, numbers"),
         ("added", pa.struct([("a", pa.string()), ("a", pa.int8())]), "m", False, "use texts, numbers"),
-        ("added", pa.float64(), "m", True, "with is_class it must hold texts, or lists of texts"),
+        ("added", pa.float64(), "m", True, "with is_class=True it must be texts or lists of texts"),
     ],
 )
 def test_what_no_stage_can_declare(name: str, kind: pa.DataType, meaning: str, is_class: bool, said: str) -> None:
