@@ -142,7 +142,7 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
         ended = next((call for call in calls if call.status in _ENDED), None)
         if ended is not None and calls[0].status not in _ENDED:
             raise SandboxLost(
-                f"a call ended with {ended.status} in one run, but not in the first run of the same code: {ended.error}"
+                f"a call kept its limits in one run, but ended with {ended.status} in another run: {ended.error}"
             )
 
 

@@ -55,9 +55,9 @@ def _holds_packages(path: str) -> bool:
 def binds() -> dict[str, str]:
     """Return the paths to mount, as a map from the path in the sandbox to the path on this machine.
 
-    All are mounted read-only, except the devices. The interpreter is mounted at the same path as on this machine, since
-    Python finds its own files by this path. If this path is below the trajectory's folder (/tmp), the interpreter is
-    mounted at /sandbox/python instead.
+    All paths except the devices are mounted read-only. The Python interpreter is mounted at the same path as on this
+    machine, since Python finds its own files by this path. If this path is below /tmp, the folder of the trajectory,
+    the interpreter is mounted at /sandbox/python instead.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix
@@ -79,10 +79,11 @@ def packages() -> list[str]:
 
 
 def command(folder_mb: int) -> list[str]:
-    """Return the command line that starts the supervisor of a trajectory.
+    """Return the command line that starts the supervisor (the first process in the sandbox) of a trajectory.
 
     The size limit of the trajectory's folder is twice ``folder_mb`` MiB. The reason is a call that removes a file and
-    then fails: the file still uses space while the code has it open, and the restored copy of the file needs space too.
+    then fails. The removed file still uses space while the code has it open, and the restored copy of the file needs
+    space, too.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0

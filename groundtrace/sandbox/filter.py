@@ -1,9 +1,9 @@
 """Builds the seccomp filter of model-written code. It allows only system calls that Python and its libraries need.
 
-All other system calls fail. The error is ENOSYS (the kernel lacks the call) if libraries then use another call, and
-otherwise EPERM (not permitted). Among the forbidden calls are those that start programs, send signals, open sockets,
-trace or read other processes, mount, create namespaces or load BPF, and those of io_uring, userfaultfd, perf, keyrings,
-System V IPC and message queues.
+All other system calls fail. For some of them, libraries use another call if the kernel lacks the call. These calls fail
+with ENOSYS (the kernel lacks the call), all others with EPERM (not permitted). Among the forbidden calls are those that
+start programs, send signals, open sockets, trace or read other processes, mount, create namespaces or load BPF, and
+those of io_uring, userfaultfd, perf, keyrings, System V IPC and message queues.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """Creates control groups, by which the kernel limits the memory and the number of processes of a trajectory.
 
-Control groups are used if this process may create them. Otherwise the supervisor measures memory itself, every 30 ms,
-and the limit on processes applies to all processes of the user.
+Control groups are used if this process may create them. Otherwise the supervisor, the first process in the sandbox,
+measures the memory itself every 30 ms. The limit on processes then applies to all processes of the user together.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 class ControlGroup:
     """Holds the folders of a trajectory's control group, and the controllers whose limits are set.
 
-    Version 2 of control groups has one folder, version 1 has one for each controller (memory, pids).
+    In version 2 of control groups, a group has one folder; in version 1, it has a folder for each controller (memory,
+    pids).
     """
 
     folders: tuple[Path, ...] = ()
@@ -44,7 +45,7 @@ class ControlGroup:
         return 0
 
     def remove(self) -> None:
-        """Remove the folders as soon as their processes have ended; give up after 2 s."""
+        """Remove the folders as soon as their processes have ended. If that takes more than 2 s, leave them."""
         deadline = time.monotonic() + _WAIT_S
         for folder in self.folders:
             while folder.exists():
@@ -56,9 +57,9 @@ class ControlGroup:
 
 
 def parents() -> dict[str, Path]:
-    """Return the folder in which this process may create groups, for each controller (memory, pids).
+    """Return, for each controller (memory, pids), the folder in which this process may create groups.
 
-    A controller without such a folder is absent.
+    A controller is missing in the result if there is no such folder.
     """
     found = {}
     for controller in ("memory", "pids"):

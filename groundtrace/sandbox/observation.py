@@ -33,14 +33,16 @@ class Observation:
     """Holds the result of a call: how it ended, what it printed, and the images that it showed, in order.
 
     Attributes:
-        status: How the call ended. If it is not ``ok`` or ``silent``, the trajectory's state is as before the call.
+        status: How the call ended. ``ok`` and ``silent`` (no output) are successes. For any other status, the
+            trajectory's state is the same as before the call.
         stdout: The call's output, up to the limit.
         stderr: The call's error output, up to the limit, for example warnings.
         error: The exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
         images: The images that the call showed.
-        dropped_chars: The size of the output of stdout and stderr beyond the limits, in characters. Output beyond four
-            bytes for each allowed character is counted in bytes.
-        images_left_out: The number of images beyond the limit, or with a ratio of sides above MAX_ASPECT.
+        dropped_chars: The number of characters by which stdout and stderr exceeded their limits. Output beyond four
+            bytes for each allowed character is counted in bytes instead of characters.
+        images_left_out: The number of images that were left out: beyond the limit, or too long and narrow (ratio of
+            sides above MAX_ASPECT).
         ended_threads: The number of threads that still ran after the call, and were ended.
         ended_processes: The number of processes that still ran after the call, and were ended.
         duration_s: The time from the request to the answer.
@@ -82,7 +84,8 @@ def observation_of(
 ) -> Observation:
     """Return the observation that the sandbox's answer holds.
 
-    The answer is untrusted. Raises BadObservation if the answer does not have the right form.
+    ``header`` and ``parts`` are the answer, which is not trusted. Raises BadObservation if the answer does not have the
+    right form.
     """
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:

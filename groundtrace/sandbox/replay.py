@@ -1,10 +1,10 @@
 """Runs calls that share their state, although no sandbox stays open between them.
 
-A policy takes long to write its next call. Meanwhile a rollout has more responses in progress than a machine has room
-for sandboxes. So each call runs in a new trajectory of the sandbox. In this trajectory the earlier successful calls are
-executed again first. Equal code does the same on equal images, and a failed call changes nothing. So the new call
-begins with the state after the last successful call. Code that depends on the clock can behave differently when it is
-executed again.
+A policy takes long to write its next call, and a rollout has many responses in progress. A machine has no room for a
+sandbox for each of these responses. So each call runs in a new trajectory of the sandbox, in which the earlier
+successful calls are executed again first. The same code has the same effect on the same images, and a failed call has
+no effect. So the new call begins with the state after the last successful call. Code that depends on the clock can
+behave differently when it is executed again.
 """
 
 import asyncio

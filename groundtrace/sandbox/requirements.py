@@ -128,7 +128,7 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 
 
 def layers() -> list[Layer]:
-    """Return all layers, each with the reason if this machine lacks it."""
+    """Return all layers of isolation; a layer that this machine lacks holds the reason."""
     return [Layer(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 

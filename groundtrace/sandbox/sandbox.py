@@ -56,8 +56,8 @@ class Sandbox:
         """Open a new trajectory. Its code gets the images as ``input_image``, ``input_image_2``, …
 
         ``images`` are the bytes of image files. If ``sessions`` trajectories are open, this method waits until one of
-        them is closed. It raises TimeoutError after ``timeout_s`` (None: it waits without limit), and SandboxLost if
-        the trajectory cannot be started or an image cannot be opened.
+        them is closed. It raises TimeoutError after ``timeout_s`` seconds; if ``timeout_s`` is None, it waits without
+        limit. It raises SandboxLost if the trajectory cannot be started or an image cannot be opened.
         """
         if not self._places.acquire(timeout=timeout_s):
             raise self._none_closed(timeout_s)

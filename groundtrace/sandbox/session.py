@@ -116,8 +116,8 @@ class Process:
     def end(self) -> str:
         """End all processes of the trajectory and remove its control group.
 
-        Returns the last 500 characters of bubblewrap's stderr. A second call of this method does nothing, and returns
-        "".
+        Returns the last 500 characters of the error output of bubblewrap. A second call of this method does nothing and
+        returns "".
         """
         if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
             return ""

@@ -43,9 +43,9 @@ def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes,
 class RunningCall:
     """Holds the output, the answer and the status of a running call.
 
-    ``out`` and ``err`` are the file descriptors from which stdout and stderr are read. ``streams`` maps each of them to
-    its output, and ``dropped`` to the number of bytes beyond ``max_output``. ``pid`` is the process that sent the last
-    message, 0 before the first byte.
+    ``out`` and ``err`` are the file descriptors from which stdout and stderr are read. ``streams`` maps each descriptor
+    to the output that was read from it. ``dropped`` maps each descriptor to the number of bytes beyond ``max_output``.
+    ``pid`` is the id of the process that sent the last message; it is 0 before the first message.
     """
 
     control: socket.socket
@@ -80,7 +80,7 @@ class RunningCall:
         return self.answered or bool(self.status)
 
     def read_stream(self, fd: int) -> bool:
-        """Read more output of the call. Return False if no output is available now, or the stream has ended."""
+        """Read more output from ``fd``. Return False if no output is available now, or the stream has ended."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -91,7 +91,7 @@ class RunningCall:
         return bool(data)
 
     def read_answer(self) -> None:
-        """Read from the process's socket: first one byte when the call starts, later its answer.
+        """Read from the socket of the process: one byte when the call starts, and later its answer.
 
         Sets ``is_closed`` if the process closes the socket before its answer is complete.
         """

@@ -33,7 +33,7 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add a PIL image, an array or a figure. Return False if ``shown`` is not an image."""
+        """Add a PIL image, an array or a figure. Return False if ``shown`` is none of these."""
         image = _as_pil(shown)
         if image is None:
             return False

@@ -1,7 +1,8 @@
 """Copies a trajectory's folder to memory, and restores it after a call that failed.
 
-Model-written code has created the folder's content. Therefore links are kept and never followed, pipes are never
-opened, and :func:`clear` uses no path of more than two names below the folder, even if folders are deeply nested.
+Model-written code has created the folder's content, so it is not trusted. Links are kept and never followed, and pipes
+are never opened. Folders can be deeply nested; nevertheless :func:`clear` uses only paths with at most two names below
+the folder.
 """
 
 import contextlib
@@ -48,8 +49,8 @@ def copied(root: bytes, max_bytes: int) -> Copy:
     """Return the folder's content.
 
     Raises FolderError in four cases: the folder has too many files; folders are nested too deeply; an entry is not a
-    file, a folder or a link; or the files together have more than ``max_bytes`` bytes. A sparse file counts with its
-    full size, since it has this size when it is read and written again.
+    file, a folder or a link; or the files together have more than ``max_bytes`` bytes. The size of a sparse file is its
+    full size, since the file has this size after it has been read and written again.
     """
     entries = [_entry(root, b"", set(), max_bytes)]
     inodes: set[int] = set()
@@ -121,8 +122,7 @@ def _content(full: bytes) -> bytes:
 def restore(root: bytes, copy: Copy) -> None:
     """Make the folder's content equal to the copy.
 
-    A file that still exists keeps its inode. So if the code has a file open, the open file is still the file at its
-    path.
+    A file that still exists keeps its inode. So a file that the code has open is still the file at its path.
     """
     kept = clear(root, copy)
     placed: dict[int, bytes] = {}
@@ -156,11 +156,11 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove everything from the folder except the files of the copy. Returns the new paths of these files by inode
-    number.
+    """Remove everything from the folder ``root`` except the files of ``copy``.
 
-    The copy's files are moved to new names directly below the root. A file whose content differs from the copy is
-    emptied. The content of a nested folder is moved up before the folder is removed, so that paths stay short.
+    The files of ``copy`` are moved to new names directly below the root. Returns their new paths by inode number. A
+    file whose content differs from ``copy`` is emptied. The content of a nested folder is moved up before the folder is
+    removed, so that paths stay short.
     """
     os.chmod(root, 0o700)
     taken = {entry.path for entry in copy}

@@ -1,8 +1,8 @@
 """Packs and reads the messages between the host (the process that opened the sandbox), the supervisor and the holder
 (the process with the trajectory's state).
 
-A message is the length of a JSON header, the header, and binary parts. The header lists the lengths of the parts.
-Neither side trusts the other: a reader raises BadFrame for a message of another form, or above a size limit.
+A message is the length of a JSON header, the header, and binary parts. The header lists the lengths of the parts. No
+process trusts the messages of another process: a reader raises BadFrame if a message has another form or is too large.
 """
 
 import json
@@ -27,7 +27,7 @@ class BadFrame(Exception):
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """Return the message as bytes."""
+    """Return the bytes of a message with this header and these parts."""
     sized = {**header, "parts": [len(part) for part in parts]}
     text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # UTF-8 needs a third of \\u's bytes
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
@@ -38,8 +38,8 @@ def read(
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Return the header and the parts of a stream's next message.
 
-    ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame if the
-    header is too large, or is not JSON of the known form. Also raises BadFrame if the message has more than
+    ``receive(n)`` must return exactly the next n bytes of the stream, and raise EOFError at its end. Raises BadFrame if
+    the header is too large, or is not JSON of the known form. Also raises BadFrame if the message has more than
     ``max_parts`` parts, or if the parts together have more than ``max_bytes`` bytes.
     """
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))

@@ -3,8 +3,8 @@
 A holder waits for requests of the supervisor. For a request to run code, the holder forks, and the fork runs the code.
 If the call succeeds, a fork of the process that ran the code becomes the next holder. So a call that fails, is killed
 or times out does not change the state. Model-written code may change anything in the process that runs it. Therefore
-limits and timeouts are enforced by another process, the supervisor. It also decides which process becomes the next
-holder.
+another process, the supervisor, enforces limits and timeouts. The supervisor also decides which process becomes the
+next holder.
 """
 
 import array
@@ -53,7 +53,7 @@ state = _State()
 
 
 def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """Return the next message's header and parts, and the file descriptors that came with it.
+    """Return the header and parts of the next message, and the file descriptors that were sent with it.
 
     Raises EOFError if the other end has closed the socket, and BadFrame for a message that is not valid.
     """
@@ -76,8 +76,10 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
-    """Answer the supervisor's requests until the supervisor ends. For each request except "images", this process forks.
-    The fork does the work (for example, it runs the code), and then answers later requests through its own socket.
+    """Answer the supervisor's requests until the supervisor ends.
+
+    This process itself opens the images (request "images"). For all other requests it forks, and the fork does the
+    work: for example, it runs the code. Afterwards the fork answers requests, too, through its own socket.
     """
     positions: dict[int, tuple[int, int]] = {}
     while True:
@@ -268,8 +270,10 @@ def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) ->
 
 
 def start(control: socket.socket, limits: dict[str, Any], program: bytes, readable: list[str]) -> NoReturn:
-    """Become the first holder (the process that holds the trajectory's state): load the packages that each trajectory
-    needs, drop all rights, and answer requests.
+    """Become the first holder (the process that holds the trajectory's state).
+
+    This loads the packages that each trajectory needs, drops all rights, and answers requests. ``program`` is the
+    seccomp filter, and ``readable`` are the paths that the code may read.
     """
     prepare()
     kernel.hide_memory(False)

@@ -42,7 +42,7 @@ class Holder:
     control: socket.socket
 
     def resume(self) -> None:
-        """Let the stopped process run again. Raises TrajectoryLost if it has ended."""
+        """Let the stopped process run again. Raises TrajectoryLost if the process has ended."""
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
@@ -80,8 +80,9 @@ class Holder:
 def answer_of(
     control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], int]:
-    """Return a short message of a holder, and the id of the process that sent it. While the function waits, it calls
-    ``watch`` every 30 ms.
+    """Return the header of a holder's next message, and the id of the process that sent the message.
+
+    While the function waits, it calls ``watch`` every 30 ms.
 
     Raises TrajectoryLost if no message arrives in time, and the errors of ``watch``.
     """

@@ -28,9 +28,10 @@ def adopt_orphans() -> None:
 
 
 def hide_memory(is_hidden: bool = True) -> None:
-    """Hide this process's memory and its files in /proc from other processes of the same user, or show them again.
+    """Hide this process's memory and its files in /proc from other processes of the same user.
 
-    Forks inherit the setting. While it is on, the process itself cannot write its files in /proc either.
+    If ``is_hidden`` is False, show them again. Forks inherit the setting. While they are hidden, the process itself
+    cannot write its files in /proc either.
     """
     _prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0 if is_hidden else 1))
 

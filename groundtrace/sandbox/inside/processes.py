@@ -18,7 +18,7 @@ _SOCKET_KIB = 208
 
 
 def others() -> set[int]:
-    """Return the ids of all processes in the sandbox except this one and process 1, which reaps the others."""
+    """Return the ids of all processes in the sandbox except this one and process 1, which reaps ended processes."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
@@ -35,8 +35,8 @@ def _status_of(pid: int, of: str = "status") -> dict[str, str]:
 def running(pids: Iterable[int]) -> dict[int, int]:
     """Return the ids of the processes that run or are stopped, each mapped to the id of its parent.
 
-    Zombies are left out, except those that still have running threads. The status file of each process is read only
-    once: before a second reading the process might have ended.
+    Zombies are left out, except zombies that still have running threads. The status file of each process is read only
+    once, since the process might end before it is read again.
     """
     found = {}
     for pid in pids:
@@ -69,8 +69,9 @@ def sockets_kib() -> int:
 
 
 def limit(limits: dict[str, Any]) -> None:
-    """Set the resource limits of this process and its forks. ``limits`` is that of
-    :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+    """Set the resource limits of this process and its forks.
+
+    ``limits`` is the value of :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
     """
     for kind, most in (
         (resource.RLIMIT_NPROC, limits["max_processes"]),

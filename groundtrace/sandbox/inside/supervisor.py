@@ -87,10 +87,10 @@ class Supervisor:
         self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Run a call. Returns the header and the parts of its answer: stdout, stderr, and the pixels of each image.
+        """Run a call, and return the header and the parts of its answer.
 
-        After a failed call, the previous holder is used again, and the folder's content is restored. Raises
-        TrajectoryLost if the trajectory cannot continue.
+        The parts are stdout, stderr, and the pixels of each image. After a failed call, the previous holder is used
+        again, and the folder's content is restored. Raises TrajectoryLost if the trajectory cannot continue.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
@@ -123,7 +123,8 @@ class Supervisor:
         """Wait until the previous holder has ended.
 
         A successful call replaces the holder. The previous holder is then killed, and needs some milliseconds to
-        release its memory; meanwhile the host reads the answer. Raises TrajectoryLost if it does not end.
+        release its memory; meanwhile the host reads the answer. Raises TrajectoryLost if the previous holder does not
+        end.
         """
         self._end_all_but(self.holder)
 
