@@ -155,8 +155,8 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 def names_only(label: str, words: frozenset[str]) -> bool:
     """Return whether a label names only things that a question counts. ``words`` are the question's words for them.
 
-    The label must have all of ``words``. If the question counts black squares, the label "small black square" is right,
-    but "black or blue square" is not, since it also names blue squares.
+    The label must have all of ``words``. For example, if the question counts black squares, the result is True for
+    "small black square". It is False for "black or blue square", which also names blue squares.
     """
     own = own_words(label)
     others = any(words & kind and own & kind - words for kind in EXCLUSIVE)

@@ -249,7 +249,9 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
                 f"{where}.{kind} is not a kind of plug-in: use one of {', '.join(KINDS)}{near(kind, KINDS)}"
             )
         if not isinstance(parts, Mapping):
-            raise RegistryError(f"{where}.{kind} must be a section of names, got {parts!r:.80}")
+            raise RegistryError(
+                f'{where}.{kind} must be a section with entries NAME = "module:NAME", got {parts!r:.80}'
+            )
         for name, path in parts.items():
             if not isinstance(path, str) or not is_path(path):
                 raise RegistryError(f"{where}.{kind}.{name} must be module:NAME, got {path!r:.80}")

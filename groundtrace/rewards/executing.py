@@ -70,8 +70,8 @@ async def executions(
             selectivity of the calls: how much more their outputs show these objects than the rest of the image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed, or if the runs cannot be compared. The
-            latter is the case if a call was stopped (at a limit, for example) in a later run, but not in the first run.
+        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. Also if a call was stopped (for
+            example, at a limit) in a later run, but not in the first run, since such runs cannot be compared.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:

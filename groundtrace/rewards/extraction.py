@@ -121,8 +121,8 @@ class _Check:
         """Return whether an item of the judge's reply passes the check. An item that fails is recorded as dropped.
 
         The text that the judge saw must contain the item's ``anchor`` (the words that state its time) and
-        ``description``. The item must have at least one number: ``frames`` are its frame numbers, ``times`` its
-        seconds. The anchor must contain all of these numbers.
+        ``description``. The item must have at least one number: ``frames`` are its frame numbers, and ``times`` are its
+        times in seconds. The anchor must contain all of these numbers.
         """
         problem = self.problem(anchor, frames, times)
         if not problem and not (description.strip() and self._has(description)):
@@ -134,8 +134,8 @@ class _Check:
     def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
         """Return the reason why an item's anchor fails the check; "" if it passes.
 
-        The anchor is the words of the response that state the time of the item. It must contain ``frames``, the item's
-        frame numbers, and ``times``, its seconds.
+        The anchor is the words of the response that state the time of the item. It must contain ``frames`` (the item's
+        frame numbers) and ``times`` (its times in seconds).
         """
         if all(number is None for number in (*frames, *times)):
             return "no frame or time"

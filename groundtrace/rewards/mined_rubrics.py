@@ -130,7 +130,8 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
 
 def missing_stratum(rubrics: Mapping[str, Any]) -> str:
-    """Return a sentence if only one of the strata easy and hard has kept rubrics; "" if both or neither have.
+    """Return a sentence if only one of the strata easy and hard has kept rubrics; "" if both or neither have kept
+    rubrics.
 
     ``rubrics`` is the content of ``rubrics.json``.
     """

@@ -2,10 +2,10 @@
 
 A target is an object that the question is about.
 
-Argos Eq. 3 is a mean over the given points: r / (r + w), the first factor in :func:`pointing_score`. It does not
-consider missed targets, responses with only wrong points, and responses without points. So by Eq. 3 alone, a response
-could earn more without points than with points. The other terms of the score are our own. :func:`pointing_score` has
-these properties:
+Argos Eq. 3 is the share of right points among the given points: r / (r + w) for r right and w wrong points. It is the
+first factor in :func:`pointing_score`. It does not consider missed targets, responses with only wrong points, and
+responses without points. So by Eq. 3 alone, a response could earn more without points than with points. The other terms
+of the score are our own. :func:`pointing_score` has these properties:
 
 - a point on a further target never lowers the score, and a wrong point lowers it;
 - the score without points is never higher than with at least one target pointed at;

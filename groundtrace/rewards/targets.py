@@ -98,9 +98,9 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point's label distinguishes the targets from other objects in the image.
 
     The label does this if its words name the targets, or if all instances of the label are targets. For example, "black
-    square" distinguishes the targets "black block" if all black squares in the image are black blocks. An example of
-    the opposite: the targets are black circles, the image also shows white circles, and the label is "circle". Raises
-    CallError and BadReply.
+    square" distinguishes the targets "black block" if all black squares in the image are black blocks. But if the
+    targets are black circles, and the image also shows white circles, the result is False for the label "circle".
+    Raises CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True

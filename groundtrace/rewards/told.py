@@ -48,8 +48,8 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
 def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
-    It does if the call prints the next number after this constant has been replaced by the next number. For the answers
-    0 and 1, the call must also print the answer for an image without objects.
+    The result is True if the call prints the next number after this constant has been replaced by the next number. For
+    the answers 0 and 1, the call must also print the answer for an image without objects.
 
     Args:
         answer: the answer of the trajectory, a whole number.

@@ -99,7 +99,7 @@ class Trajectory:
 
     @property
     def counted_calls(self) -> int:
-        """Return the number of executions that count in the success rate, ``succeeded`` / ``counted_calls``.
+        """Return the number of executions by which ``succeeded`` is divided to get the success rate.
 
         The first execution is not counted if it only shows an overview of the image and a later execution succeeds. So
         this overview does not change the reward. Each further overview lowers the reward. If further overviews were

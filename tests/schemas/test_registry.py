@@ -187,7 +187,10 @@ def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_mis
         (3, "plugins must be a section, got 3"),
         ({"answer_type": {}}, "plugins.answer_type is not a kind of plug-in: use one of answer_types, "),
         ({"answer_type": {}}, ": did you mean answer_types?"),
-        ({"answer_types": "parts:ANGLE"}, "plugins.answer_types must be a section of names, got 'parts:ANGLE'"),
+        (
+            {"answer_types": "parts:ANGLE"},
+            "plugins.answer_types must be a section with entries NAME = \"module:NAME\", got 'parts:ANGLE'",
+        ),
         ({"answer_types": {"angle": 3}}, "plugins.answer_types.angle must be module:NAME, got 3"),
         ({"answer_types": {"angle": "parts.ANGLE"}}, "plugins.answer_types.angle must be module:NAME, got 'parts.A"),
         ({"answer_types": {"angle": "gone:X"}}, "plugins.answer_types.angle names gone:X, which cannot be imported"),

@@ -77,7 +77,9 @@ class Shards:
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
         kept = [*NEEDED[side], *columns, *self._added]
         if not _are_images(type := rows.schema.field("images").type):
-            raise ShardError(f"{files[0].parent}: the column 'images' must hold lists of images, but is {type}"[:300])
+            raise ShardError(
+                f"{files[0].parent}: the column 'images' must be lists of images, not {type}: repeat the run"[:300]
+            )
         self._rows = rows.select(kept)
         self.sha256 = self._digest()
 

@@ -12,10 +12,10 @@ Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
   are boxes without area, with corners in the wrong order, or with infinite, undefined or extremely large coordinates;
 - edges are exclusive: a box from 10 to 20 is 10 pixels wide;
 - the boxes B of Eq. 2 are a set, and near-duplicates are one box. Two predicted boxes with the same nearest gold box
-  are near-duplicates in two cases: they overlap each other with an IoU of at least :data:`SAME_BOX_IOU`, or each of
-  them overlaps this gold box with such an IoU. If box A is a near-duplicate of B, and B of C, then A and C are
-  near-duplicates, too. Of several near-duplicates, only the box with the lowest IoU is used. So copies of a good box do
-  not hide bad boxes, and several boxes for one object earn no more than one box. The order of the boxes does not
+  are near-duplicates in two cases: their IoU with each other is at least :data:`SAME_BOX_IOU`, or the IoU of each of
+  them with this gold box is at least :data:`SAME_BOX_IOU`. If box A is a near-duplicate of B, and B of C, then A and C
+  are near-duplicates, too. Of several near-duplicates, only the box with the lowest IoU is used. So copies of a good
+  box do not hide bad boxes, and several boxes for one object earn no more than one box. The order of the boxes does not
   matter;
 - a response with more different boxes than :func:`max_boxes` scores 0.
 """

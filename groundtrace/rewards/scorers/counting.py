@@ -8,9 +8,9 @@ with a floor: a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
 squares touch the edge?". So points and instances are paired only if the number of instances equals the answer. (The
-answer is right, because the outcome is scored first.) If there are more instances than the answer, only too few points
-are detected: the number of instances with a point must be at least the answer. The value is 0 if the answer is above 0,
-the pointer finds the counted objects, and no point is on any of them.
+answer is right, because the outcome is scored first.) If there are more instances than the answer, only one thing is
+checked: the number of instances with a point must be at least the answer. The value is 0 if the answer is above 0, the
+pointer finds the counted objects, and no point is on any of them.
 """
 
 import json
@@ -36,12 +36,11 @@ async def score_counting(case: Case) -> Verdict:
 
     The instances of all images are counted together. If their number is the answer, the value is
     :attr:`groundtrace.rewards.masks.Pairing.value`. Let p be the number of instances with a point. If there are more
-    instances than the answer, and p is below the answer, the value is p / answer. In all other cases this search gives
-    no value.
+    instances than the answer, and p is below the answer, the value is p / answer. In all other cases there is no value.
 
-    The first search uses the labels of the points. If it gives no value, the phrase of the question ("red squares") is
-    added to the labels. If this gives no value either, only the phrase is searched. So a label that is too general
-    ("square") does not prevent the check.
+    The instances are searched for up to three times, until there is a value. The first search uses the labels of the
+    points. The second search also uses the phrase of the question ("red squares"), and the third search uses only this
+    phrase. So a label that is too general ("square") does not prevent the check.
 
     The detector also searches for those entities of the question (its phrases for objects) that are counted. So it is
     detected if one kind of these objects has no point at all. Points at the same position are one point. The evidence

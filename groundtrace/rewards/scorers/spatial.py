@@ -3,7 +3,8 @@
 For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1). A point is on its object if
 it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
 
-Deviations, so that a response earns only by pointing at the objects that the question is about, the targets:
+The targets are the objects that the question is about. There are four deviations, so that a response earns only by
+pointing at targets:
 
 - a point is right if it is on its object, and this object is a target (:mod:`groundtrace.rewards.targets`). All points
   on one target together are one right point, also if they have different labels or are in different frames of a clip. A

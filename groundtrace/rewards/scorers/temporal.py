@@ -11,7 +11,7 @@ exception: it is :func:`groundtrace.rewards.pointing_score.pointing_score`, as f
 values of the categories that have a scored item. (§3.1 has two sets, S_f and S_e. As in App. D, S_f is split into
 points and descriptions here.)
 
-Decisions of our own:
+These decisions are our own:
 
 - an item scores 0 if its moment is not in the clip, or if its frame and time contradict each other. A point without a
   moment also scores 0, since otherwise omitted moments would raise the score;

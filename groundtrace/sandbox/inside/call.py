@@ -30,7 +30,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
     """Return the next bytes of the socket, and the id of the process that sent them. The kernel reports this id.
 
-    The bytes are b"" at the end of the stream. The id is 0 if the kernel reports none.
+    The bytes are b"" at the end of the stream. The id is 0 if the kernel reports no id.
     """
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:

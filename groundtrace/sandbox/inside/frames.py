@@ -23,7 +23,7 @@ _LENGTH = struct.Struct("!I")
 
 
 class BadFrame(Exception):
-    """Raised if the other side sent bytes that are not a message, or a message that is too large."""
+    """Raised if another process sent bytes that are not a message, or a message that is too large."""
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:

@@ -66,7 +66,7 @@ def test_images_of_another_form_are_refused(tmp_path: Path, row: Row, write_shar
     table = pq.read_table(file)
     place = table.column_names.index("images")
     pq.write_table(table.set_column(place, "images", pa.array(images)).replace_schema_metadata(), file)
-    with pytest.raises(ShardError, match="the column 'images' holds no images, but "):
+    with pytest.raises(ShardError, match="the column 'images' must be lists of images, not "):
         Shards(run, "sft", tmp_path / "cache")
 
 
