@@ -92,8 +92,8 @@ def served_by(
 class Instances:
     """Holds the instances of a label in one image.
 
-    ``by`` is the role that searched for the label; "" if no role can search for it. ``note`` gives the reason why this
-    role or no role searched; it is "" in the usual case.
+    ``by`` is the role that searched for the label; "" if no role can search for it. ``note`` holds remarks on the
+    search, for example why no role searched, or that boxes replace masks; "" if there are none.
     """
 
     masks: tuple[Mask, ...]
