@@ -41,9 +41,8 @@ class Caller(Protocol):
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply may be repaired, which means that it is requested again with a description of
-        its problem (:meth:`groundtrace.inference.models.Models.repair_attempts`).
-        """
+        """Return how often a bad reply may be repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`).
+        For a repair, the model gets its bad reply and a description of the problem, and answers again."""
         ...
 
     def max_tokens_limit(self, role: str) -> int:

@@ -57,15 +57,15 @@ class Kind:
     number of threads. ``in_process`` is True if the model runs in the worker itself. Such a model uses no tokens, costs
     nothing and gives the same answer each time, so it needs no budget and no repair. ``server`` is the context manager,
     as ``module:function``, that starts the server of this kind on the machine of the run
-    (:mod:`groundtrace.inference.serving`); it is "" for other kinds. ``extra`` is the optional dependency that installs
+    (:mod:`groundtrace.inference.serving`). It is "" for other kinds. ``extra`` is the optional dependency that installs
     the required ``modules``.
 
     ``own_form`` is True if all models of this kind write points and boxes in this project's own form. The coordinates
-    are then pixels of the original image unless the settings declare another frame, and the settings must not name a
-    family. ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
-    ``needs_url`` is True if the settings must contain the server's URL. ``prompts`` is a function, as
-    ``module:function``, that returns the ids of the prompts that the model in an endpoint's settings can answer. The
-    function may raise CallError. ``prompts`` is "" if the models answer all prompts.
+    are then pixels of the original image, unless the settings declare another frame. The settings must not name a
+    family in this case. ``embedded`` is True for the embedded engine: image-processing code that is used in place of a
+    model. ``needs_url`` is True if the settings must contain the server's URL. ``prompts`` is a function, as
+    ``module:function``. It returns the ids of the prompts that the model in an endpoint's settings can answer, and may
+    raise CallError. ``prompts`` is "" if the models answer all prompts.
     """
 
     endpoint: str
@@ -84,9 +84,9 @@ class Kinds(Registry[Kind]):
     Such a class becomes a kind with the defaults of :class:`Kind`."""
 
     def made(self, path: str, found: Any) -> Kind:
-        """Return the imported value, which must be a :class:`Kind` or the class of an endpoint; the class becomes a
-        kind. Raises RegistryError for any other value.
-        """
+        """Return the kind that a name ``module:NAME`` refers to. ``path`` is this name, and ``found`` is the value that
+        was imported from there. The value must be a :class:`Kind` or the class of an endpoint, which becomes a kind.
+        Raises RegistryError for any other value."""
         if isinstance(found, Kind):
             return found
         if not isinstance(found, type) or not callable(getattr(found, "generate", None)):
@@ -155,12 +155,14 @@ def is_real(settings: EndpointSettings) -> bool:
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raise ValueError for endpoints and roles that cannot work together. The message begins with the config key to
-    change.
+    """Raise ValueError if an endpoint or a role is not configured correctly. The message begins with the config key to
+    change. The error is raised in these cases:
 
-    The error is raised for an endpoint of an unknown kind or family. It is also raised for a role whose endpoint is not
-    defined, or has no URL although its kind needs one. For a pointer or a detector (the roles that return points and
-    boxes), it is raised as :func:`check_coordinates` describes.
+    - An endpoint has an unknown kind or family.
+    - The endpoint of a role is not defined.
+    - The endpoint of a role has no URL, but its kind needs one.
+    - The endpoint of a pointer or a detector does not pass :func:`check_coordinates`. These roles return points and
+      boxes.
     """
     for name, endpoint in endpoints.items():
         try:

@@ -106,18 +106,16 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a reply of the wrong form may be repaired, which means that it is requested again with a
-        description of its problem. The result is 0 for a model in this process, since the model would return the same
-        reply again.
-        """
+        """Return how often a reply of the wrong form may be repaired. For a repair, the model gets its bad reply and a
+        description of the problem, and answers again. The result is 0 for a model in this process, since such a model
+        would return the same reply again."""
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
         """Return the largest token budget with which :meth:`generate` requests a truncated reply again. If the result
-        is 0, :meth:`generate` returns truncated replies as they are; then only
-        :func:`groundtrace.inference.role_calls.ask_for` requests them again.
-        """
+        is 0, :meth:`generate` never requests a truncated reply again, but returns it. In this case only
+        :func:`groundtrace.inference.role_calls.ask_for` requests truncated replies again."""
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:

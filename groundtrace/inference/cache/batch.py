@@ -16,8 +16,8 @@ class BatchedPuts:
 
     async def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies as :meth:`groundtrace.inference.cache.replies.ReplyCache.put` does. Returns the replies
-        that the cache has for the keys of ``entries``. The replies are stored even if the caller is cancelled before.
-        """
+        that the cache holds for the keys of ``entries``. If the caller is cancelled while it waits, the replies are
+        stored nevertheless."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._put)

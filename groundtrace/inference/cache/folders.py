@@ -12,9 +12,10 @@ from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, i
 
 
 def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """Return the folder of the files by which the processes on this machine share limits, budgets and claims while they
-    use the cache ``path``. The folder is beside the cache, or beside this machine's copy of a shared cache. Returns
-    None for a cache in memory.
+    """Return the folder in which the processes of this machine coordinate while they use the cache ``path``. Its files
+    hold the limits, budgets and claims that these processes share.
+
+    The folder is beside the cache, or beside this machine's copy of a shared cache. Returns None for a cache in memory.
     """
     if path == MEMORY:
         return None
@@ -34,9 +35,9 @@ def shared_location(path: str) -> str | None:
 
 
 def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
-    """Return the folder of this machine's copy of a shared cache. The folder is in the user's cache folder if that is
-    on a local disk, else in the temporary folder. Two buckets of the same name at different store endpoints have
-    separate copies."""
+    """Return the folder of this machine's copy of the shared cache at ``location``. It is in the user's cache folder,
+    or in the temporary folder if the user's cache folder is on a network file system. Two buckets of the same name at
+    different store endpoints have separate copies."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):
         base = Path(tempfile.gettempdir()) / f"groundtrace-{os.getuid()}"

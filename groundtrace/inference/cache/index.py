@@ -272,8 +272,8 @@ def rebuild(path: Path, log_folder: Path) -> int:
     """Replace a damaged database by a new database that is built from the logs alone. The damaged file is kept under
     its name plus ``.damaged``.
 
-    Returns the number of replies. The caller must hold the lock that prevents other processes from opening the
-    database.
+    Returns the number of replies in the new database. The caller must hold the lock that prevents other processes from
+    opening the database.
     """
     with written_whole(path) as fresh:
         count = _build(fresh, log_folder)

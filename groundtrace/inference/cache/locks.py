@@ -34,9 +34,8 @@ def locked(path: Path, how: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_now(path: Path) -> Iterator[TextIO | None]:
-    """Lock the file exclusively, created if necessary, while the body runs. Yields the open file; None, without
-    waiting, if another process holds a lock on it.
-    """
+    """Try to lock the file exclusively, without waiting. The file is created if it does not exist. Yields the open
+    file, which is locked until the ``with`` statement ends. Yields None if another process holds a lock on the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as handle:
         yield handle if lock_alone(handle.fileno()) else None

@@ -122,9 +122,8 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
     """Yield the entries of the log from the offset ``start_bytes`` on, in batches of ``batch_lines`` lines. A last line
-    without a line feed is counted as damaged. Another process may still be writing this line, so ``end_bytes`` of the
-    batch is the offset before it.
-    """
+    without a line feed is counted as damaged. Another process may still be writing this line. So the ``end_bytes`` of
+    its batch is the offset at which this line begins."""
     with path.open("rb") as stream:
         stream.seek(start_bytes)
         entries: list[LogEntry] = []
@@ -167,8 +166,8 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Append the lines ``data`` to the log without a sync to disk. They survive the end of this process, but not a
-        power failure.
+        """Append the lines ``data`` to the log without a sync to disk. The lines are kept if this process dies, but a
+        power failure may lose them.
 
         After an error the file is closed, since its last line may be incomplete. The next lines begin a new file.
         """
@@ -215,8 +214,8 @@ def _completion(fields: Any) -> Completion:
     texts += [fields.get(name, "") for name in ("answered_by", "taken_from")]
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
-        raise ValueError("a cached reply needs strings as its texts, and a list as its 'logprobs'")
+        raise ValueError("a cached reply has a text that is not a string, or 'logprobs' that are not a list")
     if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
-        raise ValueError("the 'logprobs' of a cached reply must be finite numbers")
+        raise ValueError("a cached reply has 'logprobs' that are not finite numbers")
     text, reasoning, finish_reason, *named = map(str, texts)
     return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)

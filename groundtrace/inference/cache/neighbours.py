@@ -1,4 +1,4 @@
-"""Reads the reply caches of other runs, so that requests that another run has paid for are not sent again."""
+"""Reads the reply caches of other runs. A request is not sent again if another run already has its reply."""
 
 import logging
 import sqlite3
@@ -26,10 +26,12 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the cached replies for ``keys``, by the keys of this run's cache. ``keys`` maps the key of each wanted
-        sample in this run's cache to the key of the same sample before :func:`groundtrace.inference.request.fresh_key`
-        changed it. If several caches hold a reply, the reply of the first cache is used. ``taken_from`` of a returned
-        reply is the name of the run whose cache held the reply.
+        """Return the replies that the caches hold for the wanted samples.
+
+        ``keys`` maps two cache keys of each sample: the sample's key in this run's cache, and its key before
+        :func:`groundtrace.inference.request.fresh_key` changed it. The result has the keys of this run's cache. If
+        several caches hold a reply, the reply of the first cache is used. In a returned reply, ``taken_from`` is the
+        name of the run from whose cache the reply was copied.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

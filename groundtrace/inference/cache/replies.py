@@ -71,9 +71,9 @@ class CachedReply:
 class ReplyCache:
     """Stores replies by key. It is safe to use from several threads and processes.
 
-    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is true, this process opens
-    the cache alone: the constructor raises :class:`CacheInUse` if another process has the cache open, and a process
-    that opens the cache later waits until this process has closed it.
+    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is true, only this process
+    can use the cache. In this case the constructor raises :class:`CacheInUse` if another process has the cache open. A
+    process that opens the cache later waits until this process has closed it.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -111,12 +111,12 @@ class ReplyCache:
         return found
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies so that a killed process does not lose them. Returns the replies that the cache has for
-        their keys.
+        """Store the replies so that a killed process does not lose them. Returns the replies that the cache then holds
+        for the keys of ``entries``.
 
-        If another process stored a reply for a key first, that reply is returned, so that all processes use the same
-        reply. If an entry is not valid (the key is not a text, a token count is not an integer, …), ValueError is
-        raised and no entry is stored.
+        If another process stored a reply for a key first, the result has that earlier reply, so that all processes use
+        the same reply. Raises ValueError if an entry is not valid, for example if its key is not a text or a token
+        count is not an integer. In this case no entry is stored.
         """
         entries = list(entries)
         with self._lock:
@@ -164,7 +164,7 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yield all replies in the order of their keys. Replies that are put meanwhile may be among them."""
+        """Yield all replies in the order of their keys. They may include replies that are stored in the meantime."""
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -211,7 +211,7 @@ class ReplyCache:
         """Return the result of ``work``; if it meets damage, the database is rebuilt, and ``work`` is run again."""
         with self._lock:
             if self._db is None:
-                raise ValueError("the reply cache is closed: open it again")
+                raise ValueError("the reply cache was closed before this call: open the cache again")
             if self._path is None:
                 return work(self._db)
             if _inode(self._path) != self._inode:  # another process has rebuilt the database

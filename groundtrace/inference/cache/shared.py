@@ -178,8 +178,8 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
     """Yield three values: a temporary cache with the replies of all segments, the names of the undamaged segments, and
-    the number of segments that were damaged or deleted meanwhile. ``scratch`` is the parent of the temporary folder;
-    None means the system's temporary folder.
+    the number of unusable segments. A segment is unusable if it is damaged, or if another machine deletes it in the
+    meantime. ``scratch`` is the parent of the temporary folder. If it is None, the system's temporary folder is used.
     """
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0
@@ -235,11 +235,12 @@ def prune_segments(
 
 
 def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None) -> ReplyCache:
-    """Open the cache ``path``, which is ":memory:", or the path or URL of a SQLite file.
+    """Open the cache ``path``. ``path`` is ":memory:", or the path or URL of a file such as ``replies.sqlite``.
 
-    If ``path`` is on a network file system or is the URL of a store, no SQLite file is kept at ``path``. Instead the
-    folder of ``path`` holds segments (:class:`SegmentStore`). ``storage`` holds the settings of the store. ``uploads``
-    is the background thread that regularly exchanges the segments with other machines.
+    A path on a local disk is a SQLite file. If ``path`` is on a network file system or is a URL, no such file exists.
+    Instead the folder of ``path`` holds segments (:class:`SegmentStore`), which several machines share. ``storage``
+    holds the settings of the store. ``uploads`` is the background thread that regularly exchanges the segments with
+    other machines.
     """
     location = shared_location(path)
     if location is None:

@@ -19,7 +19,8 @@ FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
 
 
 class Budget:
-    """Lets requests through while the amounts spent and reserved stay within the limit.
+    """Lets requests through while the amounts spent and reserved stay within the limits ``usd`` (dollars) and
+    ``tokens``. A limit of None means unlimited.
 
     A request that does not fit into the budget is not refused at once. It waits until the cost of the requests in
     flight is known, so that the whole budget can be used. The cost of a request is estimated from earlier requests. If
@@ -78,7 +79,7 @@ class Budget:
         return n * min(max_tokens, -(-tokens_out // samples))
 
     async def reserve(self, cost: Cost) -> None:
-        """Wait until the cost fits into the budget, and reserve it. Earlier calls of this method are served first.
+        """Wait until the cost fits into the budget, and reserve it. Calls of this method are served in their order.
 
         Raises BudgetUsedUp if the cost does not fit although no other request is in flight. Raises RunStopped if the
         run's folder is not visible to this process.
@@ -253,4 +254,5 @@ class Budget:
         db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
 
     def changed(self) -> None:
-        """Do nothing. A request that waits for the budget checks it again soon."""
+        """Do nothing after the shared state has moved between memory and the file. A request that waits for the budget
+        reads it again soon in any case."""

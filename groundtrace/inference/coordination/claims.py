@@ -1,8 +1,8 @@
 """Deduplicates requests between processes: a process waits if another process has already sent the same request.
 
-A process claims the keys of a request until it has put the replies into the cache, or the request has failed. After a
-process has claimed a key, it reads the cache. So it finds a reply that another process has put into the cache, since
-that process released its claim only afterwards.
+A process claims the keys of a request before it sends the request. It releases these claims after it has put the
+replies into the cache, or after the request has failed. A process reads the cache after it has claimed a key. So it
+finds a reply that another process put into the cache before releasing its claim.
 """
 
 import asyncio
@@ -32,15 +32,17 @@ class Claims:
     async def holding(
         self, keys: Sequence[str], max_tokens: int, had_joined: bool = True
     ) -> AsyncIterator[dict[str, CachedReply]]:
-        """Wait until no other process claims any of the keys. Yields the cached replies that are complete or have at
-        least the token budget ``max_tokens``.
+        """Wait until no other process claims any of the keys. Yields the cached replies that can be used: complete
+        replies, and replies that were requested with at least the token budget ``max_tokens``.
 
-        ``had_joined`` is whether this process had registered when the caller read the cache. If not, another process
-        may have put a reply and ended since then, so the cache is read again.
+        While the body of the ``with`` statement runs, this process claims the keys without a usable reply. It claims
+        all of them or none, so that two processes never wait for each other.
 
-        While the body of the ``with`` statement runs, this process claims the keys that have no such reply. It claims
-        all of them or none, so that two processes never wait for each other. Raises
-        :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
+        ``had_joined`` is True if this process had already registered with the other processes when the caller read the
+        cache. If it is False, the cache is read again here. The reason is that another process may have put a reply
+        into the cache and ended since then.
+
+        Raises :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """
         wait_s = FIRST_POLL_S
         while (found := self._claimed(keys, max_tokens, had_joined)) is None:
@@ -105,6 +107,5 @@ class Claims:
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing. A claim is written to memory or to the file, depending on whether the process has peers at that
-        time.
-        """
+        """Do nothing after the claims have moved between memory and the file. Each later claim is written to the place
+        where the claims are at that time."""

@@ -1,9 +1,9 @@
 """Coordinates the processes of one machine through one SQLite file, ``coordination/peers.sqlite`` beside the cache.
 
-The shared state consists of claims on requests, slots of endpoints, and budgets. A process that is alone has this state
-in memory, so that coordination takes no time. A second process registers in the file and wakes the first process. It
-sends no request until the first process has written its state into the file. From then on all changes are transactions
-in the file. The last remaining process reads the state back into memory.
+The shared state consists of claims on requests, slots of endpoints (one for each concurrent request), and budgets. A
+process that is alone has this state in memory, so that coordination takes no time. A second process registers in the
+file and wakes the first process. It sends no request until the first process has written its state into the file. From
+then on all changes are transactions in the file. The last remaining process reads the state back into memory.
 
 A process registers with its first request. Processes detect at once whether another process lives
 (:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
@@ -90,7 +90,7 @@ class Peers:
 
     @property
     def has_joined(self) -> bool:
-        """Whether this process has registered, so that later processes see it."""
+        """Return whether this process has registered. Processes that start later see a registered process."""
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
@@ -127,7 +127,7 @@ class Peers:
         """Run the body of the ``with`` statement in a transaction on the shared file. The caller must hold ``lock`` and
         must have called :meth:`join`.
 
-        Raises sqlite3.IntegrityError for the body's statements, and
+        If a statement of the body violates a constraint, its sqlite3.IntegrityError is passed on. Raises
         :class:`groundtrace.inference.errors.RunStopped` if the file cannot be used.
         """
         assert self._db is not None, "a process that has joined has the file open"

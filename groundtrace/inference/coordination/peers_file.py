@@ -1,4 +1,5 @@
-"""The SQLite file through which the processes of one machine coordinate: its tables, and the errors of its use."""
+"""Defines the SQLite file through which the processes of one machine coordinate: its tables, and the errors that are
+raised if the file cannot be used."""
 
 import errno
 import sqlite3
@@ -36,8 +37,11 @@ END;
 
 
 def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
-    """Open the file. If it is damaged, or of another version, and no other process lives, begin a new one: it holds
-    nothing that lasts.
+    """Open the file of the processes that coordinate. ``is_alone`` is True if no other such process is running.
+
+    If the process is alone and the file cannot be used, the file is replaced by an empty one. A file cannot be used if
+    it is damaged or was written by another version of this code. Its content is needed only while processes run. Raises
+    sqlite3.DatabaseError if the process is not alone and the file cannot be used.
     """
     try:
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
@@ -64,7 +68,7 @@ def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
 def _check_version(db: sqlite3.Connection) -> None:
     """Raise sqlite3.DatabaseError if another version of this code has left the file."""
     if db.execute("SELECT 1 FROM sqlite_master, pragma_user_version WHERE user_version != ?", (VERSION,)).fetchone():
-        raise sqlite3.DatabaseError("another version has left the file")
+        raise sqlite3.DatabaseError("the file was written by another version of Groundtrace")
 
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:

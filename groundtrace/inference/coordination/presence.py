@@ -1,9 +1,9 @@
 """Shows other processes that this process lives, and lets them wake it.
 
 Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
-also after ``kill -9``. So a process whose pipe has no reader is gone, and a byte written into the pipe wakes a process.
-This needs no heartbeat and no clock. A process that is suspended (SIGSTOP) still lives. A deleted
-pipe is made anew.
+also after ``kill -9``. So a process whose pipe has no reader has ended. Other processes wake a process by writing a
+byte into its pipe. This needs no heartbeat and no clock. A process that is suspended (SIGSTOP) still lives. A deleted
+pipe is created again.
 """
 
 import contextlib
@@ -27,9 +27,9 @@ class Presence:
     wake-up.
 
     The thread also calls ``woken`` if no byte has arrived for the number of seconds that ``interval_s`` returns. If
-    ``interval_s`` returns None, the thread waits without a limit. If the pipe was deleted, the thread makes it again
-    and calls ``woken``, because other processes then treat this process as dead. The constructor raises
-    OSError if the folder cannot hold a pipe.
+    ``interval_s`` returns None, the thread waits without a limit. If the pipe was deleted, other processes treat this
+    process as ended. So the thread then creates the pipe again and calls ``woken``. The constructor raises OSError if
+    the folder cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
@@ -50,9 +50,8 @@ class Presence:
             self._thread.join()
 
     def drop(self) -> None:
-        """Close the pipe. A forked process also closes the pipe that it inherited. Otherwise its parent would seem to
-        be alive after the parent has ended.
-        """
+        """Close the pipe. After a fork, the child process calls this method for the pipes that it inherited from its
+        parent. Otherwise the parent would seem to be running even after it has ended."""
         _presences.discard(self)
         os.close(self._pipe)
 

@@ -40,12 +40,13 @@ T = TypeVar("T")
 
 
 def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
-    """Divide ``most`` slots evenly. No process gets more slots than it wants while another process gets fewer than it
-    wants.
+    """Return the number of slots of each process if ``most`` slots are divided evenly. ``wanted`` is the number of
+    slots that each process wants.
 
-    If slots are left over when all processes have what they want, these slots are divided evenly too. An even division
-    may leave a remainder. The processes that get this remainder change with each ``turn``. So each process gets slots
-    at some time, even if there are more processes than slots. Returns the number of slots by process.
+    No process gets more slots than it wants while another process gets fewer than it wants. If slots are left over when
+    all processes have what they want, these slots are divided evenly too. If a division leaves a remainder, only some
+    processes get one more slot. ``turn`` is a counter that determines these processes. So each process gets slots at
+    some time, even if there are more processes than slots.
     """
     names = sorted(wanted)
     turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
@@ -64,8 +65,9 @@ def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: in
     given slots back.
 
     ``wanted`` is the number of slots for which ``me`` has requests. ``others`` maps each peer to the number of slots
-    that it holds and the number that it wants. ``turn`` is that of :func:`divided`. All processes together never hold
-    more than ``most`` slots, since a process holds the slot of a request until the request has ended.
+    that it holds and the number that it wants. ``turn`` is a counter that determines which processes get the slots that
+    cannot be divided evenly (:func:`divided`). All processes together never hold more than ``most`` slots, since a
+    process holds the slot of a request until the request has ended.
     """
     due = divided(most, {name: work for name, (_, work) in others.items()} | {me: wanted}, turn)[me]
     return max(0, min(due, most - sum(held for held, _ in others.values()))), due
@@ -76,8 +78,8 @@ class Quota:
     ``endpoint``.
 
     The quota sets how many slots ``concurrency`` may use in this process
-    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). Methods run on one event loop, except for those
-    of :class:`groundtrace.inference.coordination.peers.Part`.
+    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). The methods run on one event loop. Only
+    :meth:`publish`, :meth:`withdraw` and :meth:`changed` may run on another thread.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def test_who_answered_is_kept_where_it_is_another() -> None:
     reply = Completion("a", answered_by="m-2026-01-01")
     assert decode_body(encode_body(reply)) == reply
     assert "answered_by" not in json.loads(encode_body(Completion("a")))
-    with pytest.raises(ValueError, match="a cached reply needs strings as its texts"):
+    with pytest.raises(ValueError, match="a cached reply has a text that is not a string"):
         decode_body(json.dumps({"text": "a", "reasoning": "", "finish_reason": "stop", "answered_by": 3}))
 
 
