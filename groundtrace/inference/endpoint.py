@@ -203,7 +203,7 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
     _check_declared(role, name, settings)
     family = settings.model_family
     if not (family.box_prompt if role == "detector" else family.asked_to_point):
-        able = "point" if family.point_prompt else "box"
+        able = "write points" if family.point_prompt else "write boxes"
         raise ValueError(f"roles.{role}: the family {family.name} of {name!r} can only {able}: choose another endpoint")
 
 
@@ -214,7 +214,8 @@ def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
         raise ValueError(
-            f"roles.{role}: the family {settings.model_family.name} of {name!r} can only point: choose another endpoint"
+            f"roles.{role}: the family {settings.model_family.name} of {name!r} can only write points: "
+            "choose another endpoint"
         )
 
 

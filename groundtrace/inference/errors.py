@@ -60,7 +60,8 @@ class CallError(Exception):
     number of attempts. ``status`` is the HTTP status, or None. ``unreachable`` is True if no server answered.
     ``retry_after_s`` is the server's Retry-After in seconds, or None. ``partial`` holds the samples that did arrive,
     with the usage of all requests. ``key`` is the cache key of a missing sample. ``call`` is the record of the failed
-    call for the ledger. It is None if this call only waited for another call's request.
+    call for the ledger. ``call`` is None if the failed call sent no request itself, but waited for the same request of
+    another call.
     """
 
     def __init__(
@@ -123,8 +124,8 @@ class RunStopped(Exception):
 
     This is not a :class:`CallError`. Stages and scorers catch CallError and turn the failed call into a rejection or an
     unscored verdict, which would be wrong here. ``message`` is one line that names the endpoint and the remedy.
-    ``resumable`` is True if the same command resumes the run when the server is up. Otherwise the user has to change
-    something first.
+    ``resumable`` is True if the user only has to repeat the command later, for example when the server is up again. It
+    is False if the user has to change something first.
 
     A Beam runner passes on only the text of a worker's exception. :func:`stop_in` restores the exception from this
     text.

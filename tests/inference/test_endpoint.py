@@ -101,7 +101,7 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ),
     ("detector", "gemini", {}, "or set endpoints.e.frame for a model of another family"),
     ("pointer", "mine:Own", {}, "endpoints.e.family is not set, and the pointer"),
-    ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only point"),
+    ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only write points"),
     ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
     ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical has its own form of"),
     ("judge", "vlm", {}, "endpoints.e.kind must be one of classical, "),

@@ -5,9 +5,9 @@ of the request keeps the server from closing this turn. Nothing is sampled: the 
 the prompt's last tokens.
 
 The server's tokenizer decides which of these tokens belong to the continuation. It tokenizes the beginning alone, and
-the whole turn. The tokens at the start that both have in common belong to the beginning; all later tokens belong to the
-continuation. So a token belongs to the continuation if it contains the end of the beginning and the start of the
-continuation.
+then the whole turn. The first tokens that are the same in both results belong to the beginning. All later tokens of the
+turn belong to the continuation. So a token belongs to the continuation if it contains the end of the beginning and the
+start of the continuation.
 
 If the chat template strips, drops or rewrites a part of the turn, the prompt does not end with the turn's tokens. Then
 the call fails, so that no other text is scored.
@@ -37,11 +37,17 @@ async def score(
     prompt.
 
     Each log-probability is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the
-    tokens before it. ``post`` sends a request; its CallError is passed on. Raises ValueError if ``continuation.text``
-    is empty. Raises CallError with ``UNSUPPORTED`` if the server does not support ``prompt_logprobs`` and
-    ``return_token_ids``, if it cannot tokenize a text, or if its chat template changes the last turn. Raises CallError
-    with ``GARBLED`` if the response has another form, or if a log-probability is not a number, is minus infinity, or is
-    above 0. The error's message may be a long quotation of the server's response.
+    earlier tokens of ``continuation.text``. ``post`` sends a request. If it raises CallError, the error is passed on,
+    and may hold a long quotation of the server's response.
+
+    Raises ValueError if ``continuation.text`` is empty. Raises CallError with ``UNSUPPORTED`` in these cases:
+
+    - The server does not support ``prompt_logprobs`` and ``return_token_ids``.
+    - The server cannot tokenize a text.
+    - The server's chat template changes the last turn.
+
+    Raises CallError with ``GARBLED`` if the response has another form. The same error is raised if a log-probability is
+    not a number, is minus infinity, or is above 0.
     """
     if not continuation.text:
         raise ValueError("a continuation must not be empty: it would have no log-probability")
@@ -86,7 +92,7 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
         raise CallError(Failure.UNSUPPORTED, message, partial=error.partial) from error
     tokens = _token_ids(field_of(answer, "tokens"))
     if tokens is None:
-        raise CallError(Failure.GARBLED, f"the server returned no token ids but {_shown(answer)}")
+        raise CallError(Failure.GARBLED, f"the server's /tokenize response has no token ids: {_shown(answer)}")
     return tokens
 
 

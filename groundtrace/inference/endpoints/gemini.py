@@ -80,7 +80,7 @@ class GeminiEndpoint:
     async def generate(self, request: Request) -> Reply:
         """Return a reply with one sample for each of the request's indices. Raises CallError if the request fails."""
         if request.continuation is not None:
-            raise _not_sent(f"{self.settings.model} cannot score a continuation: Gemini's API does not support this")
+            raise _not_sent(f"{self.settings.model} cannot score a continuation over Gemini's API: use another model")
         if not request.prompt.media:
             return await self._collect(request, self._parts(request))
         async with self._flow.holding(lambda: self._parts(request), _total_bytes) as parts:
@@ -89,7 +89,10 @@ class GeminiEndpoint:
     async def _collect(self, request: Request, parts: list[types.Part]) -> Reply:
         size_bytes = _total_bytes(parts) + len(request.prompt.system.encode("utf-8", "replace"))
         if size_bytes > MAX_REQUEST_BYTES:
-            raise _not_sent(f"the request has {size_bytes} bytes, but Gemini's API accepts at most {MAX_REQUEST_BYTES}")
+            raise _not_sent(
+                f"the request has {size_bytes} bytes, but Gemini's API accepts at most {MAX_REQUEST_BYTES}: "
+                "use smaller images or videos"
+            )
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:

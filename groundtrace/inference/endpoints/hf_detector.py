@@ -63,7 +63,11 @@ class Detector(ABC):
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
             message = f"{self.settings.model} cannot search for {text!r:.80}: the label has {tokens} of at most "
-            raise CallError(Failure.UNKNOWN_LABEL, f"{message}{self.most_tokens} tokens, or no word", partial=NOT_SENT)
+            raise CallError(
+                Failure.UNKNOWN_LABEL,
+                f"{message}{self.most_tokens} tokens, or no letter and no digit: use another label",
+                partial=NOT_SENT,
+            )
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:

@@ -2,9 +2,9 @@
 They are the segmenter h of Argos Eq. 1.
 
 An image's features are computed once for all boxes and points of this prompt and of later prompts. For a box the model
-returns a single mask. For a point, which may mean a part or a whole object, the model returns three masks. The mask
-with the best score is used, as the models' authors advise. Masks have the size of the image and may extend beyond their
-boxes. A reply crops each mask to its bounding rectangle.
+returns a single mask. For a point the model returns three masks, since a point may mean a part or a whole object. The
+best-scored of these three masks is used, as the models' authors advise. Masks have the size of the image and may extend
+beyond their boxes. A reply crops each mask to its bounding rectangle.
 """
 
 import json
@@ -53,10 +53,10 @@ class Segmenter(ABC):
             places = [[float(value) for value in place] for place in json.loads(text)]
         except (ValueError, TypeError, RecursionError) as error:
             raise CallError(
-                Failure.BAD_REQUEST, f"{what} {text!r:.80} are malformed: {error}", partial=NOT_SENT
+                Failure.BAD_REQUEST, f"the prompt's {what} {text!r:.80} are malformed: {error}", partial=NOT_SENT
             ) from error
         if not all(len(place) == _NUMBERS[what] and all(map(math.isfinite, place)) for place in places):
-            message = f"{what} {text!r:.80} are malformed: expected {_NUMBERS[what]} finite numbers for each"
+            message = f"the prompt's {what} {text!r:.80} are malformed: each needs {_NUMBERS[what]} finite numbers"
             raise CallError(Failure.BAD_REQUEST, message, partial=NOT_SENT)
         return places
 

@@ -57,7 +57,8 @@ class HttpEndpoint(abc.ABC):
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
         """Send one request for ``n`` samples, and return the reply. The reply may have fewer samples. The missing
-        samples are then requested again.
+        samples are then requested again. ``conversation`` is the value that :meth:`conversation` returned for this
+        request.
 
         Raises CallError, as :meth:`post` does.
         """

@@ -41,7 +41,7 @@ def api_key(settings: EndpointSettings) -> str:
         message = f"endpoint {settings.model!r}: cannot read the key file {settings.api_key_file}: {reason}"
         raise ValueError(message) from None
     if not key:
-        raise ValueError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key")
+        raise ValueError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key: add it")
     return _checked(key, settings.model, f"the key file {settings.api_key_file}")
 
 

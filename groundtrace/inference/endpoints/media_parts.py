@@ -1,6 +1,5 @@
-"""Encodes an image or a video for a server. Videos stay unchanged. JPEG and PNG files stay unchanged too, unless their
-EXIF orientation would have to be applied. All other images become PNG files.
-"""
+"""Encodes an image or a video for a server. Videos stay unchanged. JPEG and PNG files also stay unchanged if their EXIF
+orientation is upright. All other images become PNG files."""
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.vision.media import MediaStore

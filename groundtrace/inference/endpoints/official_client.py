@@ -1,4 +1,4 @@
-"""Checks a server with OpenAI's own client, which users' other tools use.
+"""Checks a server with OpenAI's own client, since users' other tools use this client.
 
 ``beam validate`` calls this module after the endpoint's own check
 (:mod:`groundtrace.inference.endpoints.openai_compatible`). Only the endpoint's own check matters to a run. A server may

@@ -41,7 +41,8 @@ class OpenAIEndpoint(HttpEndpoint):
         return messages
 
     async def ask(self, request: Request, n: int, conversation: list[dict[str, Any]]) -> Reply:
-        """Send one request for ``n`` samples, or for the log-probabilities of a continuation, and return the reply."""
+        """Send one request for ``n`` samples, or for the log-probabilities of a continuation, and return the reply.
+        ``conversation`` holds the messages that :meth:`conversation` returned for this request."""
         if request.continuation is not None:
             try:
                 logprobs, tokens_in = await score(self.post, self.settings.model, conversation, request.continuation)

@@ -19,9 +19,9 @@ def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
     model.
 
-    Only the first ``n`` choices are used. Samples are not usable if they are empty or refused, have another form than
-    the API's, or repeat an index. Raises CallError if no choice is usable. The tokens of unusable samples are counted
-    as wasted. Since the server reports only the sum of the tokens, each sample gets an equal share of it.
+    Only the first ``n`` choices are used. A sample is not usable if it is empty or refused, if its form differs from
+    the API's form, or if it repeats an index. Raises CallError if no choice is usable. The tokens of unusable samples
+    are counted as wasted. Since the server reports only the sum of the tokens, each sample gets an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))

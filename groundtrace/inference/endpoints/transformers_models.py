@@ -63,8 +63,8 @@ class VisionModel(Protocol):
     """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """Return the parsed request of a prompt, which can be an element of ``asked`` in :meth:`answer`. Raises
-        CallError if the model cannot answer the prompt."""
+        """Return the parsed request of a prompt, for use as an element of ``asked`` in :meth:`answer`. Raises CallError
+        if the model cannot answer the prompt."""
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
@@ -110,7 +110,7 @@ class TransformersEndpoint:
         """Return a reply with one sample for each of the request's indices. All samples are equal, since the models are
         deterministic. Raises CallError if the request fails."""
         if request.continuation is not None:
-            raise not_sent(f"{self.settings.model} writes no text, so it cannot score a continuation")
+            raise not_sent(f"{self.settings.model} writes no text and cannot score a continuation: use another model")
         batch, place = self._join(self._one_image(request.prompt), request.prompt)
         assert batch.answers is not None
         answer = (await asyncio.shield(batch.answers))[place]  # other requests may wait for the same batch
@@ -120,7 +120,9 @@ class TransformersEndpoint:
 
     def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
-            raise not_sent(f"{self.settings.model} needs one image, but {prompt.name} has none, several or a video")
+            raise not_sent(
+                f"{self.settings.model} needs one image, but the prompt {prompt.name} has no image, several or a video"
+            )
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
@@ -150,7 +152,9 @@ class TransformersEndpoint:
         for place, prompt in enumerate(batch.prompts):
             try:
                 if prompt.name.split(".")[0] not in model.prompts:
-                    raise not_sent(f"{self.settings.model} answers {_listed(model)} prompts, not {prompt.name}")
+                    raise not_sent(
+                        f"{self.settings.model} answers {_listed(model)} prompts, not {prompt.name}: use another model"
+                    )
                 asked[place] = model.read(prompt)
             except CallError as error:
                 answers[place] = error
@@ -196,8 +200,12 @@ def prompts_of(settings: EndpointSettings) -> frozenset[str]:
 def load_model(settings: EndpointSettings) -> VisionModel:
     """Load the model that the settings name, on the GPU if this machine has one.
 
-    Raises CallError with ``UNSUPPORTED`` if the libraries cannot be imported. Raises CallError with ``BAD_REQUEST`` if
-    the checkpoint does not exist, has a class outside of :data:`MODELS`, has no safetensors, or lacks weights.
+    Raises CallError with ``UNSUPPORTED`` if the libraries cannot be imported. Raises CallError with ``BAD_REQUEST`` in
+    these cases:
+
+    - The checkpoint does not exist.
+    - The checkpoint's class is not in :data:`MODELS`.
+    - The checkpoint has no safetensors, or lacks weights.
     """
     return of_library(settings, lambda settings: _class_of(settings)(settings))
 
@@ -245,7 +253,7 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
             **source(settings),
         )
     except SafetensorError as error:
-        raise not_sent(f"{settings.model} is damaged: {error}", Failure.BAD_REQUEST) from error
+        raise not_sent(f"{settings.model} is damaged, download it again: {error}", Failure.BAD_REQUEST) from error
     if missing := sorted(report["missing_keys"]):
         message = f"{settings.model} lacks {len(missing)} weights of a {model_class.__name__}, such as {missing[0]}"
         raise not_sent(message, Failure.BAD_REQUEST)

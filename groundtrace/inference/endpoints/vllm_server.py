@@ -116,7 +116,9 @@ def _wanted(models: ModelsSettings) -> list[_Wanted]:
     servers = []
     for (model, serve_args), members in groups.items():
         if model.startswith("-"):
-            raise VllmServerError(f"{model!r} is not a model: it begins like an option of vllm serve; name a model")
+            raise VllmServerError(
+                f"the vllm model {model!r} begins with a hyphen, like an option: set it to a name or folder"
+            )
         names = tuple(sorted(name for name, _ in members))
         ports = {port for _, port in members if port}
         if len(ports) > 1:
@@ -147,7 +149,7 @@ def _port(name: str, base_url: str) -> int:
         if parts.hostname in (None, "localhost", "127.0.0.1"):
             return parts.port or 0
     except ValueError as error:
-        raise VllmServerError(f"endpoint {name!r}: {base_url!r} is not a URL ({error}): correct it") from error
+        raise VllmServerError(f"endpoint {name!r}: base_url {base_url!r} is not a URL ({error}): correct it") from error
     message = f"endpoint {name!r}: a vllm server runs on this machine, so base_url can't be at {parts.hostname}"
     raise VllmServerError(f"{message}: remove base_url, or set the kind to openai for a server on another machine")
 

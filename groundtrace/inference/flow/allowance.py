@@ -1,9 +1,9 @@
 """Reserves the run's budget for one call. Each request of the call, and each attempt of a request, has a separate
 reservation.
 
-A call may send many requests: for parts of its samples, for retries after unusable replies that cost money, and for a
-second copy of a request without a reply. With a single reservation for all requests, a call could use much more than it
-reserved (in one case nine times as many tokens).
+A call may send many requests. It may request its samples in parts, repeat a request after an unusable reply that cost
+money, or send a second copy of a request that gets no reply. With a single reservation for all requests, a call could
+use much more than it reserved (in one case nine times as many tokens).
 """
 
 import contextlib
@@ -19,8 +19,9 @@ class Allowance:
     """Holds a call's part of the budget, which is reserved one request at a time. Each request is expected to cost
     ``expected``.
 
-    A call that sends several requests at once has an allowance for each of them (:meth:`another`). All methods run on
-    one event loop. ``cost_of`` returns the cost of a usage. ``call`` is the allowance of the call's first request.
+    A call that sends several requests at once has an allowance for each of them (:meth:`another`). ``call`` is the
+    allowance of the call's first request, or None if this allowance is for the first request itself. ``cost_of``
+    returns the cost of a usage. All methods run on one event loop.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class Allowance:
     async def next_try(self) -> None:
         """Reserve the cost of the next attempt. Call this method before each attempt.
 
-        Before the first attempt, whose cost :meth:`begin` reserved, the method does nothing. Before a further attempt
-        it counts the usage given to :meth:`took` as spent, waits until the attempt fits into the budget, and reserves
-        its cost. Raises BudgetUsedUp if the attempt does not fit.
+        At the first call the method does nothing, since :meth:`begin` has already reserved the cost of the first
+        attempt. At later calls it counts the usage given to :meth:`took` as spent. Then it waits until the next attempt
+        fits into the budget, and reserves its cost. Raises BudgetUsedUp if the attempt does not fit.
         """
         if self._has_tried:
             self._settle(self._told)
@@ -80,8 +81,9 @@ class Allowance:
             self._unknown += self._expected
 
     def end_request(self) -> None:
-        """End one of the call's requests that are sent at the same time. Its reservation must not last until the call
-        ends, since the call's other requests may wait for it."""
+        """End one of the call's requests that are sent at the same time, and replace its reservation by its usage. The
+        reservation must not last until the call ends, since the call's other requests may wait for this part of the
+        budget."""
         self._settle(self._told)
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:

@@ -18,8 +18,8 @@ class NotNeeded(Exception):
 class Arrivals:
     """Holds the replies to the parts of a request.
 
-    The samples are numbered in the order in which they arrive: the first one is the sample of the request's first
-    index. So those that have arrived are the samples of the first indices at any time, even if a part fails. ``send``
+    The samples get the request's indices in the order in which they arrive. The sample that arrives first has the first
+    index. So the samples that have arrived always have the first indices without a gap, even if a part fails. ``send``
     makes one attempt.
     """
 
@@ -35,7 +35,8 @@ class Arrivals:
         return bool(self._errors)
 
     def number(self, samples: int) -> int:
-        """Give the next numbers to ``samples`` samples that have arrived. Returns the first of the numbers."""
+        """Give the next free numbers to ``samples`` samples that have arrived. Returns the number of the first of these
+        samples."""
         first, self._count = self._count, self._count + samples
         return first
 
@@ -50,8 +51,8 @@ class Arrivals:
     def reply(self) -> Reply:
         """Return all samples, after all parts have ended.
 
-        If a part failed, raises the error that occurred first. Its ``partial`` holds the whole usage, and the samples
-        of the first indices up to a missing one.
+        If a part failed, raises the error that occurred first. The error's ``partial`` holds the usage of all parts. It
+        also holds the samples from the first index up to the first index without a sample.
         """
         found = sorted(self._replies.items())
         if not self._errors:
@@ -66,7 +67,8 @@ class Arrivals:
 
 
 class Place:
-    """Sends the attempts of one part, and holds the number of its first sample, which is known when it arrives."""
+    """Sends the attempts of one part of a request, and holds the number of the part's first sample. This number is
+    known as soon as the part has a reply."""
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
@@ -76,11 +78,12 @@ class Place:
         """The number of the part's first sample. -1 before the sample has arrived."""
 
     async def send(self, request: Request, n: int) -> Reply:
-        """Make one attempt, and await the request's ``arrived`` with the reply, while the request holds its slot. So a
-        killed process loses at most one reply per slot.
+        """Make one attempt. If the request has a function ``arrived``, await it with the reply while the request still
+        holds its slot. So a killed process loses at most one reply per slot.
 
-        A second copy of the same request (a hedge) gets the same numbers, and at most as many samples. Raises
-        :class:`NotNeeded` before the first attempt if another part has failed.
+        If a second copy of the same request (a hedge) also gets a reply, its samples get the same numbers. Surplus
+        samples of this reply are dropped. Raises :class:`NotNeeded` before the first attempt if another part has
+        failed.
         """
         if self._arrivals.has_failed and not self._is_sent:
             raise NotNeeded

@@ -18,8 +18,8 @@ _AT_ONCE = frozenset({401, 402})
 
 
 class EndedCalls:
-    """Counts the refused and failed calls of one endpoint in this process. ``notes`` also record whether any process of
-    the run has received an answer."""
+    """Counts the refused and failed calls of one endpoint in this process. The run's ``notes`` record whether any
+    process of the run has received an answer."""
 
     def __init__(self, name: str, roles: tuple[str, ...], settings: EndpointSettings, notes: RunNotes) -> None:
         self._name, self._roles, self._settings, self._notes = name, roles, settings, notes

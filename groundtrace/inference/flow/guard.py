@@ -38,7 +38,8 @@ SHOWN_S = 2.0
 
 
 class Guard:
-    """Watches the calls of one endpoint in one process. The function ``check`` raises CallError if the server is down.
+    """Watches the calls of one endpoint in one process. If the server is down, the calls wait, and the run ends after
+    the outage timeout. The function ``check`` raises CallError if the server is down.
 
     All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
@@ -133,8 +134,12 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses the check, if the
-        server is down and has never answered any process of this run, or if it demands a wait that is too long.
+        """Check the endpoint before the first call. Raises :class:`RunStopped` in these cases:
+
+        - The server answers the check, but refuses it or cannot serve the endpoint's calls.
+        - The server is down, and no process of this run has ever had an answer from it.
+        - The server is down, and the endpoint has no outage timeout.
+        - The server still demands a wait at the outage timeout, and answers no other call.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
@@ -164,8 +169,9 @@ class Guard:
         """Wait as long as the server is down. Raises :class:`RunStopped` if the outage is longer than the outage
         timeout.
 
-        While several calls wait, only one of them checks the server. The check may succeed although the server cannot
-        answer calls. In this case that call sends its own request, and the other calls wait for the result.
+        While several calls wait, only one of them checks the server. A check may succeed although the server cannot
+        answer calls. In this case the call that made the check sends its own request first. The other calls wait for
+        the result of this request.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self._check_again()
@@ -180,11 +186,12 @@ class Guard:
         """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After).
 
         The outage timer starts with the first Retry-After, and is reset when any call of the endpoint gets an answer.
-        The progress display shows the wait. When the timer has passed the outage timeout, the method raises
-        :class:`RunStopped`, or ``error`` if the server still answers other calls.
+        The progress display shows the wait. A wait that the server demands never lasts beyond the outage timeout. If
+        the timer has passed the outage timeout, an error is raised. It is ``error`` if the server still answers other
+        calls, and :class:`RunStopped` otherwise.
 
-        If the endpoint has no outage timeout and the server demands a wait, the method raises ``error`` for a
-        ``wait_s`` above ``MAX_WAIT_S``.
+        For an endpoint without an outage timeout, the method raises ``error`` if the server demands a wait and
+        ``wait_s`` is above ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)

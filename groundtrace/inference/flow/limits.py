@@ -23,15 +23,18 @@ also end together: first the client waits for all replies, and then the server w
 
 
 class ConcurrencyLimit:
-    """Implements a semaphore of at most ``limit`` slots with an adaptive limit. Requests of lower rank get a slot
-    first.
+    """Limits the requests in flight to ``limit`` slots, as a semaphore does, and adapts this limit to the server.
+    Waiting requests of lower rank get a slot first.
 
-    The limit changes by additive increase and multiplicative decrease. Finished requests are counted in windows of as
-    many requests as there are slots (at least 20). As soon as more than a fifth of a window's requests have met an
-    overloaded server, the limit falls to 0.7 of the slots, and a new window begins. The new window does not count
-    requests that began before the fall. If less than a tenth of a full window's requests have met an overloaded server,
-    the limit rises by a sixteenth of ``most``. Single faults change nothing, since a server that drops one request in
-    fifty is not overloaded.
+    The limit changes by additive increase and multiplicative decrease, unless ``adaptive`` is false. Finished requests
+    are counted in windows. A window has as many requests as there are slots, but at least 20. The rules are:
+
+    - If more than a fifth of a window's requests have met an overloaded server, the limit falls at once to 0.7 of the
+      slots. A new window begins, which does not count requests that began before the fall.
+    - If less than a tenth of a full window's requests have met an overloaded server, the limit rises by a sixteenth of
+      ``most``, the largest limit.
+
+    Single faults change nothing, since a server that drops one request in fifty is not overloaded.
 
     If several processes share the endpoint, this process may use only some of its slots (:meth:`lend`).
     """
@@ -87,7 +90,7 @@ class ConcurrencyLimit:
         self._admit()
 
     def refuse(self, error: Exception) -> None:
-        """Raise the error from :meth:`enter` in all requests that wait now."""
+        """Make :meth:`enter` raise the error in all requests that wait for a slot now."""
         waiting, self._waiting = self._waiting, []
         for _, _, place in waiting:
             if not place.done():
@@ -175,10 +178,9 @@ class Rate:
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
-        """Count ``amount`` units (requests or tokens) as used at time ``now_s``. The caller has waited until one unit
-        is free. Each unit delays later requests by 60 / ``per_minute`` seconds. A negative amount shortens this delay
-        again.
-        """
+        """Count ``amount`` units (requests or tokens) as used at time ``now_s``. Before the call, the caller waits
+        until one unit is free. Each unit delays later requests by 60 / ``per_minute`` seconds. A negative ``amount``
+        shortens this delay again."""
         if self.bounded:
             self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each
 

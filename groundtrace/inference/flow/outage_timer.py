@@ -31,13 +31,14 @@ class OutageTimer:
         return self.limit_s - waited_s
 
     def report(self, why: object) -> None:
-        """Show a message with the reason ``why`` the run waits, and with the time that it has waited so far."""
+        """Show a message for the user: why the run waits (``why``), and how long it has waited so far."""
         message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._reported_s = time.monotonic()
         self._notes.begin_wait(self._name, printable(" ".join(message.split())))
 
     def report_periodically(self, why: object) -> None:
-        """Call :meth:`report` if the last report is at least ``REPORT_EVERY_S`` seconds old."""
+        """Call :meth:`report` with the reason ``why``, unless the last report is less than ``REPORT_EVERY_S`` seconds
+        old."""
         if self._reported_s is None or time.monotonic() - self._reported_s >= REPORT_EVERY_S:
             self.report(why)
 

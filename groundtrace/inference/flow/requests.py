@@ -45,8 +45,9 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Run ``read`` in a thread, and yield its result, the files of a request. Until the context manager exits,
-        their ``size_bytes`` count against the limit of request bodies in memory (setting ``max_bytes_in_flight``).
+        """Run ``read`` in a thread, and yield its result: the files of a request. ``size_bytes`` returns the size of
+        these files. It counts against the limit of request bodies in memory (setting ``max_bytes_in_flight``) until the
+        context manager exits.
 
         The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. The size is
         known only after ``read`` has returned. So at most ``READ_AT_ONCE`` reads run at the same time, which keeps the

@@ -27,10 +27,13 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
     Otherwise the result is between half of a maximum and this maximum. ``jitter`` in [0, 1) chooses the value between
     them, so that callers do not retry at the same time. The maximum doubles with each attempt, up to
-    :data:`MAX_WAIT_S`. After the first attempt it is a fifth of a second if the server refused the request because of
-    its load. It is a twentieth of a second after a fault unrelated to load (a reset, a garbled body, empty content),
-    and after a timeout, since the caller has already waited. Concurrent requests are limited elsewhere, by
-    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
+    :data:`MAX_WAIT_S`. Its value after the first attempt depends on the failure:
+
+    - 0.2 s if the server refused the request because of its load;
+    - 0.05 s after a fault unrelated to load (a reset, a garbled body, empty content);
+    - 0.05 s after a timeout, since the caller has already waited.
+
+    Concurrent requests are limited elsewhere, by :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
     """
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)
@@ -57,8 +60,8 @@ async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: 
     """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between two attempts. Returns the result of the first
     attempt that succeeds.
 
-    After the last retry, or at once if an error is not retryable, raises the last
-    :class:`groundtrace.inference.errors.CallError`, with the number of attempts in its ``tries``.
+    Raises :class:`groundtrace.inference.errors.CallError` at once if it is not retryable, and otherwise after the last
+    retry. The error's ``tries`` is the number of attempts.
     """
     tries = 0
     while True:

@@ -189,7 +189,7 @@ def test_a_second_start_of_the_same_model_is_refused_while_the_first_runs(tmp_pa
         ({"serve_args": ("--api-key", "sk-recognisable")}, "--api-key, since a config"),
         ({"serve_args": ("--api_key=sk-recognisable",)}, "--api-key, since a config"),
         ({"base_url": "http://gpu-7:8000/v1"}, "can't be at gpu-7"),
-        ({"model": "--help"}, "is not a model"),
+        ({"model": "--help"}, "begins with a hyphen"),
     ],
 )
 def test_settings_that_cannot_be_served(
