@@ -82,8 +82,10 @@ def points_in_px(
 ) -> tuple[Point, ...]:
     """Convert the points of a reply to pixels of the original image. Each point gets the requested ``label``.
 
-    Raises :class:`BadReply` for a point outside the frame. Also raises it if all numbers are fractions from 0 to 1
-    although the frame has larger numbers (such as 0 to 1000), since all points would be in one corner.
+    ``medium`` is the original image, and ``media_index`` its position among the media of the question. ``rule``
+    describes how the model's processor resizes the image. Raises :class:`BadReply` for a point outside the frame.
+    BadReply is also raised if all numbers are fractions from 0 to 1, but the frame has larger numbers (such as 0 to
+    1000). Otherwise all points would be in one corner.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -108,11 +110,12 @@ def raw_point(row: object, label: str = "") -> RawPoint:
 
 
 def numbers_of(row: object, count: int, what: str) -> list[float]:
-    """Return the numbers of a list of ``count`` numbers. Raises :class:`BadReply` for any other value."""
+    """Return the numbers of ``row``, which must be a list of ``count`` numbers. Raises :class:`BadReply` for any other
+    value. ``what`` is the word for the list in the error, such as "box"."""
     if not isinstance(row, list | tuple) or len(row) != count:
-        raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
+        raise BadReply(f"the {what} {row!r:.80} is not a list of {count} numbers")
     if any(isinstance(value, bool) for value in row):
-        raise BadReply(f"{what} {row!r:.80}: true and false are not numbers")
+        raise BadReply(f"the {what} {row!r:.80} has true or false in place of a number")
     try:
         return [float(value) for value in row]
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -128,7 +131,7 @@ def boxes_in_px(
     rule: Resize = QWEN25_IMAGE,
     any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """Convert the boxes of a reply to pixels, like :func:`points_in_px`.
+    """Convert the boxes of a reply to pixels of the original image, as :func:`points_in_px` does for points.
 
     If ``any_corners`` is true, a box may be written from any of its corners to the opposite one. Otherwise
     :class:`BadReply` is also raised for a box whose second corner is left of its first, or above it.
@@ -146,7 +149,7 @@ def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
-        raise BadReply(f"numbers from 0 to 1 are not in the frame that was asked for ({frame.value})")
+        raise BadReply(f"all numbers are from 0 to 1: write them in the requested frame ({frame.value})")
 
 
 def _corners(
@@ -154,7 +157,10 @@ def _corners(
 ) -> tuple[float, float, float, float]:
     first, second, third, fourth = written
     if not any_order and (third < first or fourth < second):
-        raise BadReply(f"box {list(written)}: its second corner is left of its first, or above it")
+        raise BadReply(
+            f"in the box {list(written)} the second corner is left of the first, or above it: "
+            "write the upper left corner first"
+        )
     try:
         return box_to_px(frame, written, medium.width, medium.height, rule)
     except (ValueError, ArithmeticError) as error:
@@ -168,13 +174,16 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
     """
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
-        raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")
+        raise BadReply(f"'masks' must be a list of {count} masks, got {rows!r:.80}")
     return tuple(_mask(row, medium) for row in rows)
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
-    """Return a mask as JSON fields of a reply to a ``segment`` prompt. ``counts`` holds the lengths of the mask's
-    runs, row by row. The first run is background, and may have the length 0.
+    """Return a mask as JSON fields of a reply to a ``segment`` prompt. ``pixels`` is the mask over the rectangle whose
+    upper left pixel is (``x``, ``y``).
+
+    The field ``counts`` holds the lengths of the mask's runs, row by row. The first run is background, and may have the
+    length 0.
     """
     flat = pixels.astype(bool).ravel()
     changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
@@ -190,11 +199,11 @@ def _mask(row: object, medium: MediaRef) -> Mask:
     fields = row if isinstance(row, dict) else {}
     x, y, width, height, counts = (fields.get(name) for name in ("x", "y", "width", "height", "counts"))
     if not (_is_size(x) and _is_size(y) and _is_size(width) and _is_size(height)):
-        raise BadReply(f"mask without a place and a size in pixels: {row!r:.80}")
+        raise BadReply(f"a mask needs x, y, width and height as integers, got {row!r:.80}")
     if x + width > medium.width or y + height > medium.height:
-        raise BadReply(f"a {width}x{height} mask at ({x}, {y}) is not inside {medium.width}x{medium.height}")
+        raise BadReply(f"a {width}x{height} mask at ({x}, {y}) is not inside the {medium.width}x{medium.height} image")
     if not isinstance(counts, list) or not all(_is_size(value) for value in counts) or sum(counts) != width * height:
-        raise BadReply(f"run lengths do not fill {width}x{height}")
+        raise BadReply(f"the 'counts' of a mask must be lengths that fill its {width}x{height} pixels")
     values = np.arange(len(counts)) % 2 == 1
     return Mask(x, y, np.repeat(values, counts).reshape(height, width))
 

@@ -92,9 +92,8 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """Return the circuit breaker of the role's endpoint: while the server is down, the breaker makes calls fail at
-        once. Returns None if the setting ``fails_fast`` is false, and for a model in this process.
-        """
+        """Return the circuit breaker of the role's endpoint. While the server is down, the breaker makes calls fail at
+        once. Returns None if the setting ``fails_fast`` is false, and for a model in this process."""
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)

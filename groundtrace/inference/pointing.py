@@ -14,9 +14,10 @@ async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Point]:
     """Return the points of an entity in an image (or a video frame) of the medium, in pixels of the original image.
+    ``media_index`` is the position of ``medium`` among the media of the question.
 
-    Raises CallError if the call fails. Raises BadReply if a prompt cannot name the entity, or if the reply cannot be
-    parsed.
+    Raises CallError if the call fails. Raises BadReply if the reply cannot be parsed. BadReply is also raised if a
+    prompt cannot name the entity, for example a text without letters and digits.
     """
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
@@ -29,7 +30,8 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
-    """Return the boxes of a label, in pixels of the original image. Raises the errors of :func:`points_of`."""
+    """Return the boxes of a label, in pixels of the original image. The arguments and the errors are those of
+    :func:`points_of`."""
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
 
@@ -47,7 +49,7 @@ async def objects_of(
     """Return the boxes of the objects that a question is about, in pixels of the original image. ``label`` names these
     objects. A box contains the entire object.
 
-    Raises the errors of :func:`points_of`.
+    The other arguments and the errors are those of :func:`points_of`.
     """
     prompt = caller.family(role).ask_object(image, label, question)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)

@@ -1,4 +1,4 @@
-"""Checks before the first call whether the endpoints can play their roles, without generating anything.
+"""Checks before the first call whether the endpoints can play their roles. The checks generate nothing.
 
 A server must be up and have the model. A model in this process is loaded. If an endpoint's model answers only some
 prompts, it must answer at least one of the prompts of its role.
@@ -31,7 +31,7 @@ class NotServed(UserError):
     """Raised if one or more endpoints cannot play their roles. The message names the endpoints, the reasons and the
     remedies.
 
-    ``can_wait`` is True if the only fault is a server that is down, so that nothing has to be changed.
+    ``can_wait`` is True if the only fault is a server that is down. In this case the user has to change nothing.
     """
 
     def __init__(self, message: str, can_wait: bool) -> None:

@@ -56,10 +56,12 @@ class Request:
     ``range(n)``.
 
     With a ``continuation`` nothing is sampled: the only completion is the continuation's text with a log-probability
-    for each token. ``arrived`` is a function or None. A reply may arrive in several parts. The function is awaited with
-    each part as soon as the part has arrived, while the request holds its slot
-    (:class:`groundtrace.inference.flow.requests.Flow`). Its arguments are the number of samples before the part, and
-    the part.
+    for each token.
+
+    A reply may arrive in several parts. ``arrived`` is None, or a function that is awaited with each part as soon as
+    the part has arrived. The request holds its slot until the function returns
+    (:class:`groundtrace.inference.flow.requests.Flow`). The arguments of the function are the number of samples before
+    the part, and the part.
     """
 
     prompt: RenderedPrompt
@@ -142,9 +144,8 @@ def cache_key(
 
 def fresh_key(key: str, since: str) -> str:
     """Return the cache key to use if only replies that were requested after the ISO time ``since`` are valid. The
-    result depends on ``key`` and ``since``, so replies that were cached without this ``since`` are not found. If
-    ``since`` is "", all replies are valid, and ``key`` is returned unchanged.
-    """
+    result depends on ``key`` and ``since``. So the cache does not find replies that were stored under another
+    ``since``. If ``since`` is "", all replies are valid, and ``key`` is returned unchanged."""
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 

@@ -28,7 +28,8 @@ cached (see :func:`groundtrace.inference.request.cache_key`)."""
 
 
 class TruncatedReply(BadReply):
-    """Raised if a truncated reply does not have the requested form, or may lack a part."""
+    """Raised if a truncated reply does not have the requested form, or if its missing end may hold a part of the
+    answer."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,15 @@ async def ask_for(
 ) -> tuple[T, CallResult]:
     """Send a prompt to a role. Returns the result of ``read`` on the reply, and the call of that reply.
 
-    If ``read`` raises :class:`BadReply`, the reply is requested again. A truncated reply is requested with twice the
-    token budget, up to the endpoint's ``max_tokens_limit``, or up to :data:`MAX_TOKENS` if that limit is 0. Any other
-    bad reply, and a reply that is truncated at the largest budget, is requested with a repair prompt. This prompt
-    states the problem and the ``form`` (if given). It is sent at most ``repair_attempts`` times (a setting of the
-    endpoint). After truncation at the largest budget the repair begins with the first budget again, since the server's
-    context may have no room for the largest budget.
+    If ``read`` raises :class:`BadReply`, the reply is requested again in one of two ways:
+
+    - A truncated reply is requested with twice the token budget. The largest budget is the endpoint's
+      ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.
+    - Any other bad reply is requested with a repair prompt, which states the problem and the ``form`` (if given). A
+      reply that is truncated at the largest budget gets a repair prompt too. The repair then begins with the first
+      budget again, since the server's context may have no room for the largest budget.
+
+    A repair prompt is sent at most ``repair_attempts`` times (a setting of the endpoint).
 
     Raises CallError if a call fails. If the last reply is bad too, raises its BadReply with its key, or a
     :class:`TruncatedReply` if the reply was truncated.
@@ -113,7 +117,7 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 
     def read_whole(reply: CallResult) -> T:
         if _is_cut_short(reply):
-            raise BadReply("its end is missing")
+            raise BadReply("the end of the reply is missing")
         return read(reply)
 
     return read_whole

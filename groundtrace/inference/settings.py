@@ -1,5 +1,5 @@
-"""Defines the settings of an endpoint, and of all access to models, as they are in a config. They are hashable and
-picklable."""
+"""Defines the settings of an endpoint, and the settings of all access to models, in the form in which a config holds
+them. They are hashable and picklable."""
 
 import re
 from dataclasses import dataclass, field, replace

@@ -54,14 +54,14 @@ class Family:
     form, which the prompt describes and any model can follow.
 
     ``frame`` is the coordinate frame (such as pixels, or 0 to 1000) that the models were trained to write. ``decimals``
-    (0 or 1) is the number of decimals that they write. ``resize`` describes how their processor resizes an image; it is
-    None if this is not known.
+    (0 or 1) is the number of decimals that the models write. ``resize`` describes how the models' processor resizes an
+    image. It is None if this is not known.
 
-    ``point_prompt`` and ``box_prompt`` are the names of the prompts for the points of an entity and the boxes of a
-    label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which do not convert the numbers.
-    ``point_form`` and ``box_form`` are the forms that a repair prompt shows after a reply that could not be parsed. For
-    a family without a ``point_prompt``, the points are the centres of its boxes. A family without a ``box_prompt``
-    cannot find boxes.
+    ``point_prompt`` and ``box_prompt`` are the names of two prompts: for the points of an entity, and for the boxes of
+    a label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which do not convert the numbers. If a
+    reply cannot be parsed, the repair prompt shows the model ``point_form`` or ``box_form``, the requested form. For a
+    family without a ``point_prompt``, the points are the centres of its boxes. A family without a ``box_prompt`` cannot
+    find boxes.
 
     If ``reads_prose`` is true, a reply that these parsers reject is parsed as prose
     (:mod:`groundtrace.inference.families.prose`). The numbers in prose are in the order of the frame (for example x
@@ -70,9 +70,9 @@ class Family:
     If ``any_corners`` is true, a box may be written from any corner to the opposite one. Otherwise the first corner
     must be the upper left one, and any other box is a bad reply.
 
-    ``trained_as`` holds the names (``model_type``) of the checkpoints of this family that the trainer can train. They
-    must have an image token that is repeated once for each merged patch, patches with a (t, h, w) grid,
-    ``get_image_features`` and ``get_rope_index``.
+    ``trained_as`` holds the names (``model_type``) of the checkpoints of this family that the trainer can train. These
+    checkpoints must have ``get_image_features``, ``get_rope_index``, patches with a (t, h, w) grid, and an image token
+    that is repeated once for each merged patch.
     """
 
     name: str
@@ -124,8 +124,12 @@ class Family:
         """Parse the points of a reply for one entity, in pixels of the original image. The result is empty if the reply
         states that the image has no such entity.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply neither has points nor states that the
-        entity is absent, if the reply is about another object, or if a point is outside the frame.
+        ``medium`` is the original image, whose size is used. ``media_index`` is the position of this image among the
+        media of the question. Raises :class:`groundtrace.inference.grounding.BadReply` in these cases:
+
+        - The reply has no points, and does not state that the entity is absent.
+        - The reply is about another object.
+        - A point is outside the frame.
         """
         if not self.point_prompt:
             boxes = self.boxes(text, entity, medium, media_index)
@@ -136,8 +140,8 @@ class Family:
         return ParsedPointing(tuple(dict.fromkeys(points)), read.called)
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
-        """Parse the boxes of a reply for one label, in pixels of the original image. Raises the errors of
-        :meth:`points`."""
+        """Parse the boxes of a reply for one label, in pixels of the original image. The arguments and the errors are
+        those of :meth:`points`."""
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return ParsedPointing(tuple(dict.fromkeys(boxes)), read.called)
@@ -158,7 +162,7 @@ class Family:
         """
         answer = after_thinking(text)
         if cut := _CUT_TAG.search(answer.rstrip()):
-            raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}")
+            raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}; write the whole tag")
         try:
             found = reader(answer)
         except (BadReply, UnparsablePointing) as error:
@@ -197,5 +201,5 @@ def after_thinking(text: str) -> str:
     if not marks:
         return text
     if not marks[-1][1]:
-        raise BadReply("the reply ends before its thinking does")
+        raise BadReply("the reply ends before its thinking ends: write </think> and then the answer")
     return text[marks[-1].end() :]

@@ -5,7 +5,8 @@ vision-coordinates of platform.claude.com. The prompt must ask for pixels explic
 image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
 Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,
-:data:`CLAUDE_1568` for earlier models. Both agree on images that the earlier models do not shrink.
+:data:`CLAUDE_1568` for earlier models. If an image is so small that the earlier models do not shrink it, both give the
+same coordinates.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Describes how InternVL 2 to 3.5 writes coordinates: from 0 to 1000, in ``<ref>label</ref><box>[[x1, y1, x2, y2],
 …]</box>``.
 
-If a server drops special tokens, the label and the lists are left, ``label[[…], […]]``. They are parsed as prose
+Some servers drop the special tokens of a reply. The reply is then ``label[[…], […]]``, which is parsed as prose
 (:mod:`groundtrace.inference.families.prose`). The sources are streamlit_demo/app.py of OpenGVLab/InternVL and its
 documents on grounding data.
 
@@ -28,7 +28,7 @@ def read_boxes(text: str) -> tuple[RawBox, ...]:
     if not opened:
         if says_none(text):
             return ()
-        raise BadReply(f"no <box> in {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has no <box>: {text.strip()[:80]!r}")
     parts: list[tuple[str, str]] = []
     for part in opened:
         inside, end, after = part.partition("</box>")
@@ -38,7 +38,7 @@ def read_boxes(text: str) -> tuple[RawBox, ...]:
         parts.append((ref[1] if ref else "", inside))
         before = after
     if "<ref>" in before:
-        raise BadReply("the reply ends before the last of its labels has a box")
+        raise BadReply("the reply ends before its last label has a box: write a box after each label")
     return tuple(raw_box(row, label.strip()) for label, part in parts for row in groups_of(part, 4, "box"))
 
 

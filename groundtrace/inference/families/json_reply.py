@@ -1,5 +1,5 @@
-"""Parses points and boxes in JSON, the form of most families. The JSON is a list of objects, alone, in a code fence or
-in prose.
+"""Parses points and boxes in JSON, the form of most families. The JSON is a list of objects. It may be the whole reply,
+or be in a code fence or in prose.
 
 A truncated list is rejected as a whole, since its missing items would look like absent objects.
 """
@@ -51,10 +51,13 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
     """Return a function that returns the coordinates of an item of a reply (:data:`Numbers`). The item describes a
     point (``count`` 2) or a box (``count`` 4).
 
-    An item may have three forms. It may be an object with a list of coordinates under one of the keys ``names``. It may
-    be an object with one key for each coordinate (``x``, ``x_min``, ``left``, …); its y is then returned before its x
-    if ``y_first`` is true. Or it may be a plain list of numbers, which :func:`json_items` accepts only if the list of
-    items is under a key (see ``wrappers`` of :func:`box_reader`).
+    An item may have three forms:
+
+    - It may be an object with a list of coordinates under one of the keys ``names``.
+    - It may be an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is true, each
+      y is returned before its x.
+    - It may be a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of
+      its ``wrappers`` (keys).
     """
 
     def numbers(item: Any) -> object | None:
@@ -132,11 +135,15 @@ def _rows(found: object) -> list[object]:
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
     """Return the items of a reply. A reply may hold one list of items, or separate objects without a list. The result
-    is empty if the reply states that the object is absent. ``numbers`` and ``wrappers`` are those of
-    :func:`box_reader`.
+    is empty if the reply states that the object is absent. ``numbers`` returns an item's coordinates. The list may be
+    in an object under one of the keys ``wrappers``.
 
-    Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, and for two different
-    lists. Also raises BadReply if the reply has no item and does not clearly state that the object is absent.
+    Raises BadReply in these cases:
+
+    - The JSON is truncated or malformed.
+    - An item has no coordinates.
+    - The reply has two different lists.
+    - The reply has no item, and does not clearly state that the object is absent.
     """
     lists: list[list[Any]] = []
     single: list[Any] = []
@@ -147,12 +154,12 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
             lists.append(items)
     answers = [*lists, single] if single else lists
     if len(answers) > 1:
-        raise BadReply(f"{len(answers)} different lists where one was asked for")
+        raise BadReply(f"the reply has {len(answers)} different lists: write only one list")
     if answers:
         return answers[0]
     if says_none(text):
         return []
-    raise BadReply(f"no list of the form that was asked for in {text.strip()[:80]!r}")
+    raise BadReply(f"the reply has no list of the form that was requested: {text.strip()[:80]!r}")
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
@@ -174,7 +181,7 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
         value = [each for item in value for each in item]
     are_items = [isinstance(item, dict) and numbers(item) is not None for item in value]
     if any(are_items) and not all(are_items):
-        raise BadReply(f"an item without coordinates in {value!r:.80}")
+        raise BadReply(f"the list has an item without coordinates: {value!r:.80}")
     return value if all(are_items) else None
 
 
@@ -190,7 +197,7 @@ def json_values(text: str) -> Iterator[Any]:
         try:
             value, at = decoder.raw_decode(text, start.start())
         except RecursionError:
-            raise BadReply("JSON that is nested too deeply") from None
+            raise BadReply("the JSON is nested too deeply") from None
         except BadReply:
             raise
         except ValueError as error:
@@ -198,11 +205,13 @@ def json_values(text: str) -> Iterator[Any]:
             literal = _literal(text, start.start()) if like_json else None
             if literal is None and (like_json or getattr(error, "pos", 0) >= end):
                 shown = text[start.start() :][:80]
-                raise BadReply(f"JSON that is cut short or malformed: {shown!r}") from None
+                raise BadReply(f"the JSON is cut short or malformed: {shown!r}") from None
             if literal is None:
                 at, of_prose = start.start() + 1, of_prose + 1
                 if of_prose > MAX_PROSE_BRACKETS:
-                    raise BadReply(f"more than {MAX_PROSE_BRACKETS} brackets that hold no JSON") from None
+                    raise BadReply(
+                        f"the reply has over {MAX_PROSE_BRACKETS} brackets without JSON: write only JSON"
+                    ) from None
                 continue
             value, at = literal
         yield value
@@ -212,7 +221,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of these pairs. Raises BadReply for a duplicate key, since one of its values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")
+        raise BadReply(f"an object has a key twice, write each key once: {sorted(found)!r:.80}")
     return found
 
 

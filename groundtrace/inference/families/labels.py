@@ -45,8 +45,8 @@ def quoted(label: str) -> str:
     """Return the label for a prompt: on one line, without the tokens of chat templates and model tags.
 
     A label comes from a model or a data set, so it must not end a quotation or begin a new chat turn. Raises
-    :class:`groundtrace.inference.grounding.BadReply` if the result has no letter or digit. Also raises BadReply if the
-    result has more than :data:`MAX_LABEL_CHARS` characters, since a shortened label would mean something else.
+    :class:`groundtrace.inference.grounding.BadReply` if the result has no letter or digit. BadReply is also raised for
+    more than :data:`MAX_LABEL_CHARS` characters, since a shortened label would mean something else.
     """
     plain, before = label, None
     while plain != before:  # removing one tag can join the ends of another
@@ -55,21 +55,22 @@ def quoted(label: str) -> str:
         plain = "".join(letter if letter.isprintable() else " " for letter in plain.replace('"', "'"))
         plain = " ".join(plain.split())
     if not any(letter.isalnum() for letter in plain):
-        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} names nothing")
+        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} has no letter or digit: name the object")
     if len(plain) > MAX_LABEL_CHARS:
-        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} is longer than {MAX_LABEL_CHARS} characters")
+        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} has over {MAX_LABEL_CHARS} characters: shorten it")
     return plain
 
 
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
-    """Return the points or boxes of a reply that belong to the requested label.
+    """Return the points or boxes (items) of a reply that belong to the requested label.
 
-    Items without a label are kept. Of the other items, those are kept whose label is closest to the requested one
-    (:func:`closeness`): for "red dog", items labelled "dog" are dropped if other items are labelled "red dog".
+    Items without a label are kept. Items with a label are compared with the requested label (:func:`closeness`), and
+    only the closest ones are kept. For example, if "red dog" was requested and the reply has items labelled "red dog"
+    and "dog", only the "red dog" items are kept.
 
-    If no label of the reply is close, but the reply has only one label, this label is treated as another word for the
-    object ("sofa" for "couch"), and all items are kept. This does not apply if the label contradicts the requested one,
-    as "blue dog" contradicts "red dog".
+    A reply may use another word for the object, such as "sofa" for "couch". So if the reply has only one label, all
+    items are kept even if this label is not close. Labels that contradict the requested one, such as "blue dog" and
+    "red dog", are never accepted in this way.
 
     The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
@@ -81,7 +82,7 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     shown = ", ".join(sorted(own))[:MAX_SHOWN_CHARS]
     if not best:
         if len({frozenset(_words(each, label)) for each in own}) > 1 or any(_contradict(each, label) for each in own):
-            raise BadReply(f"the reply is about {shown!r}, and {label[:MAX_SHOWN_CHARS]!r} was asked for")
+            raise BadReply(f"the reply is about {shown!r}, but {label[:MAX_SHOWN_CHARS]!r} was requested")
         return ParsedPointing(tuple(found), shown)
     kept = {each for each in own if closeness(each, label) == best}
     called = "" if best >= SAYS_MORE else ", ".join(sorted(kept))[:MAX_SHOWN_CHARS]

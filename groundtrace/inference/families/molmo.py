@@ -26,7 +26,9 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     clicks = tuple(RawPoint("", float(x), float(y)) for x, y in _CLICK.findall(text))
     found = clicks if clicks and "<point" not in text else parse_pointer_reply(text)
     if not isinstance(found, NoPoints) and any(point.anchor is not None for point in found):
-        raise UnparsablePointing("points in the form of Molmo 2, which has another frame")
+        raise UnparsablePointing(
+            "the points are in the form of Molmo 2, which has another frame: write numbers from 0 to 100"
+        )
     return found
 
 

@@ -21,22 +21,26 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parse the points of a reply about a prompt's only image.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed. The error
-    is also raised if the points are on several images or times, if they are on another image than the first, and if the
-    tags have the decimals of Molmo 1 (coordinates from 0 to 100).
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` in these cases:
+
+    - The points cannot be parsed.
+    - The points are on several images or times, or on another image than the first.
+    - The tags have the decimals of Molmo 1, whose coordinates are from 0 to 100.
     """
     found = parse_pointer_reply(text)
     if isinstance(found, NoPoints):
         return found
     if len(_OPEN.findall(text)) > len(_CLOSE.findall(text)):
-        raise UnparsablePointing("the reply ends before the label of its last tag does")
+        raise UnparsablePointing("the reply ends before its last closing tag: write </points> after the label")
     anchors = {point.anchor for point in found}
     if len(anchors) > 1 or any(anchor is not None and anchor > 1 and anchor.is_integer() for anchor in anchors):
         raise UnparsablePointing(
-            "the points name several images or times, or another image than the only one that was shown"
+            "the points are on several images or times, or not on image 1: write only points on image 1"
         )
     if None in anchors and _DECIMAL.search(text):
-        raise UnparsablePointing("points in the form of Molmo 1, which has another frame")
+        raise UnparsablePointing(
+            "the points are in the form of Molmo 1, which has another frame: write numbers from 0 to 1000"
+        )
     return found
 
 

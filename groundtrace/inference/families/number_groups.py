@@ -13,15 +13,17 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
     """Return the groups of ``count`` numbers in the innermost brackets of a text. The result is empty if the text has
     only empty brackets. ``what`` is the word for a group in error messages.
 
-    Raises :class:`groundtrace.inference.grounding.BadReply` if the text has no group of numbers, or if a group has
-    another number of numbers than ``count``. Also raises BadReply if a bracket does not close, since the text is then
-    truncated.
+    Raises :class:`groundtrace.inference.grounding.BadReply` in these cases:
+
+    - The text has no group of numbers.
+    - A group does not have exactly ``count`` numbers.
+    - A bracket does not close, since the text is then truncated.
     """
     if text.count("[") != text.count("]"):
-        raise BadReply(f"brackets that do not close in {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has brackets that do not close: {text.strip()[:80]!r}")
     if _EMPTY.fullmatch(text):
         return []
     groups = [list(filter(None, _APART.split(found))) for found in _GROUP.findall(text)]
     if not groups:
-        raise BadReply(f"no {what} in {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has no {what}: {text.strip()[:80]!r}")
     return [numbers_of(group, count, what) for group in groups]

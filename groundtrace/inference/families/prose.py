@@ -84,9 +84,9 @@ def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None
     close = [closeness(each.label, label) if each.label else 0 for each in written]
     for each, near in zip(written, close, strict=True):
         if each.label and not near and not (each.is_plain and any(close)):
-            raise BadReply(f"the reply is about {each.label[:80]!r}, and {label[:80]!r} was asked for")
+            raise BadReply(f"the reply is about {each.label[:80]!r}, but {label[:80]!r} was requested")
     if any(close) and not all(each.label for each in written):
-        raise BadReply(f"some numbers have a label, and some have none, in {plain[:80]!r}")
+        raise BadReply(f"some coordinates have no label, write a label for all: {plain[:80]!r}")
     best = max(close)
     kept = [each for each, near in zip(written, close, strict=True) if not each.label or near == best]
     return [numbers_of(row, count, "box" if count == 4 else "point") for each in kept for row in each.rows]
@@ -102,13 +102,13 @@ def _written(text: str) -> Iterator[_Rows]:
             if not depth:
                 break
         if depth:
-            raise BadReply(f"brackets that do not close in {text[:80]!r}")
+            raise BadReply(f"the reply has brackets that do not close: {text[:80]!r}")
         at += 1
         inside = text[start.start() : at]
         if not _NUMBERS.fullmatch(inside):
             continue
         if not _BETWEEN.fullmatch(_ROW.sub("", inside)):
-            raise BadReply(f"numbers of different kinds in {inside[:80]!r}")
+            raise BadReply(f"the brackets {inside[:80]!r} mix single numbers and groups of numbers")
         rows = [[*filter(None, _APART.split(row))] for row in _ROW.findall(inside)]
         yield _Rows(start.start(), at, [[float(value) for value in _floats(row)] for row in rows])
 
@@ -134,7 +134,9 @@ def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
             and not text[last.end : each.start].strip(" ,")
         ):
             if count == 2:
-                raise BadReply(f"{text[last.start : each.end]!r:.80} may be two points or the corners of a box")
+                raise BadReply(
+                    f"{text[last.start : each.end]!r:.80} may be two points or one box: write a list of points"
+                )
             found[-1] = _Rows(last.start, each.end, [last.rows[0] + each.rows[0]])
         else:
             found.append(each)
@@ -160,9 +162,8 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 
 def label_in(line: str) -> tuple[str, bool]:
-    """Return the label in a line's last sentence, and whether the sentence consists only of this label. The label is
-    the sentence without words about the answer, such as "the", "located" or "at".
-    """
+    """Return two values: the label in the last sentence of a line, and whether the sentence consists only of this
+    label. The label is the sentence without words about the answer, such as "the", "located" or "at"."""
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
     words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))
@@ -185,4 +186,4 @@ def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) ->
             last = words[-1:] if part_end < len(text) and len(words) > 1 else []  # the number of an instance
             for word in words:
                 if word in doubts or (word.isdecimal() and word not in allowed and [word] != last):
-                    raise BadReply(f"{word!r} makes it unclear what the numbers are, in {text[:80]!r}")
+                    raise BadReply(f"{word!r} makes it unclear what the numbers mean, leave it out: {text[:80]!r}")

@@ -58,7 +58,7 @@ def _marked(text: str) -> list[tuple[list[float], str]]:
         found.append(([value for pair in groups_of(inside, 2, "corner") for value in pair], label))
         before = after
     if "<|object_ref_start|>" in before:
-        raise BadReply("the reply ends before the last of its labels has a box")
+        raise BadReply("the reply ends before its last label has a box: write a box after each label")
     return found
 
 

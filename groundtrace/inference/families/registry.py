@@ -1,6 +1,5 @@
-"""Registers the model families (models that write coordinates in the same way) by name. A family's module is imported
-when the family is used for the first time.
-"""
+"""Registers the model families by name. A family consists of models that write coordinates in the same way. Its module
+is imported when the family is used for the first time."""
 
 from typing import TYPE_CHECKING
 

@@ -114,7 +114,7 @@ def test_thinking_is_passed_over(text: str, rest: str) -> None:
 
 @pytest.mark.parametrize("text", ["<think>", "<think>one</think>answer<think>two"])
 def test_thinking_without_an_end_is_a_bad_reply(text: str) -> None:
-    with pytest.raises(BadReply, match="before its thinking does"):
+    with pytest.raises(BadReply, match="before its thinking ends"):
         after_thinking(text)
 
 

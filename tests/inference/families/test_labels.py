@@ -124,5 +124,5 @@ def test_a_wider_word_is_named() -> None:
     [(["puppy", "cat"], "dog"), (["dog house", "tree"], "dog"), (["blue dog"], "red dog"), (["player 9"], "player 10")],
 )
 def test_a_reply_about_something_else(said: list[str], asked: str) -> None:
-    with pytest.raises(BadReply, match=f"and '{asked}' was asked for"):
+    with pytest.raises(BadReply, match=f"but '{asked}' was requested"):
         about([Said(label) for label in said], asked)
