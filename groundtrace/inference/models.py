@@ -263,7 +263,7 @@ class Models:
         most ``limit_s`` seconds.
 
         Later calls raise :class:`groundtrace.inference.errors.RunStopped`. Returns the number of requests still without
-        a reply. Does nothing outside of a run.
+        a reply. Outside of a run the method does nothing and returns 0.
         """
         if self._watch is None:
             return 0

@@ -160,9 +160,8 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """Return the reply with an estimate in place of each token count that the server did not report (0). Otherwise
-    limits and budgets would treat the reply as free.
-    """
+    """Return the reply with an estimate for each token count that the server did not report (0). Otherwise limits and
+    budgets would treat the reply as free."""
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)
     tokens_in = usage.tokens_in or estimated_tokens(prompt)

@@ -91,7 +91,7 @@ async def _without_exit(work: Coroutine[Any, Any, T]) -> T:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(
-            f"code that a stage calls would end the process ({error!r}): raise an error instead"
+            f"code of a stage tried to end the process ({error!r}): raise another exception instead"
         ) from error
 
 

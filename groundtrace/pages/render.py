@@ -19,11 +19,10 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 def render(package: str, template: str, **values: Any) -> str:
-    """Return the page that a template gives with these values.
+    """Return the page that results from filling a template with these values.
 
-    ``template`` is the name of a file of ``package``. The templates of this package, such as the frame of all pages,
-    can be extended and imported by their names. If ``failure`` is among the values, the page shows this failure at the
-    top.
+    ``template`` is the name of a file of ``package``. It can extend and import the templates of this package, such as
+    the layout of all pages, by their names. If ``failure`` is among the values, the page shows this failure at the top.
     """
     return _environment(package).get_template(template).render({"failure": None} | values)
 

@@ -76,7 +76,8 @@ def shown_image(
 ) -> Image:
     """Return an encoded image as the page shows it, within the budget ``room``.
 
-    ``places`` are its marks as (number, label, coordinates in px). A point has two coordinates, a box four.
+    ``places`` are the marks on the image as (number, label, coordinates in px). A point has two coordinates, a box
+    four.
     """
     try:
         pixels = decode_image(data).pixels

@@ -42,7 +42,7 @@ class CropSettings:
 
     def __post_init__(self) -> None:
         if not self.single and not self.union:
-            raise ValueError("single or union must be true: otherwise there are no crops")
+            raise ValueError("single or union must be true: otherwise no box is cropped")
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,8 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """Return the crops of all images in order.
-
-    The crops of an image are one per box, and then one around all boxes, unless the settings leave out one of these two
-    kinds.
+    """Return the crops of all images in order. The crops of an image are one for each box, and then one around all
+    boxes. The settings can leave out one of these two kinds.
 
     ``sizes`` holds an entry for each medium: an image's size, or None for a clip. The result is empty if no box can be
     cropped. The function never raises.

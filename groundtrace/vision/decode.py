@@ -46,7 +46,7 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Raised if bytes are not a usable image or clip. ``kind`` is a code for the reason, ``detail`` explains it."""
+    """Raised if bytes are not a usable image or clip. ``kind`` is a code for the reason, and ``detail`` explains it."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")

@@ -31,12 +31,13 @@ def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
 
     Points with the same label (ignoring case and white space) in the same medium are tracked from frame to frame. The
     points of a frame are paired with the objects of the earlier frames. The pair with the smallest distance between the
-    point and the object's last position is chosen first; ties go to the older object, then to the earlier point. A
-    point without a pair is a new object. Therefore, neither two points of one frame nor two labels share a number. An
-    object keeps its number, however far it moves. The number of objects with a label is the largest number of points
-    that one frame has for this label. Numbers start at 1, in order of first appearance. Points without a frame are
-    treated as the points of one frame before all others. Objects that cross can be confused, because only positions are
-    compared.
+    point and the object's last position is chosen first. If two distances are equal, the older object is preferred,
+    then the earlier point. A point without a pair is a new object. Numbers start at 1, in order of first appearance.
+
+    Therefore, neither two points of one frame nor two labels share a number. An object keeps its number, however far it
+    moves. The number of objects with a label is the largest number of points that one frame has for this label. Points
+    without a frame are treated as the points of one frame before all others. Objects that cross can be confused,
+    because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))

@@ -1,12 +1,16 @@
 """Decodes a clip's bytes to upright frames at exact times, or raises a typed error with the reason.
 
-Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
-The library molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and
-times are not used, because version 0.0.1 has these faults. It computes a time as the frame index divided by the mean
-rate, in float32. For H.264 in AVI, all its times are 0, which gives 32 copies of one frame. Its fast reader fails on
-some tiny images, and the reader that it then uses keeps every frame in memory. Therefore molmo-utils gets a substitute
-clip: blank frames with the real clip's times. The chosen moments are scaled to the exact duration. Then the real clip
-is decoded once in full, and the frames that are visible at these moments are kept.
+Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times. The
+library molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. The frames and
+times that molmo-utils returns are not used, because its version 0.0.1 has these faults:
+
+- It computes a time as the frame index divided by the mean rate, in float32.
+- For H.264 in AVI, all its times are 0, which gives 32 copies of one frame.
+- Its fast reader fails on some tiny images, and the reader that it then uses keeps every frame in memory.
+
+Therefore molmo-utils gets a substitute clip: blank frames with the real clip's times. The chosen moments are scaled to
+the exact duration. Then the real clip is decoded once in full, and the frames that are visible at these moments are
+kept.
 
 Times are the container's presentation times after its edit list, relative to the first visible frame. AVI has no such
 times: its n-th visible frame gets the time of the n-th entry in the file's index. Empty entries, which repeat a frame,

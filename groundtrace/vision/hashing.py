@@ -1,8 +1,8 @@
 """Finds exact duplicates of images (SHA-256 of bytes or pixels) and near duplicates (difference hash, then pixels).
 
 The difference hash only proposes pairs, because rendered scenes that differ by one object often have the same hash.
-:func:`same_image` then compares the pixels of a pair. Re-encoding changes pixels a little; a pair is a duplicate only
-if no pixels differ more than that.
+:func:`same_image` then compares the pixels of a pair. Re-encoding changes pixels a little. A pair is a duplicate only
+if re-encoding can explain the difference of every pixel.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def hamming(a: int, b: int) -> int:
 
 
 def same_image(a: Pixels, b: Pixels) -> bool:
-    """Return whether two RGB images show the same pixels, apart from re-encoding and a change of scale by up to 4.
+    """Return whether two RGB images show the same pixels. Differences that are due to re-encoding, or to a change of
+    scale by a factor of at most 4, are ignored.
 
     The larger image is scaled down to the size of the smaller image. The images are different in three cases:
 

@@ -26,9 +26,9 @@ class LruCache(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """Return the value of ``key`` from the cache; if the value is missing, ``compute`` makes it.
+        """Return the value of ``key`` from the cache. If the cache does not hold the key, ``compute`` makes the value.
 
-        Several threads may compute a missing value at the same time; all of them get the value that is cached first.
+        Several threads may compute a missing value at the same time. All of them get the value that is cached first.
         """
         with self._lock:
             if key in self._kept:

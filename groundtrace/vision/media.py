@@ -128,8 +128,8 @@ class MediaStore:
         """Return the file's bytes.
 
         Raises :class:`MediaNotAllowed` and :class:`MediaMissing`. Raises :class:`UndecodableMedia` of kind
-        ``too_large`` if the file has more than ``max_bytes`` bytes (the file is then not read in full), and of kind
-        ``corrupt`` if the name of a ``run:`` file does not match the SHA-256 of its bytes.
+        ``too_large`` if the file has more than ``max_bytes`` bytes. The file is then not read in full. Raises
+        UndecodableMedia of kind ``corrupt`` if the name of a ``run:`` file does not match the SHA-256 of its bytes.
         """
         root, relative = self._split(uri)
         data = _read(root, relative, uri, max_bytes)
@@ -138,11 +138,11 @@ class MediaStore:
         return data
 
     def open_sniffed(self, uri: str, max_clip_bytes: int | None) -> tuple[Literal["image", "video"] | None, bytes]:
-        """Return the file's kind and its bytes; a local file is opened only once.
+        """Return the file's kind and its bytes. A local file is opened only once.
 
         If ``max_clip_bytes`` is None, a clip is returned without its bytes. Raises :class:`UndecodableMedia` of kind
-        ``too_large``, without reading the file in full, for a clip of more than ``max_clip_bytes`` bytes and for any
-        other file above the store's limits. Raises MediaNotAllowed and MediaMissing.
+        ``too_large`` for a clip of more than ``max_clip_bytes`` bytes. The same error is raised for any other file
+        above the store's limits. In both cases the file is not read in full. Raises MediaNotAllowed and MediaMissing.
         """
         root, relative = self._split(uri)
         if isinstance(root, RemotePath):

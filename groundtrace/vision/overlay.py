@@ -67,9 +67,9 @@ def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence
     """Draw the marks on a copy of the image.
 
     ``pixels`` is ``(H, W, 3)`` uint8 RGB. The result is ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1
-    unless the image is small. The caption of a point is ``number (x, y) label``, that of a box ``number [x1, y1, x2,
-    y2] label``. Labels that the built-in font cannot write are left out; all labels are left out if there would be no
-    room for the coordinates. Marks outside the image are drawn on its border. The same input gives the same pixels.
+    unless the image is small. The caption of a point is ``number (x, y) label``, and that of a box is ``number [x1, y1,
+    x2, y2] label``. A label that the built-in font cannot write is left out. All labels are left out if the coordinates
+    would not fit beside them. Marks outside the image are drawn on its border. The same input gives the same pixels.
     Raises :class:`ValueError` for coordinates that are not finite.
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)

@@ -131,8 +131,8 @@ def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Conne
     """Open the database, and create or migrate it if necessary. Raises :class:`Damaged` if the database is damaged.
 
     If ``check`` is true, the function also looks for two kinds of damage that SQLite does not detect when it opens a
-    file: a truncated last page, and damaged pages after a process died with the database open. ``check`` may be true
-    only if no other process has the database open.
+    file. These are a truncated last page, and pages that were damaged because a process died while the database was
+    open. ``check`` may be true only if no other process has the database open.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")

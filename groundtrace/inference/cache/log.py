@@ -48,8 +48,8 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogEntries:
-    """Holds a batch of log entries in order, the number of damaged lines in the batch, and the offset in bytes after
-    the last whole line."""
+    """Holds a batch of log entries in order, and the number of damaged lines in the batch. ``end_bytes`` is the offset
+    in bytes after the last whole line."""
 
     entries: list[LogEntry]
     damaged: int

@@ -35,8 +35,8 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Return the size in bytes of each segment by name, ordered by time, and the number of other files in the
-        folder."""
+        """Return two values: the size in bytes of each segment by name, ordered by time, and the number of other files
+        in the folder."""
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
         foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]

@@ -100,9 +100,8 @@ class Quota:
     # Requests and tokens per minute
 
     async def take(self, tokens: int) -> None:
-        """Wait until one request with this number of tokens may be sent. Within a process, earlier calls are served
-        first.
-        """
+        """Wait until one request with this number of tokens may be sent. Within a process, calls are served in their
+        order."""
         if not (self._requests.bounded or self._tokens.bounded):
             return
         self._loop = asyncio.get_running_loop()

@@ -60,7 +60,9 @@ def _completion(choice: Any, key: str) -> Completion:
     finish_reason = field_of(choice, "finish_reason") or "stop"
     finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # some servers use this word
     if not isinstance(message, dict) or not all(isinstance(part, str) for part in (text, reasoning, finish_reason)):
-        raise CallError(Failure.GARBLED, f"a choice has an unknown form: {scrub(repr(choice), key):.120}")
+        raise CallError(
+            Failure.GARBLED, f"the response has a choice of an unknown form: {scrub(repr(choice), key):.120}"
+        )
     finish_reason = scrub(storable(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
     if refusal or finish_reason == "content_filter":
         raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:200])

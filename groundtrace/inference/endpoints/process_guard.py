@@ -1,11 +1,16 @@
 """Runs a command that must not outlive the process that started it: ``python process_guard.py PARENT_PID COMMAND …``.
 
 The guard starts the command in a session of its own. It stops the command, with all processes that the command has
-started, when the guard's standard input closes, when the process PARENT_PID ends (also after kill -9), or on SIGTERM.
+started, in three cases:
+
+- The guard's standard input closes.
+- The process PARENT_PID ends (also after kill -9).
+- The guard receives SIGTERM.
+
 When the command ends by itself, the guard stops the processes that are left. The guard's exit code is the exit code of
 the command, 128 + N if signal N ended the command, or 127 if the command can't be started. On Linux the guard adopts
-processes that detached themselves, so it can stop them too. Elsewhere it stops only the command's process group. The
-guard is run as a script by its path, so it uses only the standard library and imports nothing from this package.
+processes that detached themselves, so it can stop them too. On other systems it stops only the command's process group.
+The guard is run as a script by its path, so it uses only the standard library and imports nothing from this package.
 """
 
 import contextlib

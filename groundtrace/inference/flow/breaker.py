@@ -2,8 +2,8 @@
 get an error before their timeout and can retry.
 
 The server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
-several attempts without an answer. Only a later check that the server answers ends the outage. So the caller has to
-repeat the check from time to time.
+several attempts without an answer. The outage lasts until the server answers a later check. So the caller has to repeat
+the check from time to time.
 """
 
 import asyncio

@@ -19,7 +19,8 @@ async def checked(
     timeout_s: float | None = CHECK_TIMEOUT_S,
     pause: Pause = impatient,
 ) -> CallError | None:
-    """Run the endpoint's ``check``, with ``pause`` before each retry. Returns the last error, or None if the check
+    """Run the endpoint's ``check``, and retry it at most ``retries`` times, with ``pause`` before each retry. Each
+    attempt takes at most ``timeout_s`` seconds (None: no limit). Returns the last error, or None if the check
     succeeded."""
 
     async def once() -> None:
@@ -50,9 +51,8 @@ def is_refusal(error: CallError) -> bool:
 
 
 def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
-    """Return whether calls of the endpoint would fail although its server is up. ``error`` is the error of the
-    endpoint's check.
-    """
+    """Return whether the server is up, but calls of the endpoint would fail. ``error`` is the error of the endpoint's
+    check."""
     if error.failure is Failure.GARBLED:  # such as a web page
         return settings.check_model
     if error.failure in (Failure.UNSUPPORTED, Failure.BAD_REQUEST) and error.status is None:

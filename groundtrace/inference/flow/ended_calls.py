@@ -33,8 +33,7 @@ class EndedCalls:
 
     def add(self, error: CallError | None) -> str | None:
         """Count a finished call. ``error`` is the call's error, or None if the call got a reply. Returns None if the
-        run can continue. Otherwise the run must end, and the message for the user is returned.
-        """
+        run can continue. Otherwise the run must end, and the result is the message for the user."""
         if error is None:
             self._refused = 0
             if not self._answered:

@@ -103,8 +103,8 @@ class Guard:
         self.stop(what_to_do(self._name, self._roles, self._settings, error))
 
     def stop(self, message: str, resumable: bool = False) -> None:
-        """End the run by raising :class:`RunStopped` with the message. Every later call of this endpoint raises it
-        too."""
+        """End the run by raising :class:`RunStopped` with the message. Later calls of this endpoint raise the same
+        error. ``resumable`` is True if the user only has to repeat the command later."""
         self._stopped = RunStopped(printable(" ".join(message.split())), resumable)
         self._wake()
         raise self._stopped

@@ -10,8 +10,8 @@ class Sizes:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """Return the expected tokens of ``n`` samples of a request. The result is the average over the replies to its
-        prompt.
+        """Return the expected tokens of ``n`` samples of a request. The result is the average over the earlier replies
+        to the same prompt.
 
         Before the first reply, the result is the largest number of tokens that the request may use. A lower guess could
         be too low for many requests that start together.
