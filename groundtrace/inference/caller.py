@@ -35,9 +35,8 @@ class Caller(Protocol):
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Return ``sampling.n`` samples of the role's model for the prompt
-        (:meth:`groundtrace.inference.models.Models.generate`).
-        """
+        """Return ``sampling.n`` samples of the role's model for the prompt. The arguments are those of
+        :meth:`groundtrace.inference.models.Models.generate`."""
         ...
 
     def repair_attempts(self, role: str) -> int:

@@ -194,11 +194,13 @@ prompt. If the teacher of a recipe locates objects itself, the recipe checks the
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint cannot play the role, or if its settings do not declare how its model writes
-    coordinates (``family`` or ``frame``). A detector's model must write boxes; a pointer's model must write points or
-    boxes.
+    """Raise ValueError if the endpoint ``name`` cannot play the role ``role``. The message begins with the config key
+    to change. The error is raised in these cases:
 
-    The message begins with the config key to change.
+    - The settings do not declare how the endpoint's model writes coordinates (``family`` or ``frame``).
+    - The settings name a family, but the endpoint's kind has its own form of coordinates.
+    - The role is the detector, and the model writes no boxes.
+    - The role is the pointer, and the model writes neither points nor boxes.
     """
     _check_declared(role, name, settings)
     family = settings.model_family
@@ -208,9 +210,8 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint's settings do not declare how its model writes boxes (``family`` or ``frame``),
-    or if its model writes no boxes.
-    """
+    """Raise ValueError if the model of the endpoint ``name`` writes no boxes. The first two errors of
+    :func:`check_coordinates` are also raised. ``role`` is the role that needs the boxes, for the message."""
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
         raise ValueError(
@@ -249,10 +250,11 @@ def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
 
 
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
-    """Open the endpoint of these settings.
+    """Open the endpoint of these settings. ``media`` is the store of the images and clips in prompts. ``threads`` is
+    the number of threads that a model in this process may use.
 
-    Raises :class:`EndpointError` for a kind that is unknown or cannot be imported, and
-    :class:`groundtrace.config.extras.MissingExtra` for a kind whose packages are missing.
+    Raises :class:`EndpointError` if the kind is unknown or cannot be imported. Raises
+    :class:`groundtrace.config.extras.MissingExtra` if packages of the kind are missing.
     """
     check_extras([settings])
     try:

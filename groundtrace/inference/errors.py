@@ -1,4 +1,5 @@
-"""Defines the errors of model calls, which of them are retryable, and the errors that end a run."""
+"""Defines the errors of model calls, and the errors that end a run. It also lists the failures after which a call may
+be retried."""
 
 import json
 import re

@@ -168,7 +168,8 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """Return the masks of a segmenter's reply, one for each of the ``count`` requested places.
+    """Return the masks of a segmenter's reply, one for each of the ``count`` requested places. ``medium`` is the
+    segmented image.
 
     Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask does not fit into the image.
     """

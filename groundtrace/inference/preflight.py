@@ -108,7 +108,7 @@ async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
     """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint. ``where`` is the
-    prefix of config keys in messages.
+    prefix of config keys in messages. A failed check is repeated at most ``retries`` times.
 
     ``timeout_s`` limits the check of a server, but not the loading of a model in this process.
     """

@@ -126,7 +126,8 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
     """Return the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
 
-    The name and the digest of the result combine those of ``prompt`` with those of the text that is appended.
+    The name of the result combines the names of ``prompt`` and of the appended text, and its digest combines their
+    digests.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
     shown, shown_problem = quoted.texts

@@ -73,7 +73,7 @@ class Runtime:
             self.submit(models.close()).result()
 
     def end_all(self, limit_s: float) -> None:
-        """Drain all open models concurrently, and close them."""
+        """Drain all open models concurrently, each within ``limit_s`` seconds, and close them."""
         with self._lock:
             opened = list(self._models.values())
         for draining in [self.submit(models.drain(limit_s)) for models in opened]:

@@ -33,7 +33,8 @@ class SampleRequests:
         self._puts, self._budget, self._notes, self._watcher = BatchedPuts(cache), budget, notes, watcher
 
     async def request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, CachedReply]:
-        """Request the samples of these indices, and cache them as they arrive. Returns the replies by their keys.
+        """Request the samples of these indices with the token budget ``max_tokens``, and cache them as they arrive.
+        Returns the replies by their keys.
 
         Raises CallError or BudgetUsedUp if a sample is missing. The samples that did arrive are then cached, and
         ``asked`` counts their usage.

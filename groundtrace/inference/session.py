@@ -30,8 +30,8 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Return ``sampling.n`` samples from :meth:`groundtrace.inference.models.Models.generate`, and record the
-        call."""
+        """Return ``sampling.n`` samples for the prompt, and record the call. The arguments are those of
+        :meth:`groundtrace.inference.models.Models.generate`."""
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:

@@ -1,8 +1,8 @@
-"""Draws numbered points on the frames of a clip: an object keeps its number across frames, and frames have captions.
+"""Draws numbered points on the frames of a clip. An object keeps its number across frames, and frames have captions.
 
 Argos (section 4.2) draws the points on the sampled frames and gives each frame's number and time, so that the teacher
-can quote both. :mod:`groundtrace.vision.overlay` draws the points; this module computes the numbers and draws the
-caption ``frame F (T s)`` in a corner of each frame.
+can quote them. The module :mod:`groundtrace.vision.overlay` draws the points. This module computes the numbers and
+draws the caption ``frame F (T s)`` in a corner of each frame.
 """
 
 from __future__ import annotations

@@ -97,9 +97,9 @@ class Clip:
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
     """Return at most ``max_frames`` distinct frames, evenly spread in time.
 
-    The first frame is always among the sampled frames; the last frame is among them too if ``max_frames`` > 1. ``data``
-    is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia` if the
-    bytes are not a complete clip within the limits, and :class:`groundtrace.config.extras.MissingExtra` if the extra
+    The first frame is always among the sampled frames. The last frame is among them too if ``max_frames`` > 1. ``data``
+    is the file's bytes or local path. The same input gives the same frames. Raises :class:`UndecodableMedia` if the
+    bytes are not a complete clip within the limits. Raises :class:`groundtrace.config.extras.MissingExtra` if the extra
     ``video`` is not installed.
     """
     if max_frames < 1:

@@ -67,13 +67,15 @@ class MediaMissing(FileNotFoundError):
 
 
 class MediaNotAllowed(PermissionError):
-    """Raised if a URI is not a media URI, or if its file is outside the data and run folders or cannot be read."""
+    """Raised if a URI is not a media URI. Also raised if its file is outside the data and run folders, or cannot be
+    read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
-    """Return the kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
+    """Return the kind of a file, from its first :data:`HEAD_BYTES` bytes (``data_head``). Returns None if the file is
+    neither an image nor a video.
 
-    The kind of a GIF is "image"; the decoder rejects animated GIFs.
+    The kind of a GIF is "image". The decoder rejects animated GIFs.
     """
     if data_head[4:8] == b"ftyp":
         brand = data_head[8:12]
@@ -178,10 +180,11 @@ class MediaStore:
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Write an image's bytes to a file named by their SHA-256 and return its ``run:`` URI.
+        """Write an image's bytes to a file named by their SHA-256, and return its ``run:`` URI. ``ext`` is the file's
+        extension without a dot.
 
-        An existing file is kept if it has these bytes, and replaced otherwise. The write is atomic, also if several
-        processes write the same file. ``ext`` has no dot.
+        If a file with these bytes exists already, it is kept. A file of this name with other bytes is replaced. The
+        write is atomic, also if several processes write the same file.
         """
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(

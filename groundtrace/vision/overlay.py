@@ -219,7 +219,8 @@ def _width_px(text: str, font_px: int) -> int:
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
     """Return a caption's opacity mask, and the width in pixels of the mask's first part, which holds the number.
 
-    The mask is uint8 with the shape ``(h, w)`` and includes the padding.
+    The mask is uint8 with the shape ``(h, w)``. ``pad`` is the padding in pixels to the left and right of the number
+    and of the other text.
     """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad

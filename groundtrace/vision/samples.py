@@ -13,7 +13,7 @@ STRIPE_BYTES = 32 * 2**20
 
 
 def to_rgb(samples: Samples) -> Pixels:
-    """Convert OpenCV's samples (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB; transparent pixels are composited on
+    """Convert OpenCV's samples (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB. Transparent pixels are composited on
     white.
 
     Large images are converted in stripes, because intermediate results need several times the memory of the samples.

@@ -128,7 +128,9 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
-    """Open the database, and create or migrate it if necessary. Raises :class:`Damaged` if the database is damaged.
+    """Open the database ``path``, and create or migrate it if necessary. If a database of the first version has
+    replies, they are written to a first log in ``log_folder``. If ``log_folder`` is None, no log is written. Raises
+    :class:`Damaged` if the database is damaged.
 
     If ``check`` is true, the function also looks for two kinds of damage that SQLite does not detect when it opens a
     file. These are a truncated last page, and pages that were damaged because a process died while the database was
@@ -224,9 +226,8 @@ def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> int:
     """Insert the rows with the SQL ``statement``. If ``log`` is not None, also record that the first ``taken_bytes``
-    bytes of this log are imported. Returns the number of rows that were inserted or that replaced another row. Call
-    this function inside of a :func:`transaction`.
-    """
+    bytes of this log are imported. Returns the number of rows that were inserted, including rows that replaced another
+    row. Call this function inside of a :func:`transaction`."""
     stored = db.executemany(statement, rows).rowcount
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))

@@ -137,9 +137,9 @@ class _Own:
         write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
-        """Return complete lines that are not uploaded yet, as (log, from byte, to byte). The lines together have about
-        the size of one segment (:data:`SEGMENT_BYTES`).
-        """
+        """Return complete lines that are not uploaded yet. Each element is a log, the offset of its first byte to
+        upload, and the offset after its last byte to upload. The lines together have at most about the size of one
+        segment (:data:`SEGMENT_BYTES`)."""
         parts, left_bytes = [], SEGMENT_BYTES
         for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)
@@ -199,10 +199,12 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[LogEntry], bool] = lambda _: True
 ) -> tuple[int, int]:
-    """Merge all undamaged segments into one new segment. It holds the replies for which ``keep`` returns True. The new
-    segment is written before the old ones are deleted. Other machines may read and write meanwhile.
+    """Merge all undamaged segments (``files``) into one new segment. The new segment holds the replies for which
+    ``keep`` returns True. It is written before the old ones are deleted. Other machines may read and write in the
+    meantime. ``scratch`` is the folder for temporary files. If it is None, the system's temporary folder is used.
 
-    Returns the number of merged segments and the number of dropped replies. Both are 0 if there is nothing to do.
+    Returns the number of merged segments and the number of dropped replies. Both numbers are 0 if there is nothing to
+    do.
     """
     with gathered(files, scratch) as (cache, names, _):
         dropped = sum(not keep(logged) for logged in cache.entries())
@@ -218,8 +220,9 @@ def merge(
 def prune_segments(
     location: str, local_folder: str, keep: Callable[[LogEntry], bool], storage: StorageSettings = STANDARD
 ) -> int:
-    """Delete the replies for which ``keep`` returns False from the segments and from this machine's copy. Returns the
-    number of deleted replies.
+    """Delete the replies for which ``keep`` returns False, both from the segments at ``location`` and from this
+    machine's copy in ``local_folder``. Returns the number of deleted replies, which is the larger one of the two
+    numbers.
 
     The copies on other machines are not changed, so these machines still use the deleted replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.

@@ -107,7 +107,7 @@ class Budget:
             self._seen[prompt] = (seen + samples, total + tokens_out)
 
     def settle(self, reserved: Cost, taken: Cost) -> None:
-        """Replace the reservation of a finished request by the request's real cost."""
+        """Replace the reservation ``reserved`` of a finished request by the request's real cost ``taken``."""
         with self._peers.lock, self._shared() as db:
             self.spent += taken
             if self._bounded:

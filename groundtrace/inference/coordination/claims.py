@@ -107,5 +107,5 @@ class Claims:
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing after the claims have moved between memory and the file. Each later claim is written to the place
-        where the claims are at that time."""
+        """Do nothing after the claims have moved between memory and the file. Each later change of a claim is written
+        to the file if the process has peers at that time."""

@@ -1,5 +1,5 @@
-"""Defines the SQLite file through which the processes of one machine coordinate: its tables, and the errors that are
-raised if the file cannot be used."""
+"""Defines the SQLite file through which the processes of one machine coordinate. The module contains the file's tables,
+opens the file, and makes the error for a file that cannot be used."""
 
 import errno
 import sqlite3
@@ -72,7 +72,8 @@ def _check_version(db: sqlite3.Connection) -> None:
 
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
-    """Return the error that ends a run whose processes cannot coordinate in the folder."""
+    """Return the exception that ends a run because its processes cannot coordinate in ``folder``. ``error`` is the
+    reason. The message contains the remedy."""
     text = f"processes cannot coordinate through {folder} ({error})"
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF == sqlite3.SQLITE_BUSY:

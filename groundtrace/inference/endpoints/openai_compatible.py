@@ -29,7 +29,8 @@ class OpenAIEndpoint(HttpEndpoint):
         return revision_of(self.settings)
 
     def conversation(self, request: Request, files: Sequence[File]) -> list[dict[str, Any]]:
-        """Return the messages, with text and media in exactly the order of the prompt."""
+        """Return the messages of the request, with text and media in exactly the order of the prompt. ``files`` are the
+        files of the media in this order."""
         data = iter(files)
         content = [
             {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))

@@ -269,7 +269,7 @@ def source(settings: EndpointSettings) -> dict[str, Any]:
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
     """Return the image as tensors of the model's input size, on the CPU.
 
-    Raises CallError if the image is so thin that one of its sides would have no pixel at that size.
+    Raises CallError if the image is so thin that one side would have no pixel after resizing.
     """
     height, width = pixels.shape[:2]
     try:

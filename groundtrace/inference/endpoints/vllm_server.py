@@ -1,7 +1,7 @@
 """Starts the servers of ``vllm`` endpoints on this machine, and stops them at the end of a run.
 
 :func:`serving` starts a server for each of these endpoints. It yields settings in which they are ordinary ``openai``
-endpoints, so the rest of the code never gets the kind ``vllm``. A server runs under
+endpoints, so no other module has to support the kind ``vllm``. A server runs under
 :mod:`groundtrace.inference.endpoints.process_guard`, which stops the server with all its processes when this process
 ends, even by kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
 """

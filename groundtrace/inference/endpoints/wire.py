@@ -40,7 +40,7 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """Return a field of a JSON object. Returns None if the field is missing, or if the value is not an object."""
+    """Return the field ``name`` of a JSON object, or None if the value is not an object or lacks the field."""
     return value.get(name) if isinstance(value, dict) else None
 
 
@@ -93,7 +93,8 @@ def failure_of(status: int) -> Failure:
 
 
 def retry_after_s(header: str, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After header, which is a number or a date. Returns None for any other header."""
+    """Return the seconds of a Retry-After header, which is a number or a date. The seconds until a date are counted
+    from ``now``. Returns None for any other header."""
     try:
         seconds = float(header)
     except ValueError:

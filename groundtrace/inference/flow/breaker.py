@@ -33,8 +33,9 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check the endpoint. Returns the error, or None if the check succeeded. If the server does not answer, later
-        calls of the endpoint fail at once."""
+        """Check the endpoint with at most ``retries`` retries, each attempt within ``timeout_s`` seconds. Returns the
+        error, or None if the check succeeded. If the server does not answer, later calls of the endpoint fail at once.
+        """
         async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
             is_away = error is not None and (error.unreachable or error.failure is Failure.TIMEOUT)
@@ -66,7 +67,7 @@ class Breaker:
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt has ended. ``error`` is None if the attempt returned a reply."""
+        """Record that an attempt has ended. ``error`` is None if the attempt returned a reply. ``call`` is not used."""
         if error is None or not error.unreachable:
             self._unreachable = 0
         else:

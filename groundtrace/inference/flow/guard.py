@@ -1,8 +1,8 @@
-"""Handles endpoints that do not answer during a run: waits for a server that is down, and ends the run if waiting does
-not help.
+"""Handles endpoints that do not answer during a run. A guard waits for a server that is down, and ends the run if
+waiting does not help.
 
 Outside of a run (training, a single verification) no guard is used, and the caller handles failed calls. A reward
-server, which cannot wait, uses a :class:`groundtrace.inference.flow.breaker.Breaker` instead.
+server cannot wait, and uses a :class:`groundtrace.inference.flow.breaker.Breaker` instead.
 """
 
 import asyncio

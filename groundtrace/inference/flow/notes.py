@@ -1,8 +1,8 @@
-"""Writes and reads the notes of a run. The run's processes write them for each other and for the driver, in a folder
-that all of them see.
+"""Writes and reads the notes of a run. The run's processes write the notes into a folder that all processes and the
+driver see.
 
-``paid-<process>.jsonl`` has one line for each request that was sent, so that its usage is known even if the run is
-stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
+``paid-<process>.jsonl`` has one line for each request that was sent. So the usage of a request is known even if the run
+is stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
 ``reached-<endpoint>`` exists if a server has answered this run. ``away-<endpoint>-<process>`` exists while a process
 waits for a server. File names contain a digest of the endpoint's name, which may be too long for a file name. Workers
 that do not see the driver's disk write their notes to a store, with a delay
@@ -82,7 +82,8 @@ class RunNotes:
         self._closed = False
 
     def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
-        """Write a note with the usage of a request, before its reply is used."""
+        """Write a note with the usage of a request of ``role``, before its reply is used. ``replies`` is the number of
+        its replies. ``in_process`` is True if the model ran in the worker itself, at no cost."""
         taken = {name: getattr(usage, name) for name in PAID_FIELDS}
         if not (replies or any(taken.values())):
             return
@@ -94,7 +95,8 @@ class RunNotes:
             )
 
     def failed(self, endpoint: str, status: int, message: str) -> None:
-        """Write a note about a failed attempt. ``message`` is a one-line message for a person."""
+        """Write a note about a failed attempt. ``status`` is the HTTP status, or 0 if the server sent none. ``message``
+        is a one-line message for a person."""
         with self._lock:
             self._append("failed", FailedTry(endpoint, status, message[:MAX_MESSAGE_CHARS]))
 
@@ -143,7 +145,8 @@ def _digest(endpoint: str) -> str:
 
 
 def waiting(root: str) -> list[str]:
-    """Return the messages of the processes that wait for a server, without duplicates."""
+    """Return the messages of the processes that wait for a server, without duplicates. ``root`` is the folder of the
+    run's notes."""
     messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
@@ -152,8 +155,7 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yield the notes about the usage of requests that a run's processes wrote. Duplicates and truncated lines are left
-    out."""
+    """Yield the notes in ``root`` about the usage of requests. Duplicates and truncated lines are left out."""
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as lines:

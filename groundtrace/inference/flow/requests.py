@@ -60,7 +60,8 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """Return all samples of the request. Unusable and missing samples are requested again.
+        """Return all samples of the request. Unusable and missing samples are requested again. ``send`` makes one
+        attempt.
 
         A request for more than ``samples_per_request`` samples is sent in parts, all at once. The samples are numbered
         in the order in which they arrive. If a part fails, the parts in flight are completed, and no other part is

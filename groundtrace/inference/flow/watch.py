@@ -1,6 +1,5 @@
-"""Watches the calls of a run in one process. It holds a guard for each endpoint (which handles a server that is down),
-and the run's notes.
-"""
+"""Watches the calls of a run in one process. The watch holds the run's notes, and for each endpoint a guard, which
+handles a server that is down."""
 
 import asyncio
 from collections.abc import Callable

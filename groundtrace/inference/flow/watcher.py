@@ -22,7 +22,8 @@ class CallWatcher(Protocol):
         ...
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a retry. Raises the error, or RunStopped, if the call must not be retried."""
+        """Wait ``wait_s`` seconds or longer before a retry. Raises the error, or RunStopped, if the call must not be
+        retried."""
         ...
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
