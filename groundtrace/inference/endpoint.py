@@ -225,7 +225,8 @@ def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
     if kind_of(settings.kind).own_form:
         if family.name != DEFAULT:
             raise ValueError(
-                f"endpoints.{name}.family: the kind {settings.kind} has its own form of coordinates: remove this key"
+                f"endpoints.{name}.family must not be set, since the kind {settings.kind} has its own form of "
+                "coordinates: remove this key"
             )
     elif not settings.family and settings.frame is None:
         raise ValueError(

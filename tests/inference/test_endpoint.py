@@ -103,7 +103,12 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ("pointer", "mine:Own", {}, "endpoints.e.family is not set, and the pointer"),
     ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only write points"),
     ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
-    ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical has its own form of"),
+    (
+        "pointer",
+        "classical",
+        {"family": "gemini"},
+        "endpoints.e.family must not be set, since the kind classical has its own form of",
+    ),
     ("judge", "vlm", {}, "endpoints.e.kind must be one of classical, "),
     ("judge", "mine:Silent", {}, "endpoints.e.kind names the endpoint kind mine:Silent, which must be a class with"),
     ("judge", "mine:KIND", {}, "endpoints.e.base_url is not set"),

@@ -57,7 +57,10 @@ async def score(
     given = await _tokens(post, model, continuation.given) if continuation.given else []
     shared = _shared(given, whole)
     if shared == len(whole):
-        raise CallError(Failure.UNSUPPORTED, f"the continuation {continuation.text!r:.80} adds no token to the reply")
+        raise CallError(
+            Failure.UNSUPPORTED,
+            f"the continuation {continuation.text!r:.80} adds no token to the reply, so it has no log-probability",
+        )
     answer = await post(
         "chat/completions",
         {
@@ -113,7 +116,7 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
         raise CallError(Failure.GARBLED, f"the server's prompt_logprobs have an unknown form: {_shown(answer)}")
     if len(ids) != len(positions):
         raise CallError(
-            Failure.GARBLED, f"the response has {len(positions)} log-probabilities for {len(ids)} prompt tokens"
+            Failure.GARBLED, f"the server returned {len(positions)} log-probabilities for {len(ids)} prompt tokens"
         )
     return ids, positions
 
@@ -123,11 +126,11 @@ def _logprob(token: int, position: Any) -> float:
     value = field_of(field_of(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CallError(
-            Failure.GARBLED, f"the response has no log-probability for the token {token}: {_shown(position)}"
+            Failure.GARBLED, f"the server returned no log-probability for the token {token}: {_shown(position)}"
         )
     if not FLOOR_NATS < value <= ROUNDING_NATS:
         raise CallError(
-            Failure.GARBLED, f"the response has an impossible log-probability {value} for the token {token}"
+            Failure.GARBLED, f"the server returned an impossible log-probability {value} for the token {token}"
         )
     return min(float(value), 0.0)
 

@@ -66,7 +66,7 @@ class GeminiEndpoint:
         if self._key == NO_KEY and not settings.base_url:
             raise ValueError(
                 f"endpoint {settings.model!r} has no API key: set api_key_env or api_key_file, or the base_url of a "
-                "server without keys"
+                "server that needs no key"
             )
         self._flow = Flow(settings)
         self._session: _Session | None = None
@@ -119,7 +119,9 @@ class GeminiEndpoint:
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
-            raise CallError(Failure.GARBLED, f"the response is not a JSON object: {scrub(body, self._key)[:120]!r}")
+            raise CallError(
+                Failure.GARBLED, f"the server's response is not a JSON object: {scrub(body, self._key)[:120]!r}"
+            )
         return gemini_reply(fields, wanted, self._key, self.settings.model)
 
     def _config(self, request: Request, n: int) -> types.GenerateContentConfig:
@@ -150,9 +152,13 @@ class GeminiEndpoint:
                 Failure.TIMEOUT, self._clean(f"the server did not reply in time: {error}"), unreachable=away
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise CallError(Failure.CONNECTION, self._clean(f"{type(error).__name__}: {error}")) from None
+            raise CallError(
+                Failure.CONNECTION, self._clean(f"the request failed with {type(error).__name__}: {error}")
+            ) from None
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            raise CallError(Failure.GARBLED, self._clean(f"{type(error).__name__}: {error}")) from None
+            raise CallError(
+                Failure.GARBLED, self._clean(f"the response cannot be read ({type(error).__name__}: {error})")
+            ) from None
 
     async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
         """Raise the CallError for a response's status; the client would lose the status if the body is broken."""
@@ -194,7 +200,7 @@ class GeminiEndpoint:
         the server lacks the model."""
         found = await self._answered(self._client().aio.models.get(model=self.settings.model))
         if not found.name:
-            raise CallError(Failure.GARBLED, "the server's description of the model has no name")
+            raise CallError(Failure.GARBLED, "the server's description of the model has no name: check base_url")
         return f"serves {self.settings.model}"
 
     async def close(self) -> None:

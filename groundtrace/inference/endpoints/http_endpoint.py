@@ -146,7 +146,9 @@ class HttpEndpoint(abc.ABC):
         except aiohttp.ClientPayloadError as error:
             raise CallError(Failure.CONNECTION, self.clean(f"the response ended early: {error}")) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise CallError(Failure.CONNECTION, self.clean(f"{type(error).__name__}: {error}")) from None
+            raise CallError(
+                Failure.CONNECTION, self.clean(f"the request failed with {type(error).__name__}: {error}")
+            ) from None
         return self._parsed(data)
 
     def _refusal(self, status: int, data: bytes, headers: Mapping[str, str]) -> CallError:

@@ -253,7 +253,7 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
             **source(settings),
         )
     except SafetensorError as error:
-        raise not_sent(f"{settings.model} is damaged, download it again: {error}", Failure.BAD_REQUEST) from error
+        raise not_sent(f"{settings.model} is damaged ({error}): download it again", Failure.BAD_REQUEST) from error
     if missing := sorted(report["missing_keys"]):
         message = f"{settings.model} lacks {len(missing)} weights of a {model_class.__name__}, such as {missing[0]}"
         raise not_sent(message, Failure.BAD_REQUEST)

@@ -134,7 +134,9 @@ def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
     for argument in serve_args:
         option = argument.split("=")[0].replace("_", "-")
         if option in OURS:
-            raise VllmServerError(f"endpoint {name!r}: serve_args must not have {option}, which Groundtrace sets")
+            raise VllmServerError(
+                f"endpoint {name!r}: serve_args must not have {option}, which Groundtrace sets: remove it"
+            )
         if option in SECRETS:
             raise VllmServerError(
                 f"endpoint {name!r}: serve_args must not have {option}, since a config must not hold secrets:"

@@ -162,7 +162,7 @@ class Family:
         """
         answer = after_thinking(text)
         if cut := _CUT_TAG.search(answer.rstrip()):
-            raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}; write the whole tag")
+            raise BadReply(f"the reply ends within a tag ({cut[0][:80]!r}): write the whole tag")
         try:
             found = reader(answer)
         except (BadReply, UnparsablePointing) as error:

@@ -221,7 +221,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of these pairs. Raises BadReply for a duplicate key, since one of its values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise BadReply(f"an object has a key twice, write each key once: {sorted(found)!r:.80}")
+        raise BadReply(f"an object has a key twice ({sorted(found)!r:.80}): write each key once")
     return found
 
 

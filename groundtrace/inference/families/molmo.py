@@ -27,7 +27,7 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     found = clicks if clicks and "<point" not in text else parse_pointer_reply(text)
     if not isinstance(found, NoPoints) and any(point.anchor is not None for point in found):
         raise UnparsablePointing(
-            "the points are in the form of Molmo 2, which has another frame: write numbers from 0 to 100"
+            "the points are in the form of Molmo 2, which has another frame of coordinates: write numbers from 0 to 100"
         )
     return found
 

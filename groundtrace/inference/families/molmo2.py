@@ -39,7 +39,8 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
         )
     if None in anchors and _DECIMAL.search(text):
         raise UnparsablePointing(
-            "the points are in the form of Molmo 1, which has another frame: write numbers from 0 to 1000"
+            "the points are in the form of Molmo 1, which has another frame of coordinates: "
+            "write numbers from 0 to 1000"
         )
     return found
 

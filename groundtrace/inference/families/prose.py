@@ -86,7 +86,7 @@ def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None
         if each.label and not near and not (each.is_plain and any(close)):
             raise BadReply(f"the reply is about {each.label[:80]!r}, but {label[:80]!r} was requested")
     if any(close) and not all(each.label for each in written):
-        raise BadReply(f"some coordinates have no label, write a label for all: {plain[:80]!r}")
+        raise BadReply(f"some coordinates have no label ({plain[:80]!r}): write a label for all")
     best = max(close)
     kept = [each for each, near in zip(written, close, strict=True) if not each.label or near == best]
     return [numbers_of(row, count, "box" if count == 4 else "point") for each in kept for row in each.rows]
@@ -108,7 +108,7 @@ def _written(text: str) -> Iterator[_Rows]:
         if not _NUMBERS.fullmatch(inside):
             continue
         if not _BETWEEN.fullmatch(_ROW.sub("", inside)):
-            raise BadReply(f"the brackets {inside[:80]!r} mix single numbers and groups of numbers")
+            raise BadReply(f"the brackets {inside[:80]!r} mix single numbers and groups of numbers: write only groups")
         rows = [[*filter(None, _APART.split(row))] for row in _ROW.findall(inside)]
         yield _Rows(start.start(), at, [[float(value) for value in _floats(row)] for row in rows])
 
@@ -186,4 +186,4 @@ def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) ->
             last = words[-1:] if part_end < len(text) and len(words) > 1 else []  # the number of an instance
             for word in words:
                 if word in doubts or (word.isdecimal() and word not in allowed and [word] != last):
-                    raise BadReply(f"{word!r} makes it unclear what the numbers mean, leave it out: {text[:80]!r}")
+                    raise BadReply(f"{word!r} makes it unclear what the numbers mean ({text[:80]!r}): leave it out")

@@ -253,7 +253,7 @@ class Flow:
             overloaded = True
             _gave_up()
             raise CallError(
-                Failure.TIMEOUT, f"the reply was not complete within {self._settings.timeout_s:g} s"
+                Failure.TIMEOUT, f"the reply was not complete within {self._settings.timeout_s:g} s (timeout_s)"
             ) from error
         except NotNeeded:
             self._quota.correct(-expected)
