@@ -40,8 +40,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Continuation:
-    """Holds a text to score. A model returns the log-probability of ``text`` after the prompt and ``given``, the
-    beginning of the reply.
+    """Holds a text to score. A model returns the log-probability of ``text`` as the continuation of a reply that begins
+    with ``given``.
 
     For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
     """

@@ -39,7 +39,7 @@ class Asks:
     ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
     request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
     sent only for input with clips. ``when`` is a function of the stage's settings that returns whether the prompts are
-    sent. None means always.
+    sent. If ``when`` is None, the prompts are always sent.
     """
 
     role: str

@@ -185,15 +185,15 @@ class ModelsSettings:
     roots.
 
     ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
-    is the folder in which these processes note usage and servers that are down
-    (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is ""; then no endpoint is checked, and no
-    call waits for a server that is down. If ``fails_fast`` is true, calls to a server that is down fail at once. This
-    setting is for callers that do not wait, and applies only without ``notes``.
+    is the folder in which these processes note their usage and the servers that are down
+    (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is "". In this case no endpoint is checked,
+    and no call waits for a server that is down. If ``fails_fast`` is true, calls to a server that is down fail at once.
+    This setting is for callers that do not wait, and applies only if ``notes`` is "".
 
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
-    were requested before the ISO time ``fresh_since`` are not used ("": all are used). ``workers`` is the number of
-    machines among which the budget is divided. ``storage`` holds the settings to access a remote cache and remote
-    media.
+    were requested before the ISO time ``fresh_since`` are not used (if it is "", all replies are used). ``workers`` is
+    the number of machines among which the budget is divided. ``storage`` holds the settings to access a remote cache
+    and remote media.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]

@@ -58,7 +58,8 @@ class ImageRoom:
     bytes_left: int = field(default=IMAGE_BYTES)
 
     def embed(self, pixels: Pixels) -> str | None:
-        """Return the image as a data URI, in the largest size that fits into its share; None if no size fits.
+        """Return the image as a data URI, in the largest size that fits into the image's share of the budget. Returns
+        None if no size fits.
 
         The share is the number of bytes left, divided by the number of images still to be embedded.
         """

@@ -62,8 +62,8 @@ class UndecodableMedia(ValueError):
 class Limits:
     """Holds the size limits of an image. They are checked against the file's header, before any pixel is decoded.
 
-    ``max_decoded_bytes`` limits the decoder's output before conversion to 8-bit RGB: 16-bit RGBA takes 8 bytes per
-    pixel. For all formats except PNG, Pillow's own limit against decompression bombs (179 Mpx) applies, too.
+    ``max_decoded_bytes`` limits the decoder's output before conversion to 8-bit RGB. For example, 16-bit RGBA takes 8
+    bytes per pixel. For all formats except PNG, Pillow's own limit against decompression bombs (179 Mpx) applies, too.
     """
 
     max_pixels: float = 100e6

@@ -79,11 +79,12 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 
 
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
-    """Return each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
+    """Return each frame with the points on it and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
 
-    ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
-    :func:`stable_ids`. ``k`` is 1 unless the frames are small. Frames without points are enlarged too. Raises
-    :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
+    ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number. ``ids`` are the object numbers
+    of the points from :func:`stable_ids`. ``k`` is 1 unless the frames are small. Frames without points are enlarged
+    too. Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in
+    length.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
     marks: list[list[OverlayPoint]] = [[] for _ in frames]

@@ -1,5 +1,5 @@
-"""Reads and writes the SQLite database of the reply cache: its schema, the import of logs, the detection of damage, and
-the rebuilding."""
+"""Reads and writes the SQLite database of the reply cache. The module contains its schema, imports logs, detects
+damage, and rebuilds a damaged database."""
 
 import sqlite3
 import uuid

@@ -57,8 +57,8 @@ class LogEntries:
 
 
 def stamp() -> str:
-    """Return the current time as a prefix of file names. The text is the UTC time to the microsecond, and sorts by
-    time."""
+    """Return the current time as a prefix of file names. The text is the UTC time to the microsecond, so sorted names
+    are in order of time."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
 
 

@@ -5,7 +5,7 @@ each process. A damaged or truncated database is moved aside and rebuilt from th
 that only the log holds are imported. Such replies exist if the process died between the two writes, or if SQLite's own
 write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long as the database is
 undamaged. A killed process loses at most the replies that had not arrived. Several processes on one machine may use one
-cache. A folder holds one cache.
+cache. Each cache needs a folder of its own.
 
 A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``).
 """

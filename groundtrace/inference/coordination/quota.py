@@ -255,9 +255,9 @@ def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Return the quota of the endpoint with these settings. Inside of :func:`shared_with`, processes share this quota
-    if the endpoint's name, kind, URL, model and limits are the same in all of them.
-    """
+    """Return the quota of the endpoint with these settings. ``concurrency`` is the endpoint's limit of requests in
+    flight in this process. Inside of :func:`shared_with`, processes share this quota if they have the same name, kind,
+    URL, model and limits for the endpoint."""
     opening = _opening.get()
     if opening is None:
         return Quota(settings, concurrency)

@@ -57,9 +57,13 @@ def scrub(text: str, key: str) -> str:
     """Return the text without the key, which some servers echo. A key of fewer than six characters is not removed,
     since it may be a word.
 
-    The key is found in these forms: each character plain or escaped as in JSON, Python, HTML, a URL or Markdown; in
-    hexadecimal; and within base64, as in Basic authorisation. It is also found in upper or lower case, reversed, and
-    broken by blanks or line ends. Encodings of an encoding are not searched.
+    The key is found in these forms:
+
+    - Each character is plain, or escaped as in JSON, Python, HTML, a URL or Markdown.
+    - The key is in hexadecimal, or within base64, as in Basic authorisation.
+    - The key is in upper or lower case, reversed, or broken by blanks or line ends.
+
+    Encodings of an encoding are not searched.
 
     If a text was cut in the middle of the key, the part of the key at the text's beginning or end is removed too. Such
     a part is harder to recognise than the whole key, so call this function before you cut a text.

@@ -59,8 +59,8 @@ def other_model(named: Any, asked: str, key: str) -> str:
 
 
 def message_of(data: bytes) -> str:
-    """Return the message of an error body in OpenAI's form. For another form, return the whole body. The caller removes
-    the API key from the result and shortens it."""
+    """Return the message of an error body in OpenAI's form. If the body has another form, return the whole body. The
+    caller removes the API key from the result and shortens it."""
     text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)

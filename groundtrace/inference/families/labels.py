@@ -93,11 +93,12 @@ def closeness(given: str, asked: str) -> int:
     """Return how close the label of a reply (``given``) is to the requested label (``asked``). Plural, articles and the
     number of an instance ("person_2") make no difference. The result is the first of these that applies:
 
-    - :data:`SAME` if both have the same words;
-    - 0 if the labels contradict each other ("blue dog" and "red dog"), have different nouns, or if one has no words;
+    - 0 if a label has no words;
+    - :data:`SAME` if both labels have the same words;
+    - 0 if the labels contradict each other ("blue dog" and "red dog"), or have different nouns;
     - :data:`SAYS_MORE` if ``given`` has all words of ``asked`` and more ("red dog" for "dog");
     - :data:`SAYS_LESS` if ``asked`` has all words of ``given`` and more ("dog" for "red dog");
-    - :data:`SAME_NOUN` if each label has words that the other one lacks ("big dog" for "red dog").
+    - :data:`SAME_NOUN` if each label has words that the other label lacks ("big dog" for "red dog").
     """
     given_words, asked_words = frozenset(_words(given, asked)), frozenset(_words(asked, asked))
     if not given_words or not asked_words:

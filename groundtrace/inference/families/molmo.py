@@ -1,8 +1,8 @@
 """Describes how Molmo 1 of the Allen Institute writes points: from 0 to 100 with one decimal, in tags. The model is
 trained to point.
 
-The sources are files of allenai/molmo: olmo/data/data_formatter.py (prompts) and olmo/util.py (the parser, also of
-``Click(x, y)``). Replies for absent objects are parsed by
+The sources are two files of allenai/molmo: olmo/data/data_formatter.py has the prompts, and olmo/util.py has the
+parser, which also reads ``Click(x, y)``. Replies for absent objects are parsed by
 :func:`groundtrace.grading.responses.pointing.parse_pointer_reply`.
 
 Known limits: the models have no form for boxes, so they cannot be detectors.

@@ -41,7 +41,7 @@ class Arrivals:
         return first
 
     def add(self, place: "Place", reply: Reply) -> None:
-        """Add the reply to a part, with the usage of all its attempts."""
+        """Add the reply to the part that ``place`` sent. The reply has the usage of all attempts of this part."""
         self._replies[place.first] = reply
 
     def failed(self, error: CallError | BudgetUsedUp) -> None:

@@ -61,8 +61,8 @@ def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
 
 
 def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, error: CallError, where: str = "") -> str:
-    """Return a message of one line that names the endpoint, the reason why it cannot answer calls, and the remedy.
-    ``where`` is the prefix of the endpoint's config key, such as ``reward.``."""
+    """Return a one-line message for the user. It names the endpoint, the reason why the endpoint cannot answer calls,
+    and the remedy. ``where`` is the prefix of the endpoint's config key, such as ``reward.``."""
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:
         why, change = "cannot be reached: ", f"Start the server, or correct {key}.base_url"

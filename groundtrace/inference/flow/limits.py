@@ -162,9 +162,8 @@ class BytesInFlight:
 
 
 class Rate:
-    """Limits the units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit. The
-    units of one second may be used at once.
-    """
+    """Limits the units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit. A burst
+    may use all units of one second at once."""
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
