@@ -1,11 +1,13 @@
 """Computes attention over packed sequences: one row holds several samples, and no sample attends to another.
 
-transformers calls :func:`packed_attention` for the language model. Because the function is registered under a name that
-contains "flash", transformers also passes all images of a vision tower in one call, instead of one call per image. On a
-GPU in 16 bits, a kernel for sequences of different lengths is used: torch's or, if this build of torch has none,
-FlashAttention 2, the package that transformers uses for ``flash_attention_2``. Otherwise each sequence is computed
-separately, which is faster than a mask over the row if sequences are short. Sequences of equal length, such as images
-of one size, are computed as one batch.
+transformers calls :func:`packed_attention` for the language model. It also calls it for the vision tower, with all
+images in one call. For this, the name under which the function is registered must contain "flash"; with other names,
+transformers makes one call per image.
+
+On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. It is torch's kernel. If this build
+of torch has no such kernel, it is the kernel of the package FlashAttention 2, if that is installed. Without a kernel,
+each sequence is computed separately. For short sequences, this is faster than a mask over the row. Sequences of equal
+length, such as images of one size, are then computed as one batch.
 """
 
 import functools
@@ -39,14 +41,17 @@ def packed_attention(
     is_causal: bool | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Return the attention output within each sequence, (1, T, heads, head_dim), and None for the weights.
+    """Return the attention output within each sequence, (1, T, heads, head_dim), and None.
 
     ``query``, ``key`` and ``value`` are (1, heads, T, head_dim). ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries
-    of the sequences. Raises ValueError if ``cu_seq_lens_q`` is None.
+    of the n sequences. The second result is None, because transformers expects the attention weights there, and they
+    are not computed. Raises ValueError if ``cu_seq_lens_q`` is None.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
-        raise ValueError("packed attention needs cu_seq_lens_q: switch the model's attention to sdpa before sampling")
+        raise ValueError(
+            "packed attention was called without cu_seq_lens_q: call set_attention(model, 'sdpa') before sampling"
+        )
     kernel = packed_kernel() if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16) else None
     if kernel is not None:
         longest = max_length_q or int(cu_seq_lens_q.diff().max())
@@ -57,9 +62,9 @@ def packed_attention(
 
 @functools.cache
 def packed_kernel() -> Kernel | None:
-    """Return the kernel for packed sequences on this machine's GPU; None if there is none.
+    """Return the kernel for packed sequences on this machine's GPU.
 
-    An old or a reduced build of torch has no such kernel.
+    Returns None if neither this build of torch nor the package FlashAttention 2 has such a kernel.
     """
     if has_varlen():
         return _torch_varlen
@@ -67,7 +72,7 @@ def packed_kernel() -> Kernel | None:
 
 
 def has_varlen() -> bool:
-    """Whether this build of torch has a variable-length kernel."""
+    """Return whether this build of torch has an attention kernel for sequences of different lengths."""
     try:
         import torch.nn.attention.varlen
     except ImportError:

@@ -2,9 +2,10 @@
 
 A checkpoint holds the master weights, the optimiser's state, the random state, the position in the data and the state
 of the loop. It is a folder ``step-NNNNNN`` that is written atomically. No code from a checkpoint is run when it is
-loaded. In a training on several GPUs, each rank writes its part of the tensors
-(:mod:`groundtrace.trainer.sharded_state`), and the first rank the rest; the checkpoint can be loaded with any number of
-GPUs. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can load.
+loaded. In a training on several GPUs, each rank (the process of one GPU) writes its part of the tensors
+(:mod:`groundtrace.trainer.sharded_state`). The first rank also writes the other content. The checkpoint can be loaded
+with any number of GPUs. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can
+load.
 """
 
 import os
@@ -44,9 +45,9 @@ def _random_state() -> dict[str, Any]:
 class Progress:
     """Holds the progress of a training run.
 
-    ``step`` is the number of finished steps, ``position`` the position in the data
-    (:data:`groundtrace.trainer.row_sampler.Position`), ``memory`` the state of the loop (only numbers and strings), and
-    ``random`` the random state at the time when this object was created.
+    ``step`` is the number of finished steps. ``position`` is the position in the data
+    (:data:`groundtrace.trainer.row_sampler.Position`). ``memory`` is the state of the training loop (only numbers and
+    strings). ``random`` is the random state at the time when this object was created.
     """
 
     step: int = 0
@@ -58,9 +59,10 @@ class Progress:
 def save_checkpoint(
     folder: Path, progress: Progress, optimiser: Optimiser, identity: Mapping[str, Any], keep: int
 ) -> Path:
-    """Write the checkpoint of a step, delete all but the latest ``keep`` and return the new checkpoint's folder.
+    """Write the checkpoint of a step, and return its folder. Older checkpoints beyond the latest ``keep`` are deleted.
 
-    ``identity`` is the run's identity (:func:`groundtrace.trainer.identity.identity`).
+    ``folder`` holds all checkpoints of the run. ``identity`` is the run's identity
+    (:func:`groundtrace.trainer.identity.identity`).
     """
     final = folder / f"step-{progress.step:06d}"
     partial = folder / f".{final.name}.{ranks.of_first(os.getpid())}"
@@ -93,7 +95,9 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``, with whole tensors.
+    """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
+
+    Tensors that the ranks of a training wrote in parts are joined.
 
     Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
@@ -109,7 +113,9 @@ def _read_state(path: Path) -> dict[str, Any]:
     except Exception as error:  # torch raises many types on a damaged file
         raise _unreadable(path, error) from error
     if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
-        raise CheckpointError(f"{path} cannot be read: another version of the trainer wrote it, so use that version")
+        raise CheckpointError(
+            f"{path} cannot be read: another version of the trainer wrote it; load it with that version"
+        )
     return state
 
 
@@ -135,10 +141,10 @@ def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | No
 
 
 def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
-    """Restore weights, optimiser and random state, and return the run's progress.
+    """Restore weights, optimiser and random state from a checkpoint, and return the progress of its run.
 
-    Raises CheckpointError if the checkpoint is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`),
-    or does not hold the same weights that this run trains.
+    ``identity`` is the identity of the present run. Raises CheckpointError if the checkpoint is damaged, if it belongs
+    to another run (:mod:`groundtrace.trainer.identity`), or if its weights are not those that this run trains.
     """
     state = _read_state(path)
     differs = difference(state["identity"], identity)
@@ -160,9 +166,9 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
 def export(checkpoint: Path, out: Path) -> Path:
     """Write the model of a checkpoint to the folder ``out``, and return ``out``.
 
-    The files are those that a finished training writes. Weights that were not trained are read from the base model at
-    ``model.path`` of the run, which must still exist. Raises CheckpointError, ModelError, and UserError if ``out`` is
-    not empty or cannot be written.
+    The files are those that a finished training writes. Weights that were not trained are read from the base model. It
+    must still be at the path ``model.path`` of the run. Raises CheckpointError if the checkpoint cannot be used,
+    ModelError if the base model cannot be loaded, and UserError if ``out`` is not empty or cannot be written.
     """
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
@@ -178,6 +184,7 @@ def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: 
     for name, master in masters.items():
         if name not in weights or weights[name].shape != master.shape:
             raise CheckpointError(
-                f"the base model of {checkpoint} has no weight {name} of the trained shape: restore the original model"
+                f"the base model of {checkpoint} has no weight {name} with the shape in the checkpoint: restore the "
+                "original model"
             )
         weights[name].copy_(master)

@@ -36,7 +36,7 @@ _EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+    """Run the command line ``argv`` (by default that of this process), and return the exit code."""
     parser = make_parser()
     parsed = parser.parse_args(argv)
     if parsed.command in ("sft", "grpo") and parsed.gpus < 1:
@@ -127,7 +127,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
-    """Exit with code 2 if a folder is missing, or if a folder or ``--gpus`` is given with ``--estimate``."""
+    """Exit with code 2 if ``--data`` or ``--output`` is missing.
+
+    With ``--estimate``, exit with code 2 if ``--data``, ``--output`` or ``--gpus`` is given.
+    """
     if parsed.command in ("export", "tiny"):
         return
     given = {"--data": parsed.data, "--output": parsed.output}

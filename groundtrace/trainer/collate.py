@@ -1,7 +1,7 @@
-"""Packs samples into one row, and sorts samples into micro-batches.
+"""Packs several samples into one row of tokens, and divides samples into micro-batches.
 
 The row has no padding, so no token is mistaken for padding. Each sequence keeps its own positions and attends only to
-itself. An image that several samples share, such as the samples of a group, is in the batch once.
+itself. If several samples have the same image, such as the samples of a group, the batch holds it once.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from groundtrace.trainer.sample import Sample
 
 @dataclass(frozen=True)
 class DistinctImages:
-    """Holds the images of some samples, each once.
+    """Holds the images of some samples, each distinct image once.
 
     Attributes:
         patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
         grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
-        shown: for each image of the samples, its index among the U images, in the order of the image tokens.
+        shown: the index among the U images for each image of the samples, in the order of the image tokens.
     """
 
     patches: torch.Tensor | None
@@ -35,7 +35,7 @@ class DistinctImages:
 
 
 def distinct_images(samples: Sequence[Sample]) -> DistinctImages:
-    """Return the images of the samples, in order, each once."""
+    """Return the distinct images of the samples, in the order in which they first occur."""
     images = {image.key: image for sample in samples for image in sample.images}
     place_of = {key: index for index, key in enumerate(images)}
     return DistinctImages(
@@ -51,8 +51,8 @@ class Batch:
 
     Attributes:
         ids: (T,) int64, the token ids.
-        positions: (4, T) int64: each token's index in its sequence, then its rotary positions in time, height and
-            width. Without the index, the models would treat the row as one sequence.
+        positions: (4, T) int64, four numbers for each token: its index in its sequence, then its rotary positions in
+            time, height and width. Without the index, the models would treat the row as one sequence.
         ends: (n + 1,) int32, the boundaries of the sequences.
         is_image: (T,) bool, whether the token is an image token.
         before: (M,) int64, the indices of the tokens before the targets.
@@ -60,9 +60,10 @@ class Batch:
         owner: (M,) int64, the index of each target's sample.
         advantages: (M,) float32, the targets' advantages; 1 if the sample has no advantages.
         sampler_logprobs: (M,) float32, the targets' log-probabilities by the sampler; NaN if they are unknown.
-        patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
+        patches: (P, values per patch) float32, the patches of the U distinct images of the samples; None without
+            images.
         grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
-        shown: for each image of the samples, its index among the U images, in the order of the image tokens.
+        shown: the index among the U images for each image of the samples, in the order of the image tokens.
         longest: the length of the longest sequence.
     """
 
@@ -89,10 +90,12 @@ class Batch:
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
     """Return the samples as one batch, in order.
 
-    Raises ValueError if the first token of a sample is a target of the loss.
+    Raises ValueError if the first token of a sample is a target of the loss, because no earlier token can predict it.
     """
     if any(bool(sample.loss_mask[0]) for sample in samples):
-        raise ValueError("the first token of a sample must not be a target, since no earlier token can predict it")
+        raise ValueError(
+            "the first token of a sample is a target of the loss, but no earlier token can predict it: mask this token"
+        )
     lengths = torch.tensor([len(sample) for sample in samples])
     mask = torch.cat([sample.loss_mask for sample in samples])
     ids = torch.cat([sample.ids for sample in samples])
@@ -126,8 +129,8 @@ def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, def
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
     """Return the samples in batches of at most ``tokens`` tokens; a longer sample has its own batch.
 
-    Samples are sorted from long to short, so that the samples of a batch have similar lengths, and too little memory
-    makes the first batch fail. Samples of equal length keep their order.
+    Samples are sorted from long to short. So the samples of a batch have similar lengths. If the memory is too small,
+    the first batch already fails. Samples of equal length keep their order.
     """
     batches: list[list[Sample]] = []
     room = 0

@@ -1,7 +1,7 @@
 """Runs each ``trainer`` command, and reports each error in one line, without a traceback.
 
-With ``--gpus``, the command starts one process for each GPU, and each of them comes here again as a rank. Ranks report
-their errors to the first process, which shows one of them.
+With ``--gpus``, the command starts one process for each GPU. Each of these processes is a *rank* and calls
+:func:`dispatch` again. Ranks report their errors to the process that started them. It shows one error.
 """
 
 import argparse
@@ -46,7 +46,7 @@ ANEW = (
 def dispatch(parsed: argparse.Namespace) -> int:
     """Run the parsed command, and return the exit code (:mod:`groundtrace.trainer.cli`).
 
-    With ``--verbose``, an unexpected error is raised.
+    An unexpected error is shown in one line. With ``--verbose`` it is raised, so that its traceback is shown.
     """
     if not parsed.verbose:
         datasets.disable_progress_bars()
@@ -109,7 +109,7 @@ def _run_ranks(parsed: argparse.Namespace) -> int:
     settings = _settings(parsed)
     if settings.validation.is_on:
         raise ConfigError(
-            "a validation runs in a training of one process only: leave out --gpus, or set validation.share = 0 and "
+            "validation works only in a training of one process: leave out --gpus, or set validation.share = 0 and "
             'validation.data = ""'
         )
     check_output(parsed.command, settings, parsed.output)

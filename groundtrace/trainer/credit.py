@@ -1,4 +1,4 @@
-"""Assigns credit: turns the scored rollouts of a step into samples with an advantage for each token."""
+"""Assigns credit: makes samples with an advantage for each token from the scored rollouts (responses) of a step."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +18,12 @@ from groundtrace.trainer.settings import TrainerSettings
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
     """Return the rollouts as samples, in which each token has the advantage of its turn.
 
-    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out. Their
-    rewards are part of their group's mean, but their tokens are not part of the loss: they are in neither its numerator
-    nor its denominator. The tokens of a rollout with advantage 0 are in the denominator.
+    Unscored and empty rollouts are left out. If ``grpo.overlong`` is ``mask``, truncated rollouts are also left out.
+    The reward of a truncated rollout is still part of its group's mean. The tokens of a rollout that is left out are
+    not part of the loss: neither its numerator nor its denominator includes them. The denominator includes the tokens
+    of a rollout with advantage 0.
+
+    ``step`` is the number of the training step.
     """
     grpo = settings.grpo
     samples, rollouts, sequence = list[Sample](), list[Rollout](), list[float]()
@@ -57,8 +60,9 @@ def turn_advantages(
 ) -> list[tuple[float, ...]]:
     """Return the advantage of each turn of each rollout, as the reward recipe computes it.
 
-    ``sequence`` are the advantages of the whole rollouts. If ``grpo.shuffle_advantages`` is True, the advantages of all
-    turns are assigned to the turns at random.
+    ``sequence`` holds one advantage per rollout, from which the recipe computes those of its turns. If
+    ``grpo.shuffle_advantages`` is True, the advantages of all turns of all rollouts are exchanged at random. ``step``
+    is part of the seed of this exchange.
     """
     executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
     found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]
@@ -81,9 +85,9 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """Return the recipe's reward; if ``grpo.overlong`` is ``soft``, plus the length penalty, which is at most 0.
+    """Return the reward of a response for training; None if the response is unscored.
 
-    Returns None for an unscored response.
+    This is the recipe's reward. If ``grpo.overlong`` is ``soft``, the length penalty, which is at most 0, is added.
     """
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward
@@ -92,7 +96,10 @@ def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float
 
 
 def as_sample(prompt: Sample, rollout: Rollout, group: str) -> Sample:
-    """Return the prompt followed by the response, with the sampler's log-probabilities, as a sample of ``group``."""
+    """Return the prompt and the response as one sample of the group named ``group``.
+
+    The sample has the sampler's log-probabilities if the rollout has them.
+    """
     sample = with_response(prompt, rollout.ids, group, rollout.is_truncated, rollout.observed)
     if rollout.logprobs is None:
         return sample

@@ -1,8 +1,9 @@
 """Draws turns from a model in this process: one pass over the prompts, then one token of each turn at a time.
 
-This takes less time and memory than transformers' ``generate``. A prompt with its images is read once for all of its
-turns. A new token does not copy the keys and values of the earlier tokens. Turns that have ended are removed from the
-batch. The checkpoint's ``generation_config`` is not used.
+A turn is one answer of the model in a conversation. This code takes less time and memory than transformers'
+``generate``. If several turns are drawn for a prompt, the model processes the prompt and its images once. The keys and
+values of earlier tokens are not copied for a new token. Turns that have ended are removed from the batch. The
+checkpoint's ``generation_config`` is not used.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,13 +32,13 @@ _MOST_GOING = 0.9
 class GrowingLayer(DynamicLayer):
     """Holds the keys and values of one layer, in buffers with room for more tokens.
 
-    All tensors are (turns, heads, tokens, head_dim).
+    All tensors are (turns, heads, tokens, head_dim). A turn is a row of the batch.
     """
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add the keys and values of new tokens, and return those of all tokens."""
+        """Add the keys and values of new tokens; return the keys and the values of all tokens so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
             self._buffers = tuple(_with_room(each[:, :, :0], each.shape[2]) for each in (key_states, value_states))
@@ -50,7 +51,7 @@ class GrowingLayer(DynamicLayer):
         return self._show(end)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Replace the turns by the turns with these indices; an index may occur several times."""
+        """Keep the rows of the batch with these indices, in this order; a repeated index copies its row."""
         end = self.get_seq_length()
         self._buffers = tuple(buffer[indices] for buffer in self._buffers)
         self._show(end)
@@ -80,8 +81,9 @@ def draw_turns(
 ) -> list[list[Drawn]]:
     """Return ``n`` turns for each prompt, drawn with torch's default random generator.
 
-    ``room`` has the maximum number of tokens of a turn, for each prompt. A turn ends with the model's end token, or as
-    soon as ``is_complete`` returns True. The model must be in evaluation mode.
+    Each turn is its token ids and their log-probabilities. ``room`` holds, for each prompt, the maximum number of
+    tokens of a turn. A turn ends after the model's end token, at this maximum, or as soon as ``is_complete`` returns
+    True for its tokens. The model must be in evaluation mode.
     """
     batch = _Batch(vlm, prompts)
     batch.keep([number // n for number in range(len(prompts) * n)])
@@ -135,7 +137,7 @@ class _Batch:
         return self._tokens[:, 0].tolist(), logprobs.gather(1, self._tokens)[:, 0].tolist()
 
     def keep(self, places: Sequence[int]) -> None:
-        """Replace the turns by the turns at these places of the batch; a place may occur several times."""
+        """Keep the turns at these places of the batch, in this order; a repeated place copies its turn."""
         rows = torch.tensor(places, device=self._seen.device)
         self._cache.batch_select_indices(rows)
         self._seen, self._next, self._tokens, self._hidden = (
@@ -143,7 +145,7 @@ class _Batch:
         )
 
     def read_drawn(self) -> None:
-        """Read the tokens of the last draw."""
+        """Run the model on the tokens of the last draw, so that the next tokens can be drawn."""
         self._seen = torch.cat([self._seen, torch.ones_like(self._tokens)], dim=1)
         self._hidden = self._read(self._tokens, self._next[:, None].expand(3, -1, 1))
         self._next = self._next + 1

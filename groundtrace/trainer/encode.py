@@ -1,9 +1,11 @@
 """Encodes rows and their messages as samples, with chat template, image tokens, loss mask and coordinate frame.
 
-The template renders the conversation with a placeholder for each answer; the answers are tokenised separately and
-inserted. An answer is therefore unchanged even if the template drops or rewrites the thinking of earlier turns, and its
-first token begins at the same place as in sampling. If a text contains the text of a special token, a space is inserted
-into it first, so that the text of a user or a model never becomes an image or the end of a turn.
+The chat template renders the conversation with a placeholder for each answer. The answers are tokenised separately and
+inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. Its first
+token begins at the same place as in sampling.
+
+If the text of a user or a model contains the text of a special token, a space is inserted into this part. So it never
+becomes an image or the end of a turn.
 
 The decoder of the curation pipeline decodes the images, one row at a time.
 """
@@ -31,27 +33,36 @@ Message = Mapping[str, str]
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation as a sample.
+    """Return a conversation as a sample. ``id`` is the row's id, for errors.
 
     Only the assistant turns, with their end tokens, are targets of the loss. The turns of all other roles, such as
-    observations (results of tools), are masked. Raises UnusableRow if the number of ``<image>`` marks differs from the
-    number of images, if the last turn is not the assistant's, or if the chat template cannot be used for the turns.
+    observations (results of tools), are masked. Raises UnusableRow in these cases:
+
+    - The number of ``<image>`` marks differs from the number of images.
+    - The last turn is not the assistant's.
+    - The chat template cannot be used for the turns.
     """
     if not messages or messages[-1]["role"] != "assistant":
-        raise UnusableRow(f"{id}: the last turn is not the assistant's, so it cannot be trained on")
+        raise UnusableRow(
+            f"{id}: the last turn is not the assistant's, but SFT trains on the assistant's last turn: remove the "
+            "row or add an answer"
+        )
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
-        raise UnusableRow(f"{id}: the chat template puts other text before an answer in training than in sampling")
+        raise UnusableRow(
+            f"{id}: the chat template puts other text before an answer in training than in sampling: use another "
+            "template"
+        )
     return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
 
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation up to the start of the next answer as a sample without targets.
+    """Return a conversation as a prompt: a sample without targets that ends where the next answer starts.
 
-    Raises UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template
-    refuses the turns.
+    ``id`` is the row's id, for errors. Raises UnusableRow if the number of ``<image>`` marks differs from the number of
+    images, or if the chat template refuses the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -62,8 +73,8 @@ def encode_observation(
 ) -> Sample:
     """Return the tokens between two assistant turns: the observation, and the chat template's text around it.
 
-    The tokens begin with the end token of the first of the two turns. But if ``has_ended`` is True, this token is left
-    out, because the policy has drawn it itself. ``message`` is the observation, and ``images`` are its images. Raises
+    ``message`` is the observation, and ``images`` are its images. The result begins with the end token of the earlier
+    assistant turn. If ``has_ended`` is True, the policy has already drawn this token, and it is left out. Raises
     UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template refuses
     the turns.
     """
@@ -78,7 +89,8 @@ def with_response(
 ) -> Sample:
     """Return the prompt followed by a response, token for token as it was sampled.
 
-    ``observed`` are the observations within the response. The targets are all other tokens of the response.
+    ``ids`` are the tokens of the response, ``observed`` are the observations among them, and ``group`` is the name of
+    the sample's group. The targets of the loss are the tokens of the response without its observations.
     """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     is_ours = torch.ones(len(ids), dtype=torch.bool)
@@ -107,7 +119,10 @@ def with_response(
 
 
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
-    """Return the text with a space inside the text of each special token, so that no part becomes a special token."""
+    """Return the text, in which no part is tokenised as a special token.
+
+    If the text contains a special token, a space is inserted after its first character.
+    """
     for token in vlm.special_texts:
         text = text.replace(token, f"{token[0]} {token[1:]}")
     return text
@@ -136,10 +151,13 @@ def _pieces(
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
-        raise UnusableRow(f"{id}: an assistant turn contains {MARK}, which only other turns may contain")
+        raise UnusableRow(f"{id}: an assistant turn contains {MARK}, but only turns of other roles may contain it")
     between = _rendered(vlm, id, messages, with_prompt).split(_PLACEHOLDER)
     if len(between) != len(answers) + 1:
-        raise UnusableRow(f"{id}: the chat template leaves out {len(answers) + 1 - len(between)} assistant turns")
+        raise UnusableRow(
+            f"{id}: the chat template leaves out {len(answers) + 1 - len(between)} assistant turns: use another "
+            "template"
+        )
     pieces = [(_ids(vlm, between[0]), False)]
     for answer, after in zip(answers, between[1:], strict=True):
         end, rest = _split_end(vlm, _ids(vlm, after))
@@ -208,7 +226,7 @@ def _assembled(
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
     """Return the row's images, decoded, upright and encoded for the vision tower.
 
-    Raises UnusableRow, which names the image, if an image cannot be decoded or resized.
+    Raises UnusableRow if an image cannot be decoded or resized.
     """
     found = []
     for number, (data, _) in enumerate(row.images, 1):
@@ -221,7 +239,7 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """Return an SFT row as a sample, with its tags in the model's coordinate frame.
+    """Return an SFT row as a sample, with the coordinates of its tags as the model writes them.
 
     Raises UnusableRow if the row cannot be encoded.
     """
@@ -231,9 +249,10 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """Return a row's turns up to the answer as a prompt, with tags in the model's coordinate frame.
+    """Return the turns of a row before its answer as a prompt, with coordinates as the model writes them.
 
-    ``images`` are the row's images if they are already encoded. Raises UnusableRow if the row cannot be encoded.
+    ``images`` are the row's images if they are already encoded; by default, they are encoded here. Raises UnusableRow
+    if the row cannot be encoded.
     """
     images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
@@ -243,9 +262,10 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """Return the row's prompts: one for each of its streams (forms of response), or for the streams in ``only``.
+    """Return the row's prompts, one for each of its streams (forms of response).
 
-    The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
+    If ``only`` is not empty, only the streams in ``only`` get a prompt. Each prompt is returned together with the row
+    in its stream. The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

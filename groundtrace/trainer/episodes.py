@@ -1,8 +1,8 @@
-"""Runs responses in several turns: the turns of the policy, with the observations of the environment between them.
+"""Runs responses in several turns.
 
-A response of one turn is the special case of an environment that ends the response after its first turn. The tokens of
-a turn are kept as they were sampled; only observations are tokenised
-(:func:`groundtrace.trainer.encode.encode_observation`).
+The turns of the policy (the model in training) alternate with the observations of the environment. An environment may
+end the response after its first turn. The tokens of a turn are kept as they were sampled. Only observations are
+tokenised (:func:`groundtrace.trainer.encode.encode_observation`).
 """
 
 import asyncio
@@ -36,9 +36,9 @@ class Episode:
     """Runs one response.
 
     The response ends when the environment ends it, or after ``environment.max_turns`` turns. It is truncated at
-    ``rollout.max_new_tokens`` tokens, which include observations. If the environment takes longer than
-    ``environment.max_wait_s`` or fails, the response is lost. The field ``limits`` of :attr:`rollout` has the limits
-    that the response reached.
+    ``rollout.max_new_tokens`` tokens, which include observations. The response is lost if the environment fails, or
+    takes longer than ``environment.max_wait_s`` in total. :attr:`rollout` is the response; its field ``limits`` holds
+    the limits that were reached.
     """
 
     def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
@@ -57,7 +57,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the response so far. The response is complete after :meth:`take` has returned None."""
+        """Return the response so far. It is complete once :meth:`take` has returned None."""
         return Rollout(
             tuple(self._ids),
             self._is_truncated,
@@ -93,7 +93,7 @@ class Episode:
         return None
 
     async def close(self) -> None:
-        """Free the resources of the environment; a second call does nothing."""
+        """Free the resources of the environment. A second call has no effect."""
         if not self._is_closed:
             self._is_closed = True
             await self._environment.close()
@@ -166,10 +166,11 @@ def _key_of(pixels: Pixels) -> str:
 def roll_out(
     vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
 ) -> list[list[Rollout]]:
-    """Return ``n`` responses to each prompt, in order.
+    """Return ``n`` responses to each prompt, in the order of the prompts ``drawn``.
 
-    The same weights and seed give the same responses if the environment's observations depend only on the turns. At
-    most ``environment.steps_at_once`` environments work at the same time. Raises SamplerError.
+    The same weights and the same seed give the same responses, provided that the environment's observations depend only
+    on the turns. At most ``environment.steps_at_once`` environments work at the same time. Raises SamplerError if turns
+    cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     gate = asyncio.Semaphore(settings.environment.steps_at_once)
@@ -215,10 +216,10 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
 def score_rollouts(
     reward: Reward, vlm: VisionLanguageModel, rows: Sequence[TrainingRow], rollouts: Sequence[Sequence[Rollout]]
 ) -> list[list[Scored]]:
-    """Return the scores of each row's responses, in order.
+    """Return the scores of each row's responses, in the order of the rows and of their responses.
 
-    Lost responses (those that the environment could not continue) are unscored and are not part of their group. Raises
-    JudgesDown if the reward's endpoints do not answer.
+    A lost response (the environment could not continue it) is unscored. The scores of its group are computed without
+    it. Raises JudgesDown if the reward's endpoints do not answer.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
     kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]

@@ -1,10 +1,11 @@
-"""Gives all ranks micro-batches of the same kind, so that each makes the same collectives.
+"""Gives all ranks the same number of micro-batches, with images on all ranks or on none.
 
-FSDP exchanges weights and gradients in each forward and backward pass of each layer. A rank with fewer micro-batches
-than another, or without images where another has some, would leave the others waiting. Such a rank gets a *filler*: a
-short sample without targets. A filler goes through every layer like any other sample, so all weights get a gradient on
-every rank. The gradient is exactly 0, because no target depends on the filler: packed sequences do not attend to each
-other. No loss is multiplied by 0, which would turn an infinite value into NaN.
+A rank is the process of one GPU. FSDP exchanges weights and gradients in each forward and backward pass of each layer.
+So all ranks must make the same passes. If one rank had fewer micro-batches than the other ranks, or no images, the
+other ranks would wait forever. Such a rank gets a *filler*: a short sample without targets. A filler goes through every
+layer like any other sample, so all weights get a gradient on every rank. The gradient is exactly 0, because no target
+depends on the filler: packed sequences do not attend to each other. A filler is used instead of a loss that is
+multiplied by 0, because 0 times an infinite value is NaN.
 """
 
 from collections.abc import Sequence
@@ -29,10 +30,11 @@ def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
 
 
 def evened(vlm: VisionLanguageModel, batches: Sequence[Sequence[Sample]]) -> list[list[Sample]]:
-    """Return the micro-batches of this rank, with fillers where other ranks have more of them, or images.
+    """Return the micro-batches of this rank, with the fillers that it needs to match the other ranks.
 
-    All ranks must call this function. If any rank has an image in a step, each micro-batch gets at least one. If no
-    rank has one, the vision tower does not run, and its weights have no gradient, as in a training of one process.
+    After this, all ranks have the same number of micro-batches. If any rank has an image in this step, each micro-batch
+    gets at least one image. If no rank has an image, the vision tower does not run. Its weights then have no gradient,
+    as in a training of one process. All ranks must call this function.
     """
     own = [list(batch) for batch in batches]
     if ranks.count() == 1:

@@ -1,4 +1,7 @@
-"""Defines the group of responses to one prompt, which a step compares, and computes the metrics of a step's groups."""
+"""Defines the group of responses to one prompt, and computes the metrics of a step's groups.
+
+GRPO compares the responses of a group with each other.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,24 +24,31 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether the group has both right and wrong responses, by their outcomes instead of rewards."""
+        """Return whether the group has both right and wrong responses.
+
+        The outcomes decide this, not the rewards.
+        """
         return is_mixed([scored.outcome for scored in self.scored])
 
     def teaches(self, by_reward: bool) -> bool:
         """Return whether a step can learn from the group.
 
-        If ``by_reward`` is True, its rewards must differ. Otherwise it must have both right and wrong responses.
+        If ``by_reward`` is True, the group's rewards must differ. If it is False, the group must have both right and
+        wrong responses.
         """
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
 
     def without_images(self) -> "Group":
-        """Return the group without images, for other ranks, which compute only metrics from it."""
+        """Return the group without images. Other ranks get this copy and compute only metrics from it."""
         rollouts = tuple(rollout.without_images() for rollout in self.rollouts)
         return Group(replace(self.row, images=()), replace(self.prompt, images=()), rollouts, self.scored)
 
 
 def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups of all ranks; this rank's own groups keep their images. All ranks must call this function."""
+    """Return the groups of all ranks. All ranks must call this function.
+
+    Only the groups of this rank keep their images.
+    """
     shares = ranks.gathered([group.without_images() for group in groups] if ranks.count() > 1 else [])
     shares[ranks.index()] = list(groups)
     return [group for share in shares for group in share]
@@ -47,9 +57,9 @@ def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
     """Return the metrics of a step: means over all sampled rollouts, and counts.
 
-    ``shown`` names the verdicts whose means are included. The groups that dynamic sampling dropped are included,
-    because the policy sampled them, too. If rows have streams, the metrics of each stream follow, such as
-    ``reward_grounded``. Unscored values are left out of the means.
+    ``sampled`` are all groups of the step. ``kept`` are those of them that remain after dynamic sampling; only their
+    number is used. ``shown`` names the verdicts whose means are included. If rows have streams, the metrics of each
+    stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]
@@ -98,7 +108,10 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return the reason why a step with these metrics had no gradient. Call this only for such a step."""
+    """Return the reason why a step with these metrics had no gradient.
+
+    Call this function only for a step without a gradient.
+    """
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

@@ -1,8 +1,7 @@
 """Trains a model by GRPO, with the options of DAPO, on a run's RL shards.
 
 A step draws questions, samples a group of answers to each question, and scores the answers. It replaces groups that
-give no gradient by other groups, and turns rewards into advantages. Then it makes one or more optimiser steps over all
-targets of the step.
+give no gradient by other groups. It computes advantages from the rewards, and then makes one or more optimiser steps.
 
 In a training on several GPUs, each rank samples and scores the groups of its own rows. A group is never split.
 """
@@ -62,9 +61,10 @@ SEEDS_PER_STEP = 1000
 
 @dataclass
 class Trainee:
-    """Holds the objects that a GRPO step uses; ``reference`` is the model of the KL term, or None.
+    """Holds the objects that a GRPO step uses.
 
-    :mod:`groundtrace.trainer.reference` makes the reference.
+    ``draws`` yields the rows. ``reference`` is the model of the KL term (:mod:`groundtrace.trainer.reference`), or None
+    without a KL term.
     """
 
     vlm: VisionLanguageModel
@@ -81,9 +81,16 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
     NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit. During training, it
-    raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or gradient is not finite,
-    SamplerError, NothingLearnt, Overfitted by the validation, and Stopped on a signal. In these cases, the last
-    complete step is saved.
+    raises:
+
+    - JudgesDown if the reward's endpoints do not answer;
+    - SamplerError if answers cannot be sampled;
+    - NotFinite if a loss or gradient is not finite;
+    - NothingLearnt if too many steps in succession have no gradient;
+    - Overfitted if the validation finds that the reward rises while the accuracy falls;
+    - Stopped on a signal.
+
+    In these cases, the last complete step is saved.
     """
     shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "rl", output / "rows")), settings, output)
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
@@ -107,7 +114,7 @@ def _train(
         check(row)
         if drawn := prompt_samples(vlm, opened(row, settings.environment), grpo.streams):
             return drawn
-        raise UnusableRow(f"{row.id}: the row is not asked in any of grpo.streams")
+        raise UnusableRow(f"{row.id}: the row has no prompt in any stream of grpo.streams")
 
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True, gpus=ranks.count()), available_bytes())
@@ -161,9 +168,9 @@ def _print_notes(*notes: str | None) -> None:
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
-    """Run one training step; return the sampled groups and the step's metrics. Raises JudgesDown and NotFinite.
+    """Run one training step; return the sampled groups of this rank, and the metrics over the groups of all ranks.
 
-    The groups are those of this rank, and the metrics are over the groups of all ranks.
+    Raises JudgesDown, SamplerError and NotFinite.
     """
     started = time.perf_counter()
     trainee.sampler.sync()
@@ -184,12 +191,12 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
-    """Sample the groups of a step; return all sampled groups of this rank, and those of them to learn from.
+    """Sample the groups of a step; return all groups that this rank sampled, and its groups to learn from.
 
-    Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. A step may therefore
-    have fewer groups than configured, or no group. If the recipe's ``samples_by_reward`` is True, groups with equal
-    rewards are replaced. If it is False, groups are replaced whose answers are all right or all wrong. The number of
-    groups is that of all ranks.
+    Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. Such a group has equal
+    rewards, if the recipe's ``samples_by_reward`` is True. Otherwise, its answers are all right or all wrong. After the
+    last draw, a step may have fewer groups than configured, or no group. ``grpo.prompts_per_step`` is the number of
+    groups over all ranks.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -208,10 +215,10 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """Return a group of scored rollouts for each of the next ``count`` prompts that are this rank's.
+    """Sample and score this rank's groups for the next ``count`` prompts of all ranks, and return the groups.
 
-    A row with two streams has two prompts, and so two groups. The result may have fewer groups, or be empty, because
-    the prompts of a row stay together. Raises JudgesDown and SamplerError.
+    A row with two streams has two prompts, and so two groups. The prompts of a row stay together. So the result may
+    have fewer groups than its share of ``count``, or be empty. Raises JudgesDown and SamplerError.
     """
     drawn = trainee.draws.take(count)
     return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))
@@ -230,10 +237,10 @@ def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Grou
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
     """Make the optimiser steps of a training step; return the means of their metrics. Raises NotFinite.
 
-    ``samples`` are those of this rank, and the steps are over the samples of all ranks. If a training step has several
-    optimiser steps, the old log-probabilities of all samples are computed before the first optimiser step. Samples
-    without a gradient (:func:`with_gradient`) are not computed: their targets are only part of the denominator of the
-    loss.
+    ``samples`` are the samples of this rank. The optimiser steps are over the samples of all ranks. If a training step
+    has several optimiser steps, the old log-probabilities of all samples are computed before the first optimiser step.
+    Without a KL term, no forward pass is made for samples without a gradient (:func:`with_gradient`). Their targets are
+    still part of the loss's denominator.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
@@ -259,7 +266,7 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples in which a target has an advantage other than 0; the others have no gradient without KL term.
+    """Return the samples that have a gradient without a KL term: some target has an advantage other than 0.
 
     If no sample has a gradient, the first sample is returned, so that the optimiser makes its step.
     """
@@ -302,7 +309,7 @@ def _backward(
 
 def _check(loss: torch.Tensor, step: int) -> None:
     if not loss.isfinite():
-        raise NotFinite(f"step {step}: the loss is {loss.item()}: lower grpo.optimiser.lr")
+        raise NotFinite(f"step {step}: the loss is {loss.item()}, which is not finite: lower grpo.optimiser.lr")
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:

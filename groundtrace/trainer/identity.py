@@ -1,8 +1,8 @@
 """Decides whether two commands are the same run, so that the second can resume the first.
 
-The two commands must have the same data, and the same value of each setting that changes the result. A run can resume
-with more steps, and with other log settings, threads, timeouts and addresses. Every setting is compared unless this
-module exempts it, so that a new setting is never overlooked.
+The two commands must have the same data, and the same value of each setting that changes the result. The second command
+may have more steps, and other log settings, threads, timeouts and addresses. This module lists the settings that are
+not compared. All other settings are compared, including those that are added later.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,11 +37,12 @@ def identity(
 ) -> dict[str, Any]:
     """Return a run's identity: the command, the data, the batch plan, and each compared setting by its dotted key.
 
-    ``held_out`` is a text about the validation's questions; "" without a validation. Settings of the validation are
-    compared only by this text, since they do not change the weights.
+    ``plan`` is the batch plan as a text; "" without a plan. ``held_out`` is a text about the validation's questions; ""
+    without a validation. Settings of the validation are compared only by this text, because they do not change the
+    weights.
 
-    The values are numbers, strings, booleans and lists. A model folder is an absolute path, so that the
-    working directory does not matter. Endpoints without a role are left out.
+    The values are numbers, strings, booleans and lists. A model folder is an absolute path, so that the working
+    directory does not matter. Endpoints without a role are left out.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
@@ -55,7 +56,7 @@ def identity(
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return a message with the first key in which two identities differ, and its values; None if they are equal."""
+    """Return a message about the first key in which two identities differ, with both values; None if they are equal."""
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"

@@ -1,8 +1,8 @@
-"""Starts a training on several GPUs: one process for each GPU, which are the ranks of one training.
+"""Starts a training on several GPUs. It has one process for each GPU, a *rank*.
 
-All ranks end together. If one of them fails or dies, the launcher ends the others, shows one line about the first that
-failed, and returns its exit code (128 plus the signal's number if a signal killed it). Signals are passed on to all
-ranks. If the launcher is killed, its ranks end at once.
+All ranks end together. If a rank fails or dies, the launcher ends the other ranks. It then shows one line about the
+rank that failed first, and returns its exit code. If a signal killed this rank, the exit code is 128 plus the signal's
+number. Signals are passed on to all ranks. If the launcher is killed, its ranks end at once.
 """
 
 import contextlib
@@ -33,9 +33,10 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ranks:
-    """Runs the processes of a training; ``words`` are the arguments of the ``trainer`` command in each of them.
+    """Runs the processes (ranks) of a training.
 
-    The first rank writes to the terminal. The others write to log files in ``folder`` unless ``is_verbose`` is True.
+    ``words`` are the arguments of the ``trainer`` command in each process. The first rank writes to the terminal. The
+    other ranks write to log files in ``folder``, or to the terminal if ``is_verbose`` is True.
     """
 
     def __init__(self, words: Sequence[str], gpus: int, folder: Path, is_verbose: bool = False) -> None:
@@ -67,7 +68,10 @@ class Ranks:
             )
 
     def wait(self) -> Report | None:
-        """Return the failure of the rank that failed first, after all ranks have ended; None if none has failed."""
+        """Wait until all ranks have ended; return the failure of the rank that failed first, or None without a failure.
+
+        If a rank fails, the other ranks are killed after ``GRACE_S`` seconds.
+        """
         with self._forwarding():
             kill_at_s: float | None = None
             while len(self._ended) < self._gpus:
@@ -89,7 +93,7 @@ class Ranks:
                 process.kill()
 
     def close(self) -> None:
-        """Kill all ranks that still run, and free what they shared."""
+        """Kill all ranks that still run, and close the pipe that the ranks watch."""
         self.kill()
         for process in self.processes:
             process.wait()
@@ -137,13 +141,15 @@ def _store() -> Any:
 
 
 def launch(words: Sequence[str], gpus: int, is_verbose: bool = False) -> Report | None:
-    """Run a training on several GPUs; return the failure of the rank that failed first, or None.
+    """Run a training on several GPUs; return the failure of the rank that failed first, or None without a failure.
 
-    ``words`` are the arguments of the ``trainer`` command. On a machine without a GPU, the ranks use the CPU. Raises
-    UserError if the machine has too few GPUs.
+    ``words`` are the arguments of the ``trainer`` command. If ``is_verbose`` is True, all ranks write to the terminal.
+    On a machine without a GPU, the ranks use the CPU. Raises UserError if the machine has too few GPUs.
     """
     if torch.cuda.is_available() and gpus > torch.cuda.device_count():
-        raise UserError(f"--gpus is {gpus}, but this machine has {torch.cuda.device_count()}: lower --gpus")
+        raise UserError(
+            f"--gpus is {gpus}, but the number of GPUs of this machine is {torch.cuda.device_count()}: lower --gpus"
+        )
     with tempfile.TemporaryDirectory(prefix="groundtrace-ranks-") as folder:
         running = Ranks(words, gpus, Path(folder), is_verbose)
         try:

@@ -1,7 +1,7 @@
 """Computes the training losses on plain tensors: advantages of a group, the clipped policy loss, and the SFT loss.
 
-An optimiser step has one denominator, the number of targets in all its micro-batches (DAPO's token-level loss), so that
-the result does not depend on the number of micro-batches.
+An optimiser step has one denominator: the number of targets in all its micro-batches (DAPO's token-level loss). So the
+result does not depend on the number of micro-batches.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ FLAT = 1e-9
 def advantages(
     rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0, epsilon: float = 0.0
 ) -> list[float | None]:
-    """Return A = (R - mean) / s for the responses of one group (Argos Eq. 10).
+    """Return the advantages A = (R - mean) / s of the responses of one group (Argos Eq. 10); R are the ``rewards``.
 
-    ``scale`` selects s: ``std`` (the group's sample standard deviation plus ``epsilon``), ``none`` (1) or ``fixed``
-    (``unit``). Eq. 10 has no ``epsilon``. We add it because by Eq. 10 tiny differences between rewards give the same
-    advantages as the difference between right and wrong answers. An unscored response (None) has the advantage None,
-    and is not part of the mean. All advantages are exactly 0 if the rewards are equal up to ``FLAT``, or if fewer than
-    two responses are scored.
+    ``scale`` selects s. With ``std``, s is the group's sample standard deviation plus ``epsilon``. With ``none``, s is
+    1. With ``fixed``, s is ``unit``. Eq. 10 has no ``epsilon``. We add it, because without it tiny differences between
+    rewards give advantages as large as a difference between right and wrong answers.
+
+    An unscored response (None) has the advantage None, and is not part of the mean. All advantages are exactly 0 if the
+    rewards differ by at most ``FLAT``, or if fewer than two responses are scored.
     """
     scored = [reward for reward in rewards if reward is not None]
     if is_flat(rewards):
@@ -36,22 +37,29 @@ def advantages(
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
     """Return whether a group has both right and wrong outcomes, so that a step can learn from it (DAPO).
 
-    Unscored outcomes (None) are ignored. The function uses outcomes instead of shaped rewards, because shaped rewards
-    differ in nearly every group.
+    Unscored outcomes (None) are ignored. Pass outcomes and not shaped rewards, because shaped rewards differ in nearly
+    every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
 
 
 def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Return whether the scored rewards of a group are equal up to ``FLAT``, so that the group gives no gradient."""
+    """Return whether the scored rewards of a group differ by at most ``FLAT``.
+
+    Such a group gives no gradient.
+    """
     scored = [reward for reward in rewards if reward is not None]
     return len(scored) < 2 or max(scored) - min(scored) <= FLAT
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """Holds the bounds of the probability ratio, 1 - low and 1 + high, and the cap of the importance weight."""
+    """Holds the bounds of the clipped policy loss.
+
+    The probability ratio is clipped to the range from 1 - ``low`` to 1 + ``high``. ``importance_cap`` is the upper
+    bound of the importance weight.
+    """
 
     low: float = 0.2
     high: float = 0.28
@@ -60,9 +68,9 @@ class Clipping:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """Holds a micro-batch's contribution to the step's loss, and sums over its targets for the metrics.
+    """Holds a micro-batch's part of the step's loss, and sums over the micro-batch's targets for the metrics.
 
-    ``clipped`` is the number of clipped targets, and ``kl`` the sum of their KL estimates.
+    ``clipped`` is the number of clipped targets, and ``kl`` is the sum of their KL estimates over all targets.
     """
 
     loss: torch.Tensor
@@ -83,10 +91,10 @@ def policy_loss(
     """Return the loss -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A) over the M targets.
 
     All tensors are (M,). N is ``denominator``, and A is ``advantage``. r = exp(logprobs - old) is the probability
-    ratio, where ``old`` are the trainer's log-probabilities before the step's first update. w = min(exp(old - sampler),
-    cap) is the truncated importance weight, where ``sampler`` are the log-probabilities of the sampler that drew the
-    tokens (NaN means the same as ``old``). If ``reference`` is given, the loss also has the KL term kl_beta/N · sum of
-    exp(ref - logp) - (ref - logp) - 1.
+    ratio; ``old`` are the trainer's log-probabilities before the step's first update. w = min(exp(old - sampler), cap)
+    is the truncated importance weight; ``sampler`` are the log-probabilities of the sampler that drew the tokens. A NaN
+    in ``sampler`` means the same as ``old``. If ``reference`` (the reference model's log-probabilities) is given, the
+    KL term is added. It is kl_beta/N · the sum of exp(d) - d - 1 with d = reference - logprobs.
     """
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clipping.low, 1 + clipping.high)
@@ -114,7 +122,7 @@ def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
     """Return DAPO's soft penalty for a response of ``length`` tokens.
 
-    It is 0 up to ``longest - buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens.
+    The penalty is 0 up to ``longest - buffer`` tokens. From there it falls linearly to -1 at ``longest`` tokens.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 
@@ -122,6 +130,6 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
     """Return the upper clip bound at a step, counted from 0.
 
-    It changes linearly from ``start`` to ``end`` over ``steps`` steps; if ``end`` is None, it is constant.
+    The bound changes linearly from ``start`` to ``end`` over ``steps`` steps. If ``end`` is None, it is constant.
     """
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

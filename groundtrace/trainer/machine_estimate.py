@@ -1,7 +1,8 @@
-"""Shows what a config needs on each of 1, 2, 4 and 8 GPUs, and whether it fits the machine that it names.
+"""Shows the memory that a config needs on 1, 2, 4 and 8 GPUs, and whether the config fits its machine.
 
-``trainer sft|grpo --config CONFIG --estimate`` prints this table. It needs no weights, no data and no GPU: the model is
-built without values, and each row is as long as the config allows.
+The section ``machine`` of the config describes the machine. ``trainer sft|grpo --config CONFIG --estimate`` prints the
+table. It needs no weights, no data and no GPU: the model is built without values, and each row is as long as the config
+allows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,10 @@ GPUS = (1, 2, 4, 8)
 
 
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
-    """Print the table of a config; return the sentence about the machine that it fits.
+    """Print the table of a config's memory; return a sentence that the config fits its machine.
 
     Raises ModelError if the model's config cannot be loaded, and DoesNotFit if the config needs more memory than the
-    machine in ``machine`` has.
+    machine in the section ``machine`` has.
     """
     model, machine = outline_of(settings.model), settings.machine
     counts = sorted({*GPUS, machine.gpus})
@@ -50,9 +51,10 @@ def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int)
 
 
 def table(found: Mapping[int, Estimate]) -> str:
-    """Return the parts of the estimates in GiB, one column for each number of GPUs.
+    """Return a text table of the estimates' parts in GiB, with one column for each number of GPUs.
 
-    Parts that are 0 everywhere are left out; "-" is a part of a phase that is not the largest.
+    Parts that are 0 in all columns are left out. A cell is "-" if the part belongs to a phase that is not the largest
+    phase.
     """
     parts = {gpus: dict(each.parts) for gpus, each in found.items()}
     names = dict.fromkeys(name for each in parts.values() for name in each)
@@ -65,7 +67,7 @@ def table(found: Mapping[int, Estimate]) -> str:
 
 
 def server_line(model: Any, settings: TrainerSettings) -> str:
-    """Return the sentence about the memory of the vLLM server, which the table leaves out."""
+    """Return a sentence about the memory of the vLLM server, because the table does not include it."""
     tokens = settings.batch.max_tokens
     weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB
     where = "on GPUs of its own"

@@ -1,4 +1,4 @@
-"""Defines the settings of the machine that a config is meant for, which ``--estimate`` compares with the estimate."""
+"""Defines the settings that describe the machine of a training, for the command ``--estimate``."""
 
 from typing import Annotated
 
@@ -9,8 +9,9 @@ from groundtrace.config.settings import PositiveWeight, Weight, settings
 
 @settings
 class MachineSettings:
-    """Describes the machine that a training needs. A server that samples has GPUs of its own unless ``server_gib`` is
-    set.
+    """Describes the machine that a training needs.
+
+    If ``server_gib`` is 0, a server that samples has its own GPUs.
     """
 
     gpus: Annotated[PositiveInt, "--estimate: the number of GPUs over which the training is sharded"] = 1

@@ -1,25 +1,30 @@
 """Estimates the memory of a training step before training starts, and refuses a step that does not fit.
 
-The memory of a GPU in a training on N of them is
+In a training on N GPUs, the memory of each GPU is
 
     (weights + float32 master weights and gradients + the optimiser's moments + reference model) / N
     + the weights that FSDP gathers (0 if N = 1) + a server on the same GPU + the largest phase
 
-Each of the N GPUs holds its share of every weight, and has forward passes of ``batch.tokens`` tokens of its own. The
-moments are two numbers per weight (one with Muon). FSDP gathers the weights outside all blocks (embeddings, output
-layer, norms) with their gradients, and two blocks (the one that is computed and the one that is fetched for it). Of one
-block it has the gradients, in the weights' type and in float32, in which they are summed. A block is a layer of the
-language model or of the vision tower. The phases are:
+Each of the N GPUs holds its share of every weight, and makes its own forward passes of ``batch.tokens`` tokens. The
+moments are two numbers per weight (one with Muon).
+
+FSDP gathers weights by blocks. A block is a layer of the language model or of the vision tower. FSDP holds the weights
+outside all blocks (embeddings, output layer, norms) with their gradients. It also holds the weights of two blocks: the
+block that is computed, and the next block. It holds the gradients of one block twice: in the weights' type, and in
+float32 for the sum over the GPUs.
+
+The phases are:
 
 - The update needs a chunk of logits, and the activations that the backward pass keeps of each token and image patch.
-  Without gradient checkpointing, these are 34 bytes per layer and hidden dimension at 16 bits (Korthikanti et al. 2022,
-  arXiv:2205.05198, Eq. 2 without its attention term, because the kernels used here do not keep it). With it, they are
-  one hidden state per layer, and the 34 bytes of the layer that is recomputed. For a vision tower that is not trained,
-  one layer is included.
-- The optimiser's step needs a temporary float32 copy of the weights: torch updates all weights of a GPU at once.
+  Without gradient checkpointing, they need 34 bytes per layer and hidden dimension at 16 bits. This is Eq. 2 of
+  Korthikanti et al. 2022 (arXiv:2205.05198) without its attention term, because the kernels used here do not keep it.
+  With gradient checkpointing, they need one hidden state per layer, and the 34 bytes of the one layer that is
+  recomputed. For a vision tower that is not trained, one layer is included.
+- The optimiser's step needs a temporary float32 copy of the weights, because torch updates all weights of a GPU at
+  once.
 - Rollouts that transformers samples need the keys and values of all tokens, the images of one call, and the activations
   of one layer of the vision tower. The estimate assumes that every answer has the maximum length. If N > 1, each GPU
-  gathers all weights for them.
+  also gathers all weights to sample.
 
 The tokens and patches per row are measured on the first rows. The estimate assumes that each response gets as many
 images in observations as its limits allow (:func:`observed_patches`). It does not include memory fragmentation.
@@ -61,7 +66,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class AverageRow:
-    """Holds the average numbers of tokens and image patches of a row, without the answer that GRPO samples."""
+    """Holds the average numbers of tokens and image patches of a row. The answer that GRPO samples is not included."""
 
     tokens: float = 0.0
     patches: float = 0.0
@@ -77,8 +82,8 @@ def rows_like(samples: Sequence[Sample]) -> AverageRow:
 def observed_patches(model: Any, settings: TrainerSettings) -> int:
     """Return the maximum number of patches of all images in the observations of one response.
 
-    The function assumes ``environment.max_images`` images, each as large as environment and model allow. Their tokens
-    must fit into ``rollout.max_new_tokens``.
+    The function assumes ``environment.max_images`` images of the largest size that the environment and the model allow.
+    The number of patches is limited so that the tokens of the images fit into ``rollout.max_new_tokens``.
     """
     environment, tower = settings.environment, model.config.vision_config
     in_pixels = environment.make().max_image_pixels()
@@ -92,20 +97,20 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
 
 
 def fullest_row(model: Any, settings: TrainerSettings, is_grpo: bool) -> AverageRow:
-    """Return the longest row that the settings allow, with image tokens only, for estimates without data.
+    """Return the longest row that the settings allow, for estimates without data. All of its tokens are image tokens.
 
-    If ``is_grpo`` is True, the row leaves room for an answer of ``rollout.max_new_tokens``.
+    If ``is_grpo`` is True, the row is shorter by the answer's ``rollout.max_new_tokens`` tokens.
     """
     tokens = settings.batch.max_tokens - (settings.rollout.max_new_tokens if is_grpo else 0)
     return AverageRow(tokens, tokens * model.config.vision_config.spatial_merge_size**2)
 
 
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
-    """Return the memory that one training step needs on average rows, on each of ``gpus`` GPUs.
+    """Return the memory that one training step on rows like ``rows`` needs, on each of ``gpus`` GPUs.
 
-    The model may be one without values (:func:`groundtrace.trainer.outline.outline_of`), but it must not be sharded
-    yet. If ``is_grpo`` is True, the estimate includes sampled answers and rollouts. The images of a question are
-    included once for its group, and the images of observations once for each response.
+    ``model`` may be a model without values (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded
+    yet. If ``is_grpo`` is True, the estimate includes the sampled answers. A question's images are included once for
+    its group, and the images of observations once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())
@@ -148,14 +153,14 @@ def _share(size: int, gpus: int) -> int:
 
 
 def size_of(weights: Iterable[torch.Tensor]) -> int:
-    """Return the size of the weights in bytes, each in its own type."""
+    """Return the size of the weights in bytes, each weight in its own type."""
     return sum(weight.numel() * weight.element_size() for weight in weights)
 
 
 def gathered_bytes(model: Any) -> int:
-    """Return the bytes of the weights and gradients that FSDP holds unsharded on each GPU, as this module describes.
+    """Return the bytes of the weights and gradients that FSDP holds unsharded on each GPU.
 
-    A block is a module of a class in ``_no_split_modules`` of transformers.
+    The module's docstring describes them. A block is a module of a class in ``_no_split_modules`` of transformers.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}
@@ -189,7 +194,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 
 def cached_bytes(model: Any, settings: TrainerSettings, tokens: int) -> int:
-    """Return the bytes of the keys and values of ``tokens`` tokens, in the type of the computation."""
+    """Return the bytes of the keys and values of ``tokens`` tokens, as 16-bit or 32-bit numbers by ``model.dtype``."""
     text = model.config.text_config
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return tokens * 2 * text.num_hidden_layers * text.num_key_value_heads * head * _word_bytes(settings)
@@ -227,7 +232,9 @@ def available_bytes() -> int:
     for line in Path("/proc/meminfo").read_text("ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
-    raise OSError("/proc/meminfo has no line MemAvailable, so the available memory is unknown")
+    raise OSError(
+        "/proc/meminfo has no line MemAvailable, so the available memory is unknown: run on Linux 3.14 or later"
+    )
 
 
 def refuse_if_too_large(found: Estimate, available: int) -> None:

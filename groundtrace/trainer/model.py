@@ -29,12 +29,12 @@ LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_pr
 
 
 class ModelError(UserError):
-    """Raised if the model cannot be loaded or trained; the message holds the reason and what to do."""
+    """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
 
 
 @dataclass
 class VisionLanguageModel:
-    """Holds a loaded model, and the processor and token ids that turn text and images into its inputs.
+    """Holds a loaded model, its processor, and the token ids that the trainer needs.
 
     ``speech`` describes how the model writes coordinates. ``image_id`` is the id of the image token. ``end_ids`` are
     all token ids that end a response (from the generation config and the tokenizer). ``banned_ids`` are the ids that a
@@ -78,7 +78,7 @@ class VisionLanguageModel:
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
         """Encode an upright RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
 
-        ``key`` must be the same for equal images.
+        ``key`` identifies the image: equal images must have equal keys.
         """
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
@@ -89,7 +89,11 @@ class VisionLanguageModel:
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
 
     def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
-        """Return the rotary positions of one sequence of L tokens, (3, L): time, height and width."""
+        """Return the rotary positions of one sequence of L tokens as (3, L): time, height and width.
+
+        ``is_image`` (L,) bool is True for image tokens. ``images`` are the sequence's images in the order of their
+        tokens.
+        """
         if not images:
             return torch.arange(len(ids)).expand(3, -1)
         grids = torch.tensor([image.grid for image in images])
@@ -100,7 +104,7 @@ class VisionLanguageModel:
         """Write the weights (with adapters merged), config, processor and generation settings to a folder.
 
         transformers and vLLM can load the folder. In a training on several GPUs, all ranks must call this method, and
-        the first rank writes; it needs the memory of the whole model on the CPU.
+        the first rank writes the files. It needs CPU memory for the whole model.
         """
         state = _gathered_state(self.model) if parts(self.model) else _plain_state(self.model)
 
@@ -114,11 +118,15 @@ class VisionLanguageModel:
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
     """Return the model and processor that the settings name, in training mode.
 
-    The model is on ``device``; by default on the GPU, or on the CPU without a GPU. In a training on several GPUs it is
-    on the CPU, from which :func:`groundtrace.trainer.sharding.shard` takes it part by part. Only safetensors files are
-    read, and no code from the model's repository is run. Raises ModelError if the model is missing, if its family
-    cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), if it lacks weights or a chat
-    template, or if a setting does not fit it.
+    The model is on ``device``. The default is the GPU, or the CPU on a machine without a GPU. In a training on several
+    GPUs, the default is the CPU; :func:`groundtrace.trainer.sharding.shard` then distributes the model. Only
+    safetensors files are read, and no code from the model's repository is run.
+
+    Raises ModelError in these cases:
+
+    - The model is missing, or lacks weights or a chat template.
+    - Its family cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`).
+    - A setting does not fit the model.
     """
     where = device or ("cuda" if torch.cuda.is_available() and ranks.count() == 1 else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
@@ -137,9 +145,13 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load {settings.path}: {_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
-        raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}: use a complete model")
+        raise ModelError(
+            f"the model {settings.path} lacks {len(missing)} weights, such as {missing[0]}: download the complete model"
+        )
     if getattr(processor, "chat_template", None) is None:
-        raise ModelError(f"{settings.path} has no chat template: use a model that has one")
+        raise ModelError(
+            f"the model {settings.path} has no chat template: set model.path to a model with a chat template"
+        )
     _bound_images(processor.image_processor, settings)
     prepare(model, settings)
     return VisionLanguageModel(
@@ -162,7 +174,10 @@ def model_config(settings: ModelSettings) -> Any:
 
 
 def family_of(config: Any, settings: ModelSettings) -> Family:
-    """Return the family of a model, given its config. Raises ModelError if the trainer does not support the family."""
+    """Return the family of a model from its config. A family is a set of models that write coordinates alike.
+
+    Raises ModelError if the trainer does not support the family.
+    """
     families = trainable_families()
     if config.model_type not in families:
         raise ModelError(
@@ -174,15 +189,15 @@ def family_of(config: Any, settings: ModelSettings) -> Family:
 def set_attention(model: Any, implementation: str) -> None:
     """Set the model's attention: :data:`groundtrace.trainer.attention.NAME` for packed training, ``sdpa`` to sample.
 
-    Only the configs of the language model and the vision tower are changed. The config of the whole model keeps sdpa,
-    since transformers raises an error if the name in this config contains "flash".
+    Only the configs of the language model and the vision tower are changed. The config of the whole model remains at
+    sdpa, because transformers raises an error if this config names an attention with "flash" in its name.
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
 
 
 def prepare(model: Any, settings: ModelSettings) -> None:
-    """Apply the settings to the model: adapters, frozen parts, gradient checkpointing, packed attention."""
+    """Apply the settings to the model: adapters, frozen parts, gradient checkpointing and attention for packed rows."""
     if settings.lora_rank:
         require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
@@ -206,7 +221,10 @@ def prepare(model: Any, settings: ModelSettings) -> None:
 
 
 def is_of_tower(name: str) -> bool:
-    """Whether a weight, given by its full name, is part of the vision tower, without its projector."""
+    """Return whether the weight with this full name is part of the vision tower.
+
+    The projector between vision tower and language model is not part of it.
+    """
     _, found, inner = name.partition("visual.")
     return bool(found) and inner.partition(".")[0] not in PROJECTOR
 
@@ -260,7 +278,9 @@ def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
 def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Speech:
     frame = CoordinateFrame(settings.frame) if settings.frame else family.frame
     if frame is CoordinateFrame.UNIT:
-        raise ModelError("model.frame = unit cannot be written with one decimal: set it to norm1000 or molmo100")
+        raise ModelError(
+            "coordinates in the frame unit cannot be written with one decimal: set model.frame to norm1000 or molmo100"
+        )
     decimals = settings.decimals
     if decimals is None:
         other = int(frame in (CoordinateFrame.MOLMO100, CoordinateFrame.PX))
@@ -278,7 +298,8 @@ def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     if not ids:
         raise ModelError(
-            "neither the model's generation config nor its tokenizer has an end-of-sequence token: use a complete model"
+            "neither the model's generation config nor its tokenizer has an end-of-sequence token: set model.path "
+            "to another model"
         )
     return tuple(sorted(ids))
 

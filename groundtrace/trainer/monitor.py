@@ -1,8 +1,8 @@
 """Writes the records of a training run, and shows its progress.
 
-The records are run.json, metrics.jsonl, validation.jsonl, left_out.jsonl, the page train.html and, if configured, those
-of other boards. The module also saves some rollouts for inspection: response, reward, and the image with the response's
-points and boxes.
+The records are run.json, metrics.jsonl, validation.jsonl, left_out.jsonl and the page train.html. If configured, other
+boards such as TensorBoard get the metrics, too. The module also saves some rollouts for inspection: the response, the
+reward, and the image with the response's points and boxes.
 """
 
 import functools
@@ -40,7 +40,7 @@ LINE_EVERY = 10
 
 
 class Monitor:
-    """Writes the records of one run to its output folder, and shows its progress; it is a context manager.
+    """Writes the records of one run to its output folder, and shows its progress. It is a context manager.
 
     ``validations`` are the lines of validation.jsonl: the step and the metrics of each validation so far.
     """
@@ -89,10 +89,11 @@ class Monitor:
             self._page.write()
 
     def resume_at(self, step: int) -> None:
-        """Delete the metrics of ``step`` and of later steps, since these steps will be repeated; open the boards.
+        """Prepare the records for a run that continues at ``step``, and open the boards.
 
-        Validations after more than ``step`` steps are also deleted. The list of left-out rows is loaded from its file.
-        At step 0, validations and left-out rows are deleted. Raises UserError if a tracker cannot start.
+        The metrics of ``step`` and of later steps are deleted, because these steps will be repeated. Validations after
+        more than ``step`` steps are also deleted. The list of left-out rows is loaded from its file. At step 0, all
+        validations and left-out rows are deleted. Raises UserError if a tracker cannot start.
         """
         metrics, validations = (read_lines(self.output / name) for name in ("metrics.jsonl", "validation.jsonl"))
         sent = {prefix: _last(lines) for prefix, lines in (("", metrics), (VALIDATION, validations))}
@@ -110,9 +111,9 @@ class Monitor:
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
         """Record the metrics of a step.
 
-        None becomes null in metrics.jsonl, and values that are not finite are omitted. The progress bar shows the
-        metrics named in ``shown`` and the ``note``. Without a terminal, every tenth step, the last step and each step
-        with a note are printed as a line.
+        In metrics.jsonl, None becomes null, and values that are not finite are omitted. The progress bar shows the
+        metrics named in ``shown``, and ``note``. Without a terminal, a line is printed for every tenth step, for the
+        last step and for each step with a note.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         self._append("metrics.jsonl", {"step": step} | values)
@@ -153,7 +154,7 @@ class Monitor:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Record a row that is left out, and the reason. A row is recorded once, even if the run is resumed."""
+        """Record a row that is not used, and the reason. A row is recorded once, even if the run is resumed."""
         if row in self._left_out:
             return
         self._left_out.add(row)
@@ -164,7 +165,10 @@ class Monitor:
 
 
 class SilentMonitor(Monitor):
-    """Writes and shows nothing, for the ranks of a training except the first (:mod:`groundtrace.trainer.ranks`)."""
+    """Writes and shows nothing.
+
+    All ranks of a training except the first use it (:mod:`groundtrace.trainer.ranks`).
+    """
 
     def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
         self.output, self.steps = output, steps
@@ -178,13 +182,13 @@ class SilentMonitor(Monitor):
         """Do nothing."""
 
     def resume_at(self, step: int) -> None:
-        """Do nothing."""
+        """Do nothing, because only the first rank writes records."""
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Do nothing."""
+        """Do nothing, because only the first rank writes records."""
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Do nothing, because the first rank knows the same rows (:mod:`groundtrace.trainer.row_sampler`)."""
+        """Do nothing, because the first rank records the same rows (:mod:`groundtrace.trainer.row_sampler`)."""
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:
@@ -197,7 +201,11 @@ def _shown(values: Mapping[str, float | None], shown: Sequence[str]) -> list[str
 
 
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
-    """Write some rollouts of the first groups to ``rollouts.jsonl``, with the first image and an overlay for each."""
+    """Write some rollouts of the first groups to ``rollouts.jsonl``, and save their images.
+
+    For each of these groups, the first image of its row is saved. For each response with points or boxes, the image
+    with these points and boxes drawn on it is saved, too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for place, group in enumerate(groups[:SHOWN_GROUPS]):
@@ -219,7 +227,7 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
     """Return the row's first image as PNG, with the points and boxes of the text drawn on it.
 
-    Returns None if the row has no image, or the text has no points and boxes.
+    Returns None if the row has no image, or if the text has neither points nor boxes.
     """
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):

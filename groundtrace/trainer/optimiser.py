@@ -1,10 +1,11 @@
 """Makes optimiser steps with float32 master weights, AdamW with or without Muon, a schedule and gradient clipping.
 
-The weights of a sharded model have sharded copies, gradients and moments: each rank updates its own part, and all clip
-by the norm of the whole gradient.
+In a sharded model, the copies, gradients and moments of the weights are sharded, too. Each rank updates its own part.
+All ranks clip by the norm of the whole gradient.
 
-Weights in 16 bits have a float32 copy that is updated and copied back. Without this copy, an update smaller than the
-last bit of a weight would be lost. Gradients are accumulated in float32 on the copy as soon as they are computed.
+Weights in 16 bits have a float32 copy (master weights). The optimiser updates this copy, and copies it back. Without
+the copy, an update smaller than the last bit of a weight would be lost. Gradients are accumulated in float32 on the
+copy as soon as they are computed.
 """
 
 import math
@@ -29,7 +30,7 @@ class Optimiser:
     Attributes:
         steps: the number of optimiser steps that the learning rate schedule covers.
         masters: the float32 weights by name.
-        updates: the number of updates of the weights that have been started.
+        updates: the number of updates of the weights that have been started, including one that has not finished.
         before_change: a function that is called before each update of the weights.
     """
 
@@ -80,7 +81,10 @@ class Optimiser:
             yield torch.optim.AdamW(groups, lr=s.lr, betas=(s.beta1, s.beta2))
 
     def rate(self, step: int) -> float:
-        """Return the factor by which the configured learning rates are multiplied at a step, counted from 0."""
+        """Return the factor of the learning rates at a step, counted from 0.
+
+        Each configured learning rate is multiplied by this factor.
+        """
         s, warmup = self.settings, self.settings.warmup_of(self.steps)
         if step < warmup:
             return (step + 1) / warmup
@@ -109,7 +113,9 @@ class Optimiser:
         norm = float(whole(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm)))
         if not math.isfinite(norm):
             self._clear()
-            raise NotFinite(f"the norm of the gradient is {norm}: lower lr in sft.optimiser or grpo.optimiser")
+            raise NotFinite(
+                f"the norm of the gradient is {norm}, which is not finite: lower lr in sft.optimiser or grpo.optimiser"
+            )
         self.before_change()
         self.updates += 1
         for optimiser in self._optimisers:
@@ -135,7 +141,7 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def weights_by_optimiser(self) -> list[list[torch.Tensor]]:
-        """Return the weights of each of torch's optimisers, in the order of its state."""
+        """Return one list of weights for each optimiser of torch, in the order of that optimiser's state."""
         return [[weight for group in each.param_groups for weight in group["params"]] for each in self._optimisers]
 
     def state_dict(self) -> dict[str, Any]:
@@ -145,10 +151,13 @@ class Optimiser:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of :meth:`state_dict`. Raises ValueError if the state has other weight names."""
+        """Restore a state that :meth:`state_dict` returned. Raises ValueError if its weights have other names than
+        those of this model.
+        """
         if set(state["masters"]) != set(self.masters):
             raise ValueError(
-                "the checkpoint holds other weights than those that this config trains: restore the checkpoint's config"
+                "the checkpoint does not hold the weights that this config trains: use the config of the "
+                "checkpoint's run"
             )
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])

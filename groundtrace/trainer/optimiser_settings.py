@@ -1,4 +1,4 @@
-"""Defines the settings of an optimiser; SFT and GRPO have their own (``sft.optimiser`` and ``grpo.optimiser``)."""
+"""Defines the settings of an optimiser, for the config sections ``sft.optimiser`` and ``grpo.optimiser``."""
 
 import math
 from typing import Annotated, Literal
@@ -15,7 +15,8 @@ _ROUNDING = 1e-9
 class OptimiserSettings:
     """Holds the settings of the optimiser.
 
-    It is AdamW for all trained weights, or Muon for the matrices of the hidden layers and AdamW for the other weights.
+    By default, AdamW trains all weights. With Muon, Muon trains the matrices of the hidden layers, and AdamW trains the
+    other weights.
     """
 
     lr: Annotated[PositiveFloat, "the learning rate of AdamW"] = 1e-5

@@ -15,11 +15,11 @@ ARCHITECTURES = Path(__file__).parent / "architectures.toml"
 
 
 def outline_of(settings: ModelSettings) -> Any:
-    """Return the model that the settings name on torch's meta device: with all sizes and types, without values.
+    """Return the model that the settings name on torch's meta device: it has all sizes and types, but no values.
 
     Adapters, frozen parts and gradient checkpointing are those of the settings. The sizes are from
-    ``architectures.toml`` if it has the model, else from the model's config. Raises ModelError if the config cannot be
-    loaded, or if the model's family cannot be trained.
+    ``architectures.toml`` if this file has the model, else from the model's config. Raises ModelError if the config
+    cannot be loaded, or if the model's family cannot be trained.
     """
     known = _architectures().get(settings.path)
     config = model_config(settings) if known is None else AutoConfig.for_model(**known)

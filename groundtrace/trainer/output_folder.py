@@ -1,4 +1,4 @@
-"""Refuses an output folder that holds something else, which the command would replace or delete."""
+"""Refuses an output folder with files of another command or user, which the command would replace or delete."""
 
 import json
 from pathlib import Path
@@ -13,10 +13,13 @@ _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an eva
 
 
 def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
-    """Check that ``output`` is missing, new, or of an earlier run of the same command.
+    """Raise UserError unless ``output`` is missing, new, or of an earlier run of the same command.
 
-    Raises UserError if it holds a run of `beam`, a run of another ``command``, files of others under names that the
-    command writes, or the model that the training starts from.
+    The error is raised if ``output`` holds one of the following:
+
+    - a run of `beam`, or of another ``trainer`` command;
+    - files of other programs under names that ``command`` writes;
+    - the model that the training starts from.
     """
     found, model = _run_of(output), output / "model"
     if command != "eval" and model.is_dir() and model.resolve() == Path(settings.model.path).resolve():

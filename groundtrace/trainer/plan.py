@@ -1,14 +1,15 @@
 """Reads the batch plan of a run: the share of a batch's prompts for each kind of row (iVGR App. B).
 
-``batch_plan.json`` is in the run folder. If the shards do not belong to a run, it is in their own folder::
+The plan is the file ``batch_plan.json`` in the run folder. If the shards do not belong to a run, it is in the folder of
+the shards::
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
 ``share`` is the share of a batch's prompts. A row has one prompt for each of its streams (forms of response). With
 these numbers, 90 % of the prompts are of rows with both streams, and 10 % are of rows with the textual stream only. So
-100 prompts come from 45 rows with both streams and 10 rows with one stream. A batch has the same number of prompts with
-a plan and without a plan (App. C: compute stays equal).
+100 prompts come from 45 rows with both streams and 10 rows with one stream. A plan does not change the number of
+prompts in a batch (App. C: compute stays equal).
 """
 
 import json
@@ -29,7 +30,10 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """Holds one entry of a plan: rows with exactly these ``streams`` fill this ``share`` of a batch's prompts."""
+    """Holds one entry of a plan.
+
+    Rows with exactly the streams (forms of response) ``streams`` get the share ``share`` of a batch's prompts.
+    """
 
     streams: tuple[str, ...]
     share: float
@@ -42,8 +46,8 @@ class Part:
     Attributes:
         rows: the rows' indices in the shards.
         share: the share of a batch's prompts.
-        prompts: the number of prompts of each row.
-        name: the part's name in errors; "" if it is the only part.
+        prompts: the number of prompts that each row has, one for each of its streams.
+        name: the part's name in error messages; "" without a plan.
     """
 
     rows: Sequence[int]
@@ -55,23 +59,26 @@ class Part:
 def planned(
     data: Path, shards: Shards, prompts_per_step: int, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Read the batch plan in the folder of the data, and return its parts and notes (:func:`parts_of`).
+    """Read the batch plan in the folder of the data, and return its parts and notes for the user (:func:`parts_of`).
 
-    ``only`` are the streams in which rows are asked (empty: in all). Without a plan, parts and notes are empty. Raises
-    ShardError for an invalid plan. Raises ConfigError if ``prompts_per_step`` is lower than the number of streams of a
-    row, because a row has one prompt for each stream.
+    If ``only`` is not empty, rows have prompts only in these streams (forms of response). Without a plan, parts and
+    notes are empty. Raises ShardError if the plan is invalid. Raises ConfigError if a row has more prompts (one for
+    each stream) than ``prompts_per_step``.
     """
     found = parts_of(read_plan(data), shards, only)
     most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
     if most > prompts_per_step:
-        raise ConfigError(f"grpo.prompts_per_step must be at least {most}, because a row has {most} streams")
+        raise ConfigError(
+            f"grpo.prompts_per_step must be at least {most}, because a row has {most} streams, each with a prompt"
+        )
     return found
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
     """Return the plan of a run folder, or of the folder of its shards; empty if the folder has no plan.
 
-    Raises ShardError if the file is not a valid plan; the message says why.
+    ``side`` is the name of the folder of shards in a run. Raises ShardError if the file is not a valid plan; the
+    message contains the reason.
     """
     folder = data.parent if data.name == side and not (data / side).is_dir() else data
     path = folder / FILE
@@ -103,7 +110,7 @@ def _parts(plan: Any) -> tuple[PlannedPart, ...]:
 def _part(value: Any, where: str) -> PlannedPart:
     streams = value.get("streams") if isinstance(value, Mapping) else None
     if not isinstance(streams, list) or not streams or not all(isinstance(name, str) and name for name in streams):
-        raise ValueError(f"{where}.streams must be a list of names")
+        raise ValueError(f"{where}.streams must be a list of names of streams")
     if len(set(streams)) < len(streams):
         raise ValueError(f"{where}.streams names a stream twice")
     share = value.get("share")
@@ -117,10 +124,11 @@ def parts_of(
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Return the parts of the plan that have rows, and notes for the user.
 
-    The shares of these parts are rescaled so that their sum is 1. The notes name the parts without rows, and the number
-    of rows whose streams match no part; such rows are not drawn. If ``only`` is given, a row has no prompt in the other
-    streams, and parts without any of these streams are left out. Without a plan, parts and notes are empty. Raises
-    ShardError if no part has a row.
+    The shares of these parts are rescaled so that their sum is 1. The notes name the parts without rows. They also
+    state how many rows match no part; such rows are not drawn.
+
+    If ``only`` is not empty, rows have prompts only in these streams (forms of response). Parts without any of these
+    streams are then left out. Without a plan, parts and notes are empty. Raises ShardError if no part has a row.
     """
     if not plan:
         return (), ()
@@ -158,15 +166,15 @@ def plan_text(parts: Sequence[Part]) -> str:
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """Return the index of the part from which the next row of a batch is drawn; None if the batch ends here.
+    """Return the index of the part from which the next row of a batch is drawn; None if the batch is finished.
 
-    ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the total number of
-    prompts in all batches once this batch is full. ``room`` is the number of prompts that this batch still lacks.
+    ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the number of prompts
+    in all batches, including this batch once it is full. ``room`` is the number of prompts that this batch still needs.
 
-    A part qualifies if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``. Of these
-    parts, the one that lacks the most prompts is chosen. So if rows have one or two prompts, each part is within one
-    row of its share after every batch. If no part qualifies, the batch ends. So a batch of odd size may lack one
-    prompt.
+    A part qualifies in two conditions: it has not exceeded its share, and the prompts of one of its rows fit into
+    ``room``. Among the parts that qualify, the part that lacks the most prompts is chosen. So if rows have one or two
+    prompts, each part is within one row of its share after every batch. If no part qualifies, the batch is finished. So
+    a batch of odd size may lack one prompt.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -1,7 +1,8 @@
 """Computes the forward pass of SFT and GRPO: the log-probabilities of a batch's targets.
 
-Logits are computed in float32, for targets only, one chunk after the other. They are not kept for the backward pass,
-because the logits of a whole row would be the largest tensor. Each distinct image goes through the vision tower once.
+A target is a token that the loss is computed for. Logits are computed in float32, only for targets, in one chunk after
+the other. They are computed again in the backward pass instead of kept, because the logits of a whole row would be the
+largest tensor. Each distinct image goes through the vision tower once.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ _IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
 
 @dataclass(frozen=True)
 class Scores:
-    """Holds, for each of M targets, its log-probability and the entropy of the distribution at its position.
+    """Holds the log-probability of each of M targets, and the entropy of the distribution from which it is predicted.
 
     Both tensors are (M,) float32.
     """
@@ -33,10 +34,10 @@ class Scores:
 
 
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
-    """Return the log-probabilities of the batch's targets under the model at a sampling temperature, and the entropies.
+    """Return the log-probabilities of the batch's targets at a sampling temperature, and the entropies.
 
     The entropies have no gradient. ``batch`` must be on the model's device. ``never`` are the ids of the tokens that
-    the sampler must not draw; their probability is 0, as during sampling.
+    the sampler must not draw. Their probability is set to 0, as in sampling.
     """
     set_attention(vlm.model, attention.NAME)
     return Scores(*as_forward(vlm.model, lambda: _scored(vlm, batch, temperature, never)))

@@ -1,12 +1,12 @@
 """Lets several processes, one on each GPU of a machine, train one model together.
 
 Each process has a number, its *rank*. The processes exchange values through torch.distributed's default group, which
-:func:`join` makes. In a training of one process there is no group, and each function of this module returns its
-argument, or calls it, without any exchange. So the training loops need no branches.
+:func:`join` makes. A training of one process has no such group. In this case, each function of this module returns or
+calls its argument without any exchange. So the training loops need no branches for one and several processes.
 
-A call that exchanges values is a *collective*: every rank must make the same collectives in the same order, or all
-ranks wait forever. An error on one rank would break this order. Therefore code that can fail on one rank alone, such as
-sampling and scoring, runs in :func:`together`, which raises on all ranks if it fails on one.
+A call that exchanges values is a *collective*. Every rank must make the same collectives in the same order. Otherwise
+all ranks wait forever. An error on one rank would break this order. So code that can fail on one rank alone, such as
+sampling and scoring, runs in :func:`together`. If it fails on one rank, this function raises an error on all ranks.
 """
 
 import datetime
@@ -38,14 +38,14 @@ _SEED_BITS = 48
 
 @dataclass(frozen=True)
 class Place:
-    """Holds what a process must know to be a rank.
+    """Holds the data that a process needs to be a rank of a training.
 
     Attributes:
         index: the rank, from 0.
         count: the number of ranks.
         port: the port of the launcher's store, through which the ranks find each other.
-        alive_fd: a file descriptor that the launcher holds open; it is closed when the launcher ends.
-        report: the file in which the rank reports why it failed.
+        alive_fd: a file descriptor of a pipe that is closed when the launcher ends.
+        report: the path of the file in which the rank reports why it failed.
     """
 
     index: int
@@ -56,7 +56,7 @@ class Place:
 
 
 class FailedElsewhere(RuntimeError):
-    """Raised on the other ranks if :func:`together` fails on one rank."""
+    """Raised on a rank if the work of :func:`together` succeeded on it, but failed on another rank."""
 
 
 _store: Any = None
@@ -64,17 +64,17 @@ _is_alone = False
 
 
 def is_rank() -> bool:
-    """Whether the launcher started this process as a rank."""
+    """Return whether the launcher started this process as a rank."""
     return ENV in os.environ
 
 
 def place() -> Place | None:
-    """Return the place that the launcher gave this process; None if it is not a rank."""
+    """Return the :class:`Place` that the launcher gave to this process; None if the process is not a rank."""
     return Place(**json.loads(os.environ[ENV])) if is_rank() else None
 
 
 def join(own: Place) -> None:
-    """Make this process a rank. It ends at once if the launcher ends."""
+    """Make this process the rank ``own``. From now on, the process is killed if the launcher ends."""
     global _store
     threading.Thread(target=_end_with_launcher, args=(own.alive_fd,), daemon=True).start()
     if sys.platform == "linux":
@@ -88,7 +88,7 @@ def join(own: Place) -> None:
 
 
 def leave() -> None:
-    """Wait until all ranks are done, and close the group. Call this only if nothing has failed."""
+    """Wait until all ranks have called this function, and close the group. Call it only if nothing has failed."""
     if count() > 1:
         dist.barrier()
         dist.destroy_process_group()
@@ -110,12 +110,12 @@ def index() -> int:
 
 
 def is_first() -> bool:
-    """Whether this is the rank that writes logs, pages and models."""
+    """Return whether this is the first rank, which writes logs, pages and models."""
     return index() == 0
 
 
 def gathered(value: T) -> list[T]:
-    """Return the values of all ranks, in the order of the ranks."""
+    """Return the values that all ranks passed to this call, in the order of the ranks."""
     if count() == 1:
         return [value]
     found: list[Any] = [None] * count()
@@ -124,17 +124,17 @@ def gathered(value: T) -> list[T]:
 
 
 def of_first(value: T) -> T:
-    """Return the value of the first rank."""
+    """Return the value that the first rank passed to this call."""
     return gathered(value)[0]
 
 
 def total(value: int) -> int:
-    """Return the sum of a number over all ranks."""
+    """Return the sum of the numbers that all ranks passed to this call."""
     return sum(gathered(value))
 
 
 def totals(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the sums of named numbers over the ranks that have them."""
+    """Return the sum of each named number over all ranks. A rank may lack a name, which then adds nothing."""
     found: dict[str, float] = {}
     for own in gathered(dict(values)):
         for name, value in own.items():
@@ -143,19 +143,26 @@ def totals(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def own_seed(seed: int) -> int:
-    """Return a seed of this rank: ``seed`` itself on the first rank, so that one process has it, too."""
+    """Return a seed of this rank, made from ``seed``.
+
+    The first rank gets ``seed`` itself, as a training of one process does.
+    """
     return seed if is_first() else (seed + (index() << _SEED_BITS)) % 2**63
 
 
 def may_interrupt() -> bool:
-    """Whether an exception may be raised at any time: no other rank waits for a collective of this one."""
+    """Return whether a signal may raise an exception in this process now.
+
+    This is so if no other rank waits for a collective of this rank.
+    """
     return count() == 1 or _is_alone
 
 
 def together(work: Callable[[], T]) -> T:
-    """Return the result of work without collectives, which a signal may interrupt.
+    """Return the result of ``work``, which must not make collectives. A signal may interrupt the work.
 
-    If the work fails on any rank, it fails on all: those on which it succeeded raise FailedElsewhere.
+    If the work fails on any rank, this function raises an error on all ranks. A rank on which the work failed raises
+    the work's error. A rank on which it succeeded raises FailedElsewhere.
     """
     global _is_alone
     if count() == 1:
@@ -180,7 +187,10 @@ def together(work: Callable[[], T]) -> T:
 
 
 def first_before_others(work: Callable[[], T]) -> T:
-    """Return the result of work that the first rank does before the others, such as filling a cache."""
+    """Return the result of ``work``. The first rank does the work before the other ranks do.
+
+    For example, the first rank fills a cache that the other ranks then use.
+    """
     if count() == 1:
         return work()
     if is_first():
@@ -192,10 +202,10 @@ def first_before_others(work: Callable[[], T]) -> T:
 
 
 def all_arrive() -> bool:
-    """Whether all ranks call this function within ``MEETING_S`` seconds; call it once in a process.
+    """Return whether all ranks call this function within ``MEETING_S`` seconds. Call it once in a process.
 
-    It makes no collective, so that a rank may call it after any error. If all ranks have arrived, none waits for a
-    collective, and the ranks can make further ones.
+    The function makes no collective, so a rank may call it after any error. If it returns True, no rank waits for a
+    collective, and the ranks can make further collectives.
     """
     if count() == 1:
         return True
@@ -214,8 +224,8 @@ def all_arrive() -> bool:
 class Report:
     """Holds why a rank failed: the exit code and the message for the user.
 
-    ``is_elsewhere`` is whether only another rank failed. ``is_dead`` is whether the rank ended without a report of its
-    own, as after SIGKILL.
+    ``is_elsewhere`` is True if another rank failed and this rank did not. ``is_dead`` is True if the rank ended without
+    writing a report, as after SIGKILL.
     """
 
     code: int
@@ -225,7 +235,7 @@ class Report:
 
 
 def report(failure: Report) -> bool:
-    """Report the failure of this rank to the launcher, which shows it; return False without a launcher."""
+    """Report the failure of this rank to the launcher, which shows it. Return False if there is no launcher."""
     own = place()
     if own is None:
         return False

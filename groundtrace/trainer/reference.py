@@ -1,4 +1,4 @@
-"""Provides the reference model of GRPO's KL term: the policy as it is before training."""
+"""Provides the reference model of GRPO's KL term: the policy (the model in training) as it is before training."""
 
 import contextlib
 import copy
@@ -11,8 +11,8 @@ from groundtrace.trainer.model import VisionLanguageModel
 def reference_of(vlm: VisionLanguageModel) -> Any:
     """Return the reference model of a policy that is not trained yet.
 
-    The reference of a policy with LoRA adapters is the policy's own model, because its other weights are not trained:
-    score it within :func:`without_adapters`. Any other reference is a frozen copy of the policy.
+    If the policy has LoRA adapters, the reference is the policy's own model, because only its adapters are trained.
+    Score this reference within :func:`without_adapters`. For any other policy, the reference is a frozen copy.
     """
     if vlm.settings.lora_rank:
         return vlm.model
@@ -21,7 +21,7 @@ def reference_of(vlm: VisionLanguageModel) -> Any:
 
 @contextlib.contextmanager
 def without_adapters(model: Any) -> Iterator[None]:
-    """Switch the adapters of a model off within this context; a model without adapters is unchanged."""
+    """Switch off the adapters of a model within this context. A model without adapters is unchanged."""
     layers = [layer for layer in model.modules() if hasattr(layer, "lora_A")]
     for layer in layers:
         layer.enable_adapters(False)

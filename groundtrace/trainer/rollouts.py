@@ -1,4 +1,4 @@
-"""Samples rollouts in this process, which needs no server, and makes the configured sampler."""
+"""Samples rollouts (responses) in this process without a server, and makes the sampler that the config names."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ from groundtrace.trainer.sharding import reshard, unshard
 
 
 class TransformersSampler(Sampler):
-    """Samples in this process, from the weights in training.
+    """Samples turns in this process, from the weights that are being trained.
 
     Only the temperature and the banned tokens change the model's distribution; the checkpoint's generation settings are
     ignored. A turn ends with the model's end token or with one of the texts in ``stops``.
@@ -25,11 +25,14 @@ class TransformersSampler(Sampler):
         self.prompts_at_once = settings.prompts_at_once
 
     def sync(self) -> None:
-        """Gather the weights of a sharded model; otherwise, the sampler uses the same weights as the training."""
+        """Prepare the weights for sampling: gather those of a sharded model.
+
+        Any other model needs no preparation, because the sampler uses the same weights as the training.
+        """
         unshard(self._vlm.model)
 
     def release(self) -> None:
-        """Shard the weights again."""
+        """Shard the weights again, if :meth:`sync` gathered them."""
         reshard(self._vlm.model)
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
@@ -38,7 +41,10 @@ class TransformersSampler(Sampler):
         return [found[index] for index in range(len(prompts))]
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield the index and the ``n`` turns of each prompt; prompts of similar length are sampled together."""
+        """Yield the index and the ``n`` sampled turns of each prompt.
+
+        Prompts of similar length are sampled together, so the prompts are not in their order.
+        """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         size = self._settings.prompts_at_once
@@ -81,10 +87,10 @@ def make_sampler(
     stops: Sequence[str] = (),
     max_tokens: int = 0,
 ) -> Sampler:
-    """Return the sampler of the configured ``rollout.kind``.
+    """Return a sampler of the kind that ``rollout.kind`` names.
 
-    A turn ends with the model's end token or with one of the texts in ``stops``. A sampling server reads its weights
-    from ``weights_folder``, and must accept sequences of ``max_tokens`` tokens.
+    A turn ends with the model's end token or with one of the texts in ``stops``. For a sampling server: it reads its
+    weights from ``weights_folder``, and it must accept sequences of ``max_tokens`` tokens.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")

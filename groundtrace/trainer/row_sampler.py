@@ -1,9 +1,9 @@
 """Draws rows in a seeded order, epoch after epoch, and encodes the next batch in a background thread.
 
-In a training on several GPUs, all ranks draw the same rows in the same order as one process would, and each rank
-encodes only its own rows: of the rows of a draw, those with the numbers ``rank``, ``rank + ranks``, and so on. A rank
-assumes that the rows of the others can be used. If a rank finds a row that cannot be used, it tells the others, and all
-draw again without this row.
+In a training on several GPUs, all ranks draw the same rows in the same order as one process would. Each rank encodes
+only its own rows. Of the rows of a draw, these are the rows with the numbers ``rank``, ``rank + ranks``, and so on. A
+rank assumes that the rows of the other ranks can be used. If a rank finds that one of its rows cannot be used, all
+ranks are informed, and all draw again without this row.
 """
 
 import contextlib
@@ -38,7 +38,10 @@ from each part, then the number of rows drawn from each part.
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """Holds the maximum length of a row, ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
+    """Holds the maximum length of a row in tokens, ``max_tokens``.
+
+    Of these tokens, ``answer_tokens`` are reserved for the answer.
+    """
 
     max_tokens: int
     answer_tokens: int = 0
@@ -52,7 +55,10 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """Return the samples of the first usable rows: at least ``count`` samples if the shards have so many."""
+    """Return the samples of the first usable rows.
+
+    The result has at least ``count`` samples, or all samples if the shards have fewer. ``room`` is the maximum length.
+    """
     found: list[Sample] = []
     for index in range(len(shards)):
         with contextlib.suppress(UnusableRow):
@@ -66,10 +72,10 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 class RowSampler:
     """Draws rows in an order that depends only on seed and position, so that a resumed run continues with the next row.
 
-    If a row cannot be used, the next row replaces it, and ``left_out`` is called once with the number of the unusable
-    row and the reason. With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and
-    each part has its own epochs. ``samples_of`` returns the number of samples of a row by its index; in a training of
-    one process it is not used.
+    If a row cannot be used, the next row replaces it. ``left_out`` is then called once, with the number of the unusable
+    row and the reason. With ``parts`` (of a batch plan), :func:`groundtrace.trainer.plan.next_part` chooses the part of
+    each row, and each part has its own epochs. ``samples_of`` returns the number of samples of a row, given its index.
+    It is used only for the rows of other ranks.
     """
 
     def __init__(
@@ -97,9 +103,9 @@ class RowSampler:
     def take(self, count: int) -> list[Drawn]:
         """Return this rank's share of the next ``count`` samples of usable rows; the samples of a row are adjacent.
 
-        A row is never split: if the next row has more samples than ``count`` allows, fewer samples are returned. With
-        several parts, fewer samples may also be returned to keep the shares. All ranks must call this method. Raises
-        ShardError if a whole epoch has no usable row.
+        The samples of a row are never split: fewer samples are returned if the next row has more samples than are still
+        needed. With several parts, fewer samples may also be returned to keep the parts' shares. All ranks must call
+        this method. Raises ShardError if a whole epoch has no usable row.
         """
         drawn, position = ranks.together(lambda: self._drawn(count))
         while self._learn_of_bad_rows():

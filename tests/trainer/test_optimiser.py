@@ -201,7 +201,7 @@ def test_a_state_of_other_weights_is_refused() -> None:
     state = _optimiser(Net()).state_dict()
     other = Net()
     other.norm.requires_grad_(False)
-    with pytest.raises(ValueError, match="other weights than those that this config trains"):
+    with pytest.raises(ValueError, match="does not hold the weights that this config trains"):
         _optimiser(other).load_state_dict(state)
 
 

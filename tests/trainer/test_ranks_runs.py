@@ -216,7 +216,7 @@ def test_more_gpus_than_the_machine_has(run: Command, sft_data: Path, monkeypatc
     monkeypatch.setattr(launch.torch.cuda, "device_count", lambda: 1)
     words = ["sft", "--config", "argos", "--data", str(sft_data), "--output", str(run.home / "out"), "--gpus", "2"]
     ran = run.words(words, run.home / "out")
-    ran.check_refused(2, "--gpus is 2, but this machine has 1: lower --gpus")
+    ran.check_refused(2, "--gpus is 2, but the number of GPUs of this machine is 1: lower --gpus")
     assert run.words([*words[:-1], "0"], run.home).code == 2
 
 

@@ -1,7 +1,10 @@
-"""Defines the interface of an environment, which answers the policy's turns in a rollout with observations.
+"""Defines the interface of an environment.
 
-Each response has its own instance of the environment. A response of a single turn is the special case of an environment
-that ends the response after its first turn (:mod:`groundtrace.trainer.environments.single_turn`).
+In a response of several turns, the policy (the model in training) writes a turn, such as a tool call. The environment
+answers it with an observation, such as the tool's result.
+
+Each response has its own instance of the environment. The environment
+:mod:`groundtrace.trainer.environments.single_turn` ends each response after its first turn.
 """
 
 from dataclasses import dataclass
@@ -29,10 +32,10 @@ class StepResult:
     """Holds the observation after a turn of the policy, and whether the response has ended.
 
     Attributes:
-        text: the observation, with one ``<image>`` for each image; it is not used if the response has ended.
+        text: the observation, with one ``<image>`` mark for each image. It is not used if the response has ended.
         images: the images of the observation, in the order of their ``<image>`` marks.
         is_done: whether the response has ended.
-        role: the role of the message with the observation, such as ``user`` or ``tool``.
+        role: the role of the message that holds the observation, such as ``user`` or ``tool``.
     """
 
     text: str = ""
@@ -45,10 +48,11 @@ class Environment(Protocol):
     """Describes the environment of one response. Its methods are awaited one after the other, on any event loop.
 
     Attributes:
-        Settings: the type of its settings, which are the only argument of its constructor.
+        Settings: the class of the environment's settings. Its constructor has one argument, an instance of this class.
         stops: texts that end a turn of the policy, in addition to the model's end token. Such a text is part of the
             turn.
-        gives_trajectory: whether :meth:`result` returns a trajectory, which some rewards need.
+        gives_trajectory: whether :meth:`result` returns a trajectory (the results of the tool calls), which some
+            rewards need.
     """
 
     Settings: ClassVar[type]
@@ -61,7 +65,10 @@ class Environment(Protocol):
         """Raise :class:`groundtrace.schemas.errors.UserError` if the environment cannot run on this machine."""
 
     def max_image_pixels(self) -> int | None:
-        """Return the number of pixels of the largest image in an observation; 0 without images, None if unknown."""
+        """Return the number of pixels of the largest image that an observation may have.
+
+        The result is 0 if observations have no images, and None if the largest size is unknown.
+        """
         return None
 
     def check_row(self, row: TrainingRow) -> None:
@@ -70,8 +77,8 @@ class Environment(Protocol):
     async def reset(self, row: TrainingRow) -> StepResult:
         """Begin a response to this row, and return the observation that is appended to the row's last user turn.
 
-        By default, this observation is empty, so that the prompt is that of the row. The observation must depend only
-        on the row, since all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
+        By default, this observation is empty, and so the prompt is that of the row. The observation must depend only on
+        the row, because all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
         begin.
         """
         return StepResult()
@@ -84,9 +91,9 @@ class Environment(Protocol):
         ...
 
     async def result(self) -> Trajectory | None:
-        """Return the results of the finished response's tool calls, with an entry for each turn; None if unknown.
+        """Return the results of the finished response's tool calls, with an entry for each turn of the policy.
 
-        Raises EnvironmentLost if the results cannot be determined.
+        Returns None if the environment gives no trajectory. Raises EnvironmentLost if the results cannot be determined.
         """
         return None
 

@@ -1,9 +1,10 @@
 """Executes the code of each turn in the sandbox and returns its result as the observation (CodeDance §3.1, §6.2).
 
-A turn ends with its first call, as ``<code>`` or as ``<tool_call>``. The observation is the text and the images that
-the code displayed. For ``<code>`` it is a message ``<interpreter>…</interpreter>`` of the user, for ``<tool_call>`` a
-message of the role ``tool``. A turn without a call ends the response. A turn in the wrong form also ends the response,
-and the reward treats the response as malformed. :mod:`groundtrace.rewards.executed_turns` executes the code.
+The model calls the sandbox with a ``<code>`` or a ``<tool_call>`` tag. A turn ends after its first call. The
+observation is the text and the images that the code displayed. After ``<code>``, it is a user message
+``<interpreter>…</interpreter>``. After ``<tool_call>``, it is a message of the role ``tool``. A turn without a call
+ends the response. A turn in the wrong form also ends it, and the reward treats the response as malformed.
+:mod:`groundtrace.rewards.executed_turns` executes the code.
 """
 
 from dataclasses import dataclass
@@ -40,19 +41,19 @@ class SandboxEnvironment(Environment):
         return self.settings.sandbox.max_image_pixels
 
     def check_row(self, row: TrainingRow) -> None:
-        """Raise UnusableRow for a row with a clip."""
+        """Raise UnusableRow if the row has a video clip, because the code can open only still images."""
         if row.frames:
-            raise UnusableRow(f"{row.id}: the row has a clip, but the sandbox's code can open only still images")
+            raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row, and return an empty observation, since the prompt is that of the row."""
+        """Begin a response to this row, and return an empty observation: the prompt of the row is unchanged."""
         self._executed = ExecutedTurns(self.settings, row)
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
         """Execute the code of the turn, and return its result as the observation.
 
-        A turn without code, or with a fault, ends the response. Raises EnvironmentLost if the sandbox fails.
+        A turn without code, or in the wrong form, ends the response. Raises EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None
         try:
@@ -67,9 +68,10 @@ class SandboxEnvironment(Environment):
         return StepResult(result_text(turn), seen.images)
 
     async def result(self) -> Trajectory:
-        """Return how each call ended and, if the setting ``verify`` is True, whether its output depends on the image.
+        """Return for each call whether it succeeded.
 
-        Raises EnvironmentLost if the sandbox fails.
+        If the setting ``verify`` is True, also return whether the output of a call depends on the image. Raises
+        EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None
         try:

@@ -1,4 +1,4 @@
-"""Evaluates a model: samples answers to all questions of a run or a folder of records, and scores the answers.
+"""Evaluates a model on all questions of a run or of a folder of records: samples answers and scores them.
 
 The configured reward computes the scores, as in training.
 """
@@ -34,10 +34,14 @@ Rows = Records | Shards
 def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Evaluate a model, and return the path of ``eval.json``, which holds the metrics.
 
-    The function also writes ``responses.jsonl`` and the page ``eval.html`` to ``output``. ``data`` is a run (its RL
-    rows, else its SFT rows) or a folder with ``records.jsonl``. If the data lack a column that the reward needs, the
-    outcome and the form are scored without it (:mod:`groundtrace.trainer.evaluation.without_columns`). Raises
-    NotServed, ShardError, ConfigError, ModelError, SamplerError and JudgesDown.
+    The function also writes ``responses.jsonl`` and the page ``eval.html`` to ``output``. ``data`` is a folder with
+    ``records.jsonl``, or a run. Of a run, the RL rows are used; without RL rows, the SFT rows. If the data lack a
+    column that the reward needs, only the outcome and the form of each answer are scored
+    (:mod:`groundtrace.trainer.evaluation.without_columns`).
+
+    Raises ShardError if the data, ConfigError if the config and ModelError if the model cannot be used. Raises
+    NotServed if an endpoint does not serve its model, SamplerError if answers cannot be sampled, and JudgesDown if the
+    judges do not answer.
     """
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
     recipe = _recipe(settings, rows)

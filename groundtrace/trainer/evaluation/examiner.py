@@ -1,13 +1,13 @@
-"""Samples answers to questions in an evaluation, in one pass or in two; the second pass uses crops (iVGR §3.4).
+"""Samples answers to the questions of an evaluation, with one pass or with two passes (iVGR §3.4).
 
-Without crops, a question has one prompt, or one prompt for each of its streams (forms of response). Each prompt is
+With one pass, a question has one prompt, or one prompt for each of its streams (forms of response). Each prompt is
 answered ``eval.samples`` times.
 
-With crops, the model first answers each question once, by reasoning with boxes. The textual prompt is then answered
-``eval.samples`` times with the question's images, the crops of the boxes and the crop around all boxes
-(:mod:`groundtrace.vision.crops`). For comparison, the textual prompt is also answered ``eval.samples`` times with the
-images alone. If the first answer has no usable boxes, or the crops would make the prompt too long, both kinds of
-answers use the images alone.
+With two passes, the model first answers each question once in the grounded stream: it reasons with boxes. In the second
+pass, the model answers the prompt of the textual stream ``eval.samples`` times. This prompt shows the question's
+images, the crops of the boxes, and the crop around all boxes (:mod:`groundtrace.vision.crops`). For comparison, the
+same prompt without crops is also answered ``eval.samples`` times. If the first answer has no usable boxes, or the crops
+would make the prompt too long, the second pass has no crops.
 
 The first pass is sampled at ``rollout.temperature`` like all other answers, because the paper does not state its
 temperature.
@@ -48,18 +48,25 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of a row, one for each of its streams in ``eval.streams``. Raises UnusableRow."""
+        """Return the prompts of a row, one for each of its streams (forms of response) in ``eval.streams``.
+
+        Raises UnusableRow if the row cannot be used.
+        """
         return prompt_samples(self.vlm, opened(row, self.settings.environment), self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return ``eval.samples`` scored answers to each prompt. Raises JudgesDown and SamplerError."""
+        """Return ``eval.samples`` scored answers to each prompt in ``chunk``.
+
+        Raises JudgesDown if the judges do not answer, and SamplerError if answers cannot be sampled.
+        """
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return answers to the prompts ``asked``, which are scored with the rows of ``scored_as``.
+        """Return scored answers to the prompts ``asked``. The rows of ``scored_as`` are used to score the answers.
 
-        Both have the same questions in the same order. But the prompts of ``asked`` may have further images, such as
-        crops. Raises JudgesDown and SamplerError.
+        ``asked`` and ``scored_as`` hold the same questions in the same order. But the prompts of ``asked`` may show
+        further images, such as crops. Raises JudgesDown if the judges do not answer, and SamplerError if answers cannot
+        be sampled.
         """
         samples = self.settings.eval.samples
         rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
@@ -75,11 +82,11 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 def in_both_streams(row: TrainingRow) -> TrainingRow:
     """Return the row with a prompt for each of the two passes.
 
-    If the row lacks the prompt of a pass, a prompt with the wording of shards is added. Raises UnusableRow for a row
-    with a clip.
+    If the row has no prompt for a pass, one is added in the wording that shards use. Raises UnusableRow if the row has
+    a video clip.
     """
     if row.frames:
-        raise UnusableRow(f"{row.id}: the row has a clip, but only still images can be cropped")
+        raise UnusableRow(f"{row.id}: the row has a video clip, but eval.crops can crop only still images")
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
     question = replace(row.question, media=media)
     own = dict(row.streams)
@@ -90,16 +97,17 @@ class ExaminerWithCrops(Examiner):
     """Samples answers in two passes. The prompts of the second pass have crops of the boxes from the first pass."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the row's prompts: the prompt of its grounded stream first, then that of its textual stream, if any.
+        """Return two prompts for the row: that of the grounded stream (answers with boxes), then that of the textual
+        stream.
 
-        Raises UnusableRow if the row cannot be asked.
+        Raises UnusableRow if the row cannot be used.
         """
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return two entries for each question: the scored answers without crops, and the scored answers with crops.
+        """Return two entries for each question: the scored answers without crops, then the scored answers with crops.
 
-        ``chunk`` holds two prompts per question, the grounded prompt first. Raises JudgesDown and SamplerError.
+        ``chunk`` holds two prompts per question, as :meth:`prompts` returns them. Raises JudgesDown and SamplerError.
         """
         grounded, textual = chunk[::2], chunk[1::2]
         passes = self.sampler.sample([prompt for _, prompt in grounded], 1, seed)
@@ -118,7 +126,9 @@ class ExaminerWithCrops(Examiner):
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
         """Return the textual prompt with crops of the boxes in the grounded response, and the number of crops.
 
-        If the response has no usable boxes, or the prompt would be too long, return the prompt without crops, and 0.
+        ``own`` is the textual prompt of ``row`` without crops, and ``grounded`` is the response of the first pass. If
+        this response has no usable boxes, or if the prompt with crops would be too long, return the prompt without
+        crops, and 0.
         """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
@@ -133,7 +143,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """Return the row with the crops appended to its images, and a user turn that mentions the crops."""
+    """Return the row with the crops appended to its images, and with a user turn that describes the crops."""
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

@@ -24,7 +24,7 @@ from groundtrace.trainer.sample import Rollout
 class EvaluatedQuestion:
     """Holds one question with its sampled answers and their scores.
 
-    ``crops`` is the number of crops in the prompt; None if the question was asked without crops.
+    ``crops`` is the number of crops in the prompt. It is None if the answers were sampled for the prompt without crops.
     """
 
     row: TrainingRow
@@ -34,16 +34,17 @@ class EvaluatedQuestion:
 
     @property
     def outcomes(self) -> list[float]:
-        """Return the outcomes of the scored answers."""
+        """Return the outcomes (1 for a right answer) of the scored answers."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
     """Return the metrics over all questions, by source, by answer type and, if rows have streams, by stream.
 
-    A metric without data is None. ``verdicts`` holds the means of the reward's verdicts, by name. If questions are
-    answered with crops and without crops, the metrics are computed over the answers with crops; ``without_crops`` holds
-    the metrics of the answers without crops. ``ks`` are the values of k for pass@k.
+    A metric without data is None. ``verdicts`` holds the mean of each verdict of the reward, by name. In an evaluation
+    with crops, each question is answered with and without crops. In this case, the metrics are computed over the
+    answers with crops, and ``without_crops`` holds the metrics of the answers without crops. ``ks`` are the values of k
+    for pass@k.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -102,19 +103,22 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
     """Return, for each point of a response, 1 if it is inside a gold box with the same label, else 0.
 
-    The result is empty if the question has no gold boxes. This metric is independent of the ``argos`` reward, which
-    does not use gold boxes.
+    The result is empty if the question has no gold boxes. This metric is independent of the ``argos`` reward, because
+    that reward does not use gold boxes.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
 
 
 def iou(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return [the IoU of a grounded response's boxes with the gold boxes] (iVGR Table 14), in [0, 1].
+    """Return [the IoU of a response's boxes with the gold boxes] (iVGR Table 14), in [0, 1].
 
-    It is R_box of Eq. 2, by positions alone: the mean of the best IoU of each gold box and that of each predicted box.
-    A grounded response without boxes has 0. The result is empty if the question has no gold boxes, or if the response
-    neither has boxes nor was asked for in the grounded stream.
+    The IoU is R_box of Eq. 2 without labels. Each gold box has its best IoU with a predicted box, and each predicted
+    box has its best IoU with a gold box. R_box is the mean of the averages over the gold boxes and over the predicted
+    boxes.
+
+    A response in the grounded stream (answers with boxes) has 0 if it has no boxes. The result is empty if the question
+    has no gold boxes. It is also empty for a response without boxes in any other stream.
     """
     shown = () if row.frames else tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, 0) for _, name in row.images)
     boxes, gold = read_trace(0, scored.text, shown).boxes, row.question.gold_boxes
@@ -125,9 +129,10 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return [1] if the points of a response match the gold boxes one to one, else [0], for a question that counts.
+    """Return [1] if the points of a response match the gold boxes one to one, else [0].
 
-    The result is empty if the gold answer is not a number or the question has no gold boxes.
+    This metric is for counting questions. The result is empty if the gold answer is not a number, or if the question
+    has no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -142,7 +147,8 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
 
     A point matches a gold box that has its label and contains it; each box is matched by at most one point. F1 is twice
     the number of matches, divided by the number of points plus the number of boxes. A response without points has 0.
-    The result is empty if the question has no gold boxes, or if the response was asked for in words alone or as boxes.
+    The result is empty if the question has no gold boxes, if the prompt belongs to a stream (it requests boxes or no
+    coordinates), or if the response has boxes but no points.
     """
     gold, points = row.question.gold_boxes, parse_points(scored.text)
     if not gold or row.context.stream is not None or (not points and parse_boxes(scored.text)):

@@ -31,7 +31,10 @@ COLUMNS = (
 
 
 def eval_page(report: Mapping[str, Any], answered: Sequence[EvaluatedQuestion], model: str, data: str) -> str:
-    """Return the metrics of ``report`` and some of the answers as a self-contained HTML page."""
+    """Return the metrics of ``report`` and some of the answers as an HTML page that needs no other files.
+
+    ``model`` and ``data`` are the names of the model and the data for the heading.
+    """
     rows = [("all", report["all"])]
     rows += [("without crops", report["without_crops"])] if "without_crops" in report else []
     rows += [(name, part) for kind in PARTS for name, part in report.get(kind, {}).items()]

@@ -1,9 +1,9 @@
 """Scores responses to questions that lack the columns of the configured reward, such as a user's folder of questions.
 
-SAIL-RL's reward needs the complexity of each question, and RuCL's needs rubrics; only the shards of their recipes have
-these columns. Without them, an evaluation scores the outcome and the form of a response. The points and boxes of a
-response are compared with the gold boxes, if there are any (:mod:`groundtrace.trainer.evaluation.figures`). The reward
-and its other verdicts are not applicable: their value is None, and never 0.
+SAIL-RL's reward needs the complexity of each question, and RuCL's reward needs rubrics. Only the shards of their
+recipes have these columns. Without them, an evaluation scores the outcome and the form of a response. If there are gold
+boxes, the points and boxes of a response are compared with them (:mod:`groundtrace.trainer.evaluation.figures`). The
+reward and its other verdicts are not applicable: their value is None, and never 0.
 """
 
 import asyncio
@@ -29,7 +29,10 @@ _OF_STREAMS = {streams.GROUNDED: FORMS[BOXES], streams.TEXTUAL: FORMS[TEXTUAL]}
 
 
 def form_asked(row: TrainingRow) -> str | None:
-    """Return the name of the form that the row's prompt requests; None if its instruction is of another wording."""
+    """Return the name of the form that the row's prompt requests, such as reasoning with boxes.
+
+    Returns None if the prompt does not contain the instruction of a known form.
+    """
     text = row.messages[0]["content"]
     return next((form for form, instruction in INSTRUCTIONS.items() if instruction in text), None)
 
@@ -38,9 +41,8 @@ def form_asked(row: TrainingRow) -> str | None:
 class WithoutColumns(Recipe):
     """Computes the outcome and the form of responses in place of the reward ``replaced``.
 
-    ``form`` is the name of the form that the prompts request; None if it is unknown, in which case the form is not
-    applicable. The form of a response in a stream is the stream's form. ``missing`` describes the data that the
-    questions lack.
+    ``form`` is the name of the form that the prompts request. If it is None, the form is unknown and is not scored. A
+    response in a stream has the form of this stream. ``missing`` describes the data that the questions lack.
     """
 
     name: ClassVar[str] = "without_columns"
@@ -63,7 +65,10 @@ class WithoutColumns(Recipe):
 
     @property
     def not_applicable(self) -> dict[str, str]:
-        """Return the reason for each metric that is not applicable: the reward, and its verdicts that are not run."""
+        """Return the reason for each metric that is not applicable, by the metric's name.
+
+        These metrics are the reward, its verdicts except outcome and form, and the form if it is not scored.
+        """
         absent = dict.fromkeys([REWARD, *self._absent], self.reason)
         if self.form in CHECKED_FORMS:
             return absent
@@ -74,7 +79,10 @@ class WithoutColumns(Recipe):
         return [name for name in self.replaced.shown if name not in (outcome.NAME, format.NAME)]
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question; the rewards are None. Raises BudgetUsedUp."""
+        """Score the responses to one question; the rewards are None.
+
+        Raises BudgetUsedUp if the budget for model calls is used up.
+        """
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:
