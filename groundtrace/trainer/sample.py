@@ -1,6 +1,6 @@
 """Defines the trainer's data: tokenised sequences with their images, and sampled responses.
 
-A rollout holds the drawn tokens, so that no text must be tokenised again.
+A sampled response (rollout) keeps its drawn tokens, so that its text is never tokenised again.
 """
 
 import itertools
@@ -17,12 +17,12 @@ class EncodedImage:
     """Holds an image, encoded for the vision tower.
 
     Attributes:
-        key: a key that is the same for equal images, so that the vision tower encodes each image of a batch once.
+        key: the image's key. Equal images have equal keys, so that the vision tower encodes each image of a batch once.
         patches: (patches, values per patch) float32, the image's patches.
         grid: the numbers of temporal, vertical and horizontal patches, whose product is the number of patches.
-        tokens: the number of its image tokens.
-        width: width of the upright original in pixels.
-        height: height of the upright original in pixels.
+        tokens: the number of image tokens that the image has in a sequence.
+        width: width of the original image in pixels, after its rotation to upright.
+        height: height of the original image in pixels, after its rotation to upright.
     """
 
     key: str
@@ -37,7 +37,7 @@ class EncodedImage:
 class TurnSpan:
     """Holds the token range of one turn, from ``start`` to ``end`` (exclusive).
 
-    ``is_ours`` is whether the assistant wrote the turn.
+    ``is_ours`` is True if the assistant wrote the turn.
     """
 
     start: int
@@ -47,21 +47,23 @@ class TurnSpan:
 
 @dataclass(frozen=True)
 class Sample:
-    """Holds one sequence of L tokens.
+    """Holds one tokenised conversation, a sequence of L tokens.
 
     Attributes:
         id: the id of the question.
-        group: the id of the group of responses to which this sample belongs. In GRPO it has the step, the index of the
-            group in the step, and the id of the row. So the two prompts of a question with two streams have different
-            groups.
+        group: the id of the group of responses to which this sample belongs. In GRPO, this id consists of the step, the
+            index of the group in the step, and the id of the row. So the prompts of one question in two streams have
+            different groups.
         ids: (L,) int64, the token ids, including image tokens.
-        loss_mask: (L,) bool, whether the token is a target: predicted from the tokens before it and part of the loss.
+        loss_mask: (L,) bool, whether the token is a target. A target is predicted from the tokens before it, and this
+            prediction is part of the loss.
         is_image: (L,) bool, whether the token is an image token.
         images: the images, in the order of their tokens.
         turns: the turns, in order and without gaps.
         stream: the recipe's name for this form of response, such as ``textual``; "" if the recipe has only one form.
-        sampler_logprobs: (L,) float32, the sampler's log-probabilities, 0 in the prompt; None if not recorded.
-        advantages: (L,) float32; None before they are computed, and in SFT.
+        sampler_logprobs: (L,) float32, the tokens' log-probabilities by the sampler. They are 0 in the prompt. None if
+            the sampler does not report them.
+        advantages: (L,) float32, the tokens' advantages. None before they are computed, and in SFT.
         is_truncated: whether the response was cut off at the maximum length.
     """
 
@@ -82,17 +84,20 @@ class Sample:
 
     @property
     def targets(self) -> int:
-        """Return the number of targets."""
+        """Return the number of targets (tokens whose prediction is part of the loss)."""
         return int(self.loss_mask.sum())
 
     @property
     def response_tokens(self) -> int:
-        """Return the number of tokens from the first target to the end, which is the length of a response so far."""
+        """Return the number of tokens from the first target to the end.
+
+        In a prompt for a further turn, this is the length of the response so far.
+        """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
 
 class Limit(StrEnum):
-    """Lists the limits that a response can reach; the values are the names of the settings.
+    """Lists the limits that a response can reach. The values are the names of the settings.
 
     A response that reaches ``TURNS`` or ``TOKENS`` ends, and a response that reaches ``TIME`` is lost. A response that
     reaches ``IMAGES`` continues without further images.
@@ -122,16 +127,16 @@ class Rollout:
     """Holds a sampled response: one turn of the policy, or several turns with observations between them.
 
     Attributes:
-        ids: the token ids of the response, including its end token if any, and the tokens of observations.
+        ids: the token ids of the response. They include the end token, if any, and the tokens of observations.
         is_truncated: whether the response was cut off at ``rollout.max_new_tokens``.
-        logprobs: each token's log-probability in the distribution from which it was drawn, 0 in observations; None if
-            this is the trainer's distribution.
+        logprobs: the log-probability of each token in the distribution from which it was drawn. It is 0 for tokens of
+            observations. None if the sampler draws from the trainer's own distribution.
         observed: the observations, in order.
         text: the text of the response with its observations; None if it is the text of ``ids``.
         trajectory: the results of the response's tool calls; None if the environment does not return them.
         lost: the reason why the environment could not continue; "" if it could. A lost response is unscored.
-        limits: the limits that the response reached, in the order of :class:`Limit`; () if this is a single turn from a
-            sampler.
+        limits: the limits that the response reached, in the order of :class:`Limit`. A sampler, which returns single
+            turns, leaves this empty.
     """
 
     ids: tuple[int, ...]
@@ -150,11 +155,11 @@ class Rollout:
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     def without_images(self) -> "Rollout":
-        """Return the rollout without the images of its observations, for other ranks, which need only numbers."""
+        """Return the rollout without the images of its observations. Other ranks get this smaller copy."""
         kept = (Observed(each.start, replace(each.tokens, images=())) for each in self.observed)
         return replace(self, observed=tuple(kept))
 
     @property
     def own_tokens(self) -> int:
-        """Return the number of tokens that the policy wrote, without those of observations."""
+        """Return the number of tokens that the policy (the model in training) wrote. Observations are not counted."""
         return len(self.ids) - sum(len(each.tokens) for each in self.observed)

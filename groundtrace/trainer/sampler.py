@@ -1,6 +1,7 @@
 """Defines the interface of samplers, and the order in which they draw the turns of many responses.
 
-While the environment computes the observations of some responses, the sampler draws turns of other responses.
+A response alternates turns of the model with observations of the environment, such as results of tools. While the
+environment computes the observations of some responses, the sampler draws turns of other responses.
 """
 
 import bisect
@@ -23,7 +24,7 @@ Take = Callable[[Place, Rollout], Awaitable[Sample | None]]
 
 
 class SamplerError(RuntimeError):
-    """Raised if answers cannot be sampled; the message says why and what to do."""
+    """Raised if answers cannot be sampled; the message contains the reason and the remedy."""
 
 
 class Sampler(Protocol):
@@ -36,34 +37,35 @@ class Sampler(Protocol):
     prompts_at_once: int = 64
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns for each prompt, in order. The same weights and seed give the same turns.
+        """Return ``n`` sampled turns for each prompt, in the order of the prompts.
 
-        A response has ``rollout.max_new_tokens`` tokens in total. If a prompt already contains tokens of the response,
-        the turn may have only as many tokens as remain.
+        The same weights and seed give the same turns. A response has at most ``rollout.max_new_tokens`` tokens in
+        total. If a prompt already contains tokens of the response, the new turn has at most the remaining number of
+        tokens.
         """
         ...
 
     def sync(self) -> None:
-        """Load the policy's current weights. Call this before :meth:`sample` if the weights have changed.
+        """Load the policy's current weights. Call this method before :meth:`sample` if the weights have changed.
 
-        In a training on several GPUs, all ranks must call this method, and then :meth:`release`.
+        In a training on several GPUs, all ranks must call this method. After sampling, they must call :meth:`release`.
         """
         ...
 
     def release(self) -> None:
-        """Free the memory that :meth:`sync` took. Call this before the weights are trained again."""
+        """Free the memory that :meth:`sync` allocated. Call this method before the weights are trained again."""
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield the index of each prompt and its ``n`` turns, as soon as they are drawn."""
+        """Yield the index of each prompt with its ``n`` turns, as soon as these turns are drawn."""
         yield from enumerate(self.sample(prompts, n, seed))
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt.
 
-        Each turn is passed to ``take``, which runs on another thread and returns the prompt of the next turn. The first
-        turns of all responses are drawn first, then the second turns of all responses that continue, and so on. The
-        order in which turns are drawn depends only on the responses. So the same weights and seed give the same
-        responses, however long each observation takes.
+        Each turn is passed to ``take``. This function runs on another thread and returns the prompt of the next turn,
+        or None if the response has ended. The first turns of all responses are drawn first, then the second turns of
+        all responses that continue, and so on. The order in which turns are drawn depends only on the responses, and
+        not on the duration of observations. So the same weights and seed give the same responses.
         """
         going: dict[Place, Future[Sample | None]] = {}
         try:
@@ -103,14 +105,15 @@ def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
 
 
 def seed_of(*parts: int) -> int:
-    """Return a seed that depends on all these numbers, such as a call's seed and the index of a prompt."""
+    """Return a seed that depends on all of ``parts``, such as the seed of a call and the index of a prompt."""
     return int.from_bytes(hashlib.sha256(" ".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
 def turn_length(vlm: VisionLanguageModel, ids: Sequence[int], stops: Sequence[str]) -> tuple[int, bool]:
     """Return the number of tokens of the turn at the beginning of ``ids``, and whether the turn is complete.
 
-    A turn ends with the first end token, or with the token that completes the first text of ``stops``.
+    A turn ends after its first end token. It ends earlier if a text of ``stops`` is complete before: the turn then ends
+    after the token that completes this text.
     """
     end = next((place for place, token in enumerate(ids, 1) if token in vlm.end_ids), None)
     length = len(ids) if end is None else end

@@ -1,4 +1,6 @@
-"""Defines the trainer's config. ``sft``, ``grpo`` and ``eval`` share one file; each command reads only its sections."""
+"""Defines the trainer's config. The commands ``sft``, ``grpo`` and ``eval`` share one config file. Each command reads
+only its sections.
+"""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 
 @settings
 class ModelSettings:
-    """Holds the settings of the model to train. Its master weights are float32 for each ``dtype``."""
+    """Holds the settings of the model to train.
+
+    The optimiser's copy of the weights is float32, whatever ``dtype`` is.
+    """
 
     path: Annotated[str, "a local folder or a Hub id"]
     revision: Annotated[str, "the revision of the Hub repository"] = "main"
@@ -52,7 +57,10 @@ class ModelSettings:
 
 @settings
 class ForwardBatchSettings:
-    """Holds the size of one forward pass. A row that is too long is left out and reported, never truncated."""
+    """Holds the size of one forward pass.
+
+    A row with more than ``max_tokens`` tokens is left out and reported. It is never truncated.
+    """
 
     max_tokens: Annotated[int, Field(ge=2), "the maximum tokens of one row, image tokens included"] = 8192
     tokens: Annotated[
@@ -66,9 +74,9 @@ class ForwardBatchSettings:
 
 @settings
 class SftSettings:
-    """Holds the settings of supervised fine-tuning; the rows are shuffled again for each epoch.
+    """Holds the settings of supervised fine-tuning. The rows are shuffled again for each epoch.
 
-    Set ``steps`` or ``epochs``; if both are set, the training ends at the first of the two.
+    Set ``steps`` or ``epochs``. If both are set, the training ends when it reaches the lower number of steps.
     """
 
     steps: Annotated[PositiveInt | None, "the number of optimiser steps"] = None
@@ -77,7 +85,7 @@ class SftSettings:
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
 
     def steps_for(self, rows: int) -> int:
-        """Return the number of optimiser steps for ``rows`` rows.
+        """Return the number of optimiser steps for a training on ``rows`` rows.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
@@ -88,7 +96,7 @@ class SftSettings:
 class GrpoSettings:
     """Holds the settings of GRPO, with the options of DAPO.
 
-    Set ``steps`` or ``epochs``; if both are set, the training ends at the first of the two.
+    Set ``steps`` or ``epochs``. If both are set, the training ends when it reaches the lower number of steps.
     """
 
     steps: Annotated[PositiveInt | None, "the number of rollout rounds"] = None
@@ -139,7 +147,7 @@ class GrpoSettings:
     optimiser: OptimiserSettings = field(default_factory=lambda: OptimiserSettings(lr=1e-6))
 
     def steps_for(self, prompts: int) -> int:
-        """Return the number of training steps for ``prompts`` prompts.
+        """Return the number of training steps for rows with ``prompts`` prompts in total.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
@@ -177,9 +185,9 @@ class RolloutSettings:
 
 @settings
 class EnvironmentSettings:
-    """Holds the settings of the environment, which answers the policy's turns in a rollout, and its limits.
+    """Holds the settings and limits of the environment, which answers the turns of the policy (the model in training).
 
-    The environment ``sandbox`` executes the code of each turn; its options are those of
+    The environment ``sandbox`` executes the code of each turn. Its options are the fields of
     :class:`groundtrace.rewards.executed_turns.SandboxEnvironmentSettings`.
     """
 
@@ -196,7 +204,10 @@ class EnvironmentSettings:
         self.make()
 
     def make(self) -> "Environment":
-        """Return a new environment. Raises ConfigError if it cannot be used, or if an option is invalid."""
+        """Return a new environment of this kind.
+
+        Raises ConfigError if the environment cannot be used, or if an option is invalid.
+        """
         return make_environment(self.kind, self.options, "environment.options")
 
 
@@ -204,7 +215,8 @@ class EnvironmentSettings:
 class EvalSettings:
     """Holds the settings of the evaluation, which samples answers and scores them.
 
-    Answers are sampled with the settings of ``rollout`` and ``environment``, unless this section has its own value.
+    Answers are sampled with the settings of ``rollout`` and ``environment``. A value in this section, such as
+    ``temperature``, replaces the value there.
     """
 
     samples: Annotated[PositiveInt, "the number of answers to each question"] = 4
@@ -267,7 +279,7 @@ class LogSettings:
 
 @settings
 class TrainerSettings:
-    """Holds the whole config of the trainer."""
+    """Holds the whole config of the trainer, with one field for each section."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"optimiser": "sft.optimiser and grpo.optimiser"}
 
@@ -291,10 +303,15 @@ class TrainerSettings:
 
     def __post_init__(self) -> None:
         if self.eval.crops and self.environment.kind != "single_turn":
-            raise ConfigError('eval.crops needs environment.kind = "single_turn": set it, or turn eval.crops off')
+            raise ConfigError(
+                'eval.crops works only with environment.kind = "single_turn": set this kind, or set eval.crops = false'
+            )
 
     def at_evaluation(self) -> "TrainerSettings":
-        """Return the settings with which an evaluation samples: those of ``eval`` replace those of training."""
+        """Return the settings with which an evaluation samples.
+
+        The values that are set in ``eval`` replace those of ``rollout`` and ``environment``.
+        """
         rollout, environment, own = self.rollout, self.environment, self.eval
         if own.temperature is not None:
             rollout = replace(rollout, temperature=own.temperature)
@@ -305,7 +322,10 @@ class TrainerSettings:
         return replace(self, rollout=rollout, environment=environment)
 
     def at_validation(self) -> "TrainerSettings":
-        """Return the settings with which a validation samples: those of an evaluation, with its own ``samples``."""
+        """Return the settings with which a validation samples.
+
+        They are those of an evaluation, except for the number of answers, which is ``validation.samples``.
+        """
         evaluated = self.at_evaluation()
         return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))
 

@@ -34,9 +34,14 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by SFT, and return the folder of the trained model.
 
     The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function may raise
-    ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises NotFinite if the loss
-    or a gradient is not finite, NothingLearnt if too many steps in a row have no gradient, Overfitted by the
-    validation, and Stopped if the process gets a signal. Before each of these errors, the last complete step is saved.
+    ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises:
+
+    - NotFinite if the loss or a gradient is not finite;
+    - NothingLearnt if too many steps in succession have no gradient;
+    - Overfitted if the validation finds that the reward rises while the accuracy falls;
+    - Stopped if the process gets a signal.
+
+    Before each of these errors, the last complete step is saved.
     """
     vlm = load_model(settings.model)
     shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "sft", output / "rows")), settings, output)
@@ -69,11 +74,11 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def sft_step(
     vlm: VisionLanguageModel, optimiser: Optimiser, samples: list[Sample], step: int, tokens: int
 ) -> dict[str, float | None]:
-    """Make one optimiser step over the samples, in forward passes of at most ``tokens`` tokens; return its metrics.
+    """Make one optimiser step over the samples, and return its metrics.
 
-    In a training on several GPUs, ``samples`` are those of this rank, and the step and its metrics are over the samples
-    of all ranks. Raises NotFinite before any weight is changed; if the loss is not finite, the message names the
-    samples.
+    ``tokens`` is the maximum number of tokens of a forward pass. In a training on several GPUs, ``samples`` are the
+    samples of this rank. The step and its metrics are over the samples of all ranks. Raises NotFinite before any weight
+    is changed. If the loss is not finite, the message names the samples.
     """
     started = time.perf_counter()
     targets, all_tokens = sum(sample.targets for sample in samples), sum(map(len, samples))
@@ -100,6 +105,7 @@ def sft_step(
 def _check(loss: torch.Tensor, samples: list[Sample], step: int) -> None:
     if not loss.isfinite():
         raise NotFinite(
-            f"step {step}: the loss is {loss.item()} on {', '.join(sample.id for sample in samples[:8])}: check these "
+            f"step {step}: the loss is {loss.item()} on the rows {', '.join(sample.id for sample in samples[:8])}: "
+            "check these "
             "rows, or lower sft.optimiser.lr"
         )

@@ -1,11 +1,12 @@
 """Writes and reads the optimiser's state of a sharded training with torch's distributed checkpoints (DCP).
 
-Each rank writes its part of every tensor to a safetensors file. Any number of ranks can read the files: each reads the
-parts that it needs. DCP's other format has a pickled index, which could run code when it is read.
+Each rank writes its part of every tensor to a safetensors file. Any number of ranks can read the files, because each
+rank reads only the parts that it needs. DCP's default format is not used: its index is pickled, and a pickle could run
+code when it is read.
 
 A state is nested as in :meth:`groundtrace.trainer.optimiser.Optimiser.state_dict`. In the files, its tensors have flat
-names such as ``masters.lm_head.weight`` and ``optimisers.0.5.exp_avg``, where 0 is the number of an optimiser, and 5
-that of a weight in it.
+names such as ``masters.lm_head.weight`` and ``optimisers.0.5.exp_avg``. In this example, 0 is the number of an
+optimiser, and 5 is the number of a weight in this optimiser.
 """
 
 import logging
@@ -30,9 +31,9 @@ _MASTERS, _OPTIMISERS = "masters", "optimisers"
 
 
 def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the sharded tensors of a state to a folder, and return the state without them.
+    """Write the sharded tensors of a state to a folder, and return the state without these tensors.
 
-    All ranks must call this function. Raises OSError on all ranks if one of them cannot write.
+    All ranks must call this function. If one rank cannot write, OSError is raised on all ranks.
     """
     kept, sharded = _split(state)
     try:
@@ -43,11 +44,11 @@ def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
-    """Return the whole state: ``kept``, which :func:`write` returned, with the tensors in the folder.
+    """Return a state: ``kept``, which :func:`write` has returned, together with the tensors in the folder.
 
-    The tensors are sharded like those of ``optimiser``; without one they are whole, on the CPU. If the optimiser's
-    weights are sharded, all ranks must call this function. Raises ValueError and other errors if the files are damaged,
-    or do not fit the optimiser.
+    The tensors are sharded like the weights of ``optimiser``. If ``optimiser`` is None, each tensor is whole and on the
+    CPU. If the weights are sharded, all ranks must call this function. Raises ValueError or another error if the files
+    are damaged, or if they do not fit the optimiser.
     """
     reader = HuggingFaceStorageReader(str(folder))
     sizes: Any = reader.read_metadata().state_dict_metadata
@@ -63,7 +64,10 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
 
 
 def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
-    """Return a state of whole tensors, sharded as the weights of the optimiser; unchanged if they are not sharded."""
+    """Return a state of whole tensors, in which the tensors are sharded like the weights of the optimiser.
+
+    In a training of one process, the state is returned unchanged.
+    """
     if ranks.count() == 1:
         return dict(state)
     likes = _likes(optimiser)
@@ -85,7 +89,10 @@ def _target(name: str, size: torch.Size, dtype: torch.dtype, likes: Mapping[str,
     if like is None or not is_sharded(like):
         return torch.empty(size, dtype=dtype)
     if like.shape != size:
-        raise ValueError(f"{name} has the shape {tuple(size)}, but the model needs {tuple(like.shape)}")
+        raise ValueError(
+            f"{name} has the shape {tuple(size)} in the checkpoint, but {tuple(like.shape)} in the model: use the "
+            "same model"
+        )
     return torch.zeros_like(like, requires_grad=False, dtype=dtype)
 
 

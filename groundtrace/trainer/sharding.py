@@ -1,14 +1,14 @@
 """Shards a model over the GPUs of all ranks with FSDP2, and gathers its weights for sampling and saving.
 
-Each rank holds a part of every weight (``torch.distributed.fsdp.fully_shard``). The layers of the language model and of
-the vision tower are gathered one after the other in the forward pass and again in the backward pass. The remaining
-weights (embeddings, output layer, final norm) are gathered once for both passes, because the output layer is computed
-in chunks after the forward pass of the model. If input and output embeddings are tied, they are one weight of this
-group.
+Each rank holds a part of every weight (``torch.distributed.fsdp.fully_shard``). To gather a weight is to copy the parts
+of all ranks to each rank. The layers of the language model and of the vision tower are gathered one after the other in
+the forward pass, and again in the backward pass. The remaining weights (embeddings, output layer, final norm) are
+gathered once for both passes, because the output layer is computed in chunks after the forward pass of the model. If
+input and output embeddings are tied, they are one of these remaining weights.
 
-The weights keep their type, and gradients are summed over the ranks in float32: a loss must be divided by the
-denominator of all ranks. No tensor is cast on the way into a layer, because the rotary positions of a vision tower are
-float32 in a bfloat16 model. Every function leaves a model unchanged in a training of one process.
+The weights keep their type. Gradients are summed over the ranks in float32, so the loss must be divided by the number
+of targets on all ranks. No tensor is cast at the input of a layer, because the rotary positions of a vision tower are
+float32 in a bfloat16 model. In a training of one process, every function leaves the model unchanged.
 """
 
 import types
@@ -28,9 +28,10 @@ _METHOD = "run_inside"
 
 
 def shard(model: Any) -> None:
-    """Shard a transformers model over all ranks, and move it to their GPUs; do nothing in a training of one process.
+    """Shard a transformers model over all ranks, and move it to their GPUs.
 
-    The optimiser must be made afterwards, because the model gets new weights.
+    Make the optimiser after this call, because the model gets new weights. In a training of one process, the function
+    does nothing.
     """
     if ranks.count() == 1:
         return
@@ -58,15 +59,18 @@ def shard(model: Any) -> None:
 
 
 def parts(model: nn.Module) -> list[FSDPModule]:
-    """Return the parts of a model that are gathered as a whole, the model itself first; empty if it is not sharded."""
+    """Return the parts of a model whose weights are gathered together; the first part is the model itself.
+
+    The list is empty if the model is not sharded.
+    """
     return [module for module in model.modules() if isinstance(module, FSDPModule)]
 
 
 def as_forward(model: Any, work: Callable[[], T]) -> T:
-    """Return the result of work that computes with the parts of a model, as the model's forward pass.
+    """Return the result of ``work``, which computes with parts of a model outside the model's own forward pass.
 
-    FSDP gathers weights, and prepares the backward pass, only around a forward pass. The result must be a tensor or a
-    tuple of tensors.
+    FSDP gathers weights and prepares the backward pass only in a forward pass. So the work is run as a forward pass.
+    Its result must be a tensor or a tuple of tensors.
     """
     if not isinstance(model, FSDPModule):
         return work()
@@ -77,7 +81,10 @@ def as_forward(model: Any, work: Callable[[], T]) -> T:
 
 
 def unshard(model: Any) -> None:
-    """Gather all weights on each rank, so that the model can run without collectives until :func:`reshard`."""
+    """Gather all weights on each rank.
+
+    After this, the model needs no exchange between ranks until :func:`reshard` is called.
+    """
     for part in parts(model):
         part.set_reshard_after_forward(False, recurse=False)
         part.unshard()
@@ -91,10 +98,10 @@ def reshard(model: Any) -> None:
 
 
 def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield each part of a model while its weights are gathered, with the prefix of their names.
+    """Yield each part of a model while its weights are gathered, and the prefix of the part's weight names.
 
-    Weights in a part that belong to an inner part are sharded (:func:`is_sharded`). If the model is not sharded, it is
-    the only part. All ranks must iterate over the parts.
+    A part may contain inner parts. The weights of an inner part are still sharded (:func:`is_sharded`) in the part
+    around it. If the model is not sharded, the whole model is the only part. All ranks must iterate over the parts.
     """
     if not isinstance(model, FSDPModule):
         yield "", model
@@ -108,22 +115,22 @@ def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
-    """Whether this rank holds only a part of the tensor."""
+    """Return whether this rank holds only a part of the tensor."""
     return isinstance(tensor, DTensor)
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the values of all ranks. If it is sharded, all ranks must call this function."""
+    """Return the tensor with the parts of all ranks. If the tensor is sharded, all ranks must call this function."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return this rank's part of a tensor."""
+    """Return the part of a tensor that this rank holds; the tensor itself if it is not sharded."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def placed_like(whole_tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that every rank holds as a whole, sharded as ``like``."""
+    """Return the sharded form of ``whole_tensor``, which every rank holds; it is sharded like ``like``."""
     if not isinstance(like, DTensor):
         return whole_tensor
     own = whole_tensor.to(like.to_local().device)

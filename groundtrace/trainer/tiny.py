@@ -1,7 +1,7 @@
-"""Makes a tiny model for the rows of a run: ``trainer tiny``.
+"""Makes a tiny model for the rows of a run (the command ``trainer tiny``).
 
-The tokenizer is learnt from the prompts and responses of the rows, so that few tokens spell them. The sentences that
-many prompts share, such as the instruction, become one token each.
+The tokenizer is trained on the prompts and responses of the rows, so that these texts have few tokens. Each sentence
+that many prompts share, such as the instruction, becomes one token.
 """
 
 import contextlib
@@ -37,8 +37,9 @@ _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n")
 def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
     """Write a tiny model for the rows of the run ``data`` to the folder ``out``, and return ``out``.
 
-    Raises ShardError if there are no rows, and UserError if ``out`` is not empty or cannot be written, or if
-    ``image_side_px`` is too small.
+    ``seed`` is the seed of the weights. Larger images are shrunk to the area of a square with the side
+    ``image_side_px``. Raises ShardError if the run has no rows. Raises UserError if ``out`` is not empty or cannot be
+    written, or if ``image_side_px`` is too small.
     """
     if image_side_px < MIN_IMAGE_SIDE_PX:
         raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")
@@ -52,9 +53,9 @@ def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
 
 
 def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
-    """Return the prompts and the responses of a row, in the form in which the model reads and writes them.
+    """Return the prompts and the responses of a row as the model reads and writes them.
 
-    Raises UnusableRow for an image that cannot be opened, and for a position outside its image.
+    Raises UnusableRow if an image cannot be opened, or if a tag has a position outside its image.
     """
     try:
         sizes = sizes_of(row, [Image.open(io.BytesIO(data)) for data, _ in row.images])
@@ -67,7 +68,7 @@ def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
 
 
 def shared_sentences(prompts: Sequence[str]) -> list[str]:
-    """Return the sentences that many of the prompts share, the longest first."""
+    """Return the sentences that at least the share ``SHARED_BY`` of the prompts has, the longest sentence first."""
     counts = Counter(sentence for prompt in prompts for sentence in {*_SENTENCE.split(prompt)})
     shared = [
         sentence

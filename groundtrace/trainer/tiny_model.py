@@ -1,8 +1,8 @@
-"""Writes a Qwen3-VL checkpoint with random weights that is small enough to learn on a CPU, without any download.
+"""Writes a Qwen3-VL checkpoint with random weights that is small enough to train on a CPU. It downloads nothing.
 
-It has at most 3 million parameters, whole numbers from 0 to 100 are single tokens, and its folder is what
-``from_pretrained`` and ``vllm serve`` read: configuration, fp32 weights, tokenizer, processor, chat template and
-generation settings. The same texts, seed and library versions give the same files.
+The model has at most 3 million parameters. In its tokenizer, the whole numbers from 0 to 100 are single tokens. Its
+folder has all files that ``from_pretrained`` and ``vllm serve`` need: configuration, float32 weights, tokenizer,
+processor, chat template and generation settings. The same texts, seed and library versions give the same files.
 """
 
 from __future__ import annotations
@@ -85,12 +85,14 @@ CHAT_TEMPLATE = (
 def make_tiny_model(
     folder: Path, texts: Iterable[str], seed: int, image_side_px: int = IMAGE_SIDE_PX, phrases: Sequence[str] = ()
 ) -> int:
-    """Write the whole model folder (made if missing) and return the number of parameters.
+    """Write the model folder, which is made if it is missing, and return the number of parameters.
 
-    ``texts`` are what the model will read and write, coordinates in the form that it is to speak (integers 0 to 100);
-    the tokenizer's merges are learnt from them. Each of the ``phrases`` is one token. An image is shrunk to the area of
-    a square of ``image_side_px``: at 64 a 256x256 image becomes 64x64 (16 tokens) and a 400x100 one 128x32 (16 tokens);
-    at 128, 256x64 (64 tokens).
+    ``texts`` are texts that the model will read and write; the tokenizer is trained on them. Their coordinates must be
+    as the model writes them (integers from 0 to 100). Each of ``phrases`` is one token.
+
+    A larger image is shrunk to the area of a square with the side ``image_side_px``. At 64, an image of 256x256 pixels
+    becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens). At 128, the latter becomes
+    256x64 (64 tokens).
     """
     tokenizer = build_tokenizer(texts, phrases)
     with torch.random.fork_rng(devices=[]):
@@ -100,7 +102,7 @@ def make_tiny_model(
 
 
 def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor) -> int:
-    """Write the files that ``from_pretrained`` and ``vllm serve`` read; returns the number of parameters."""
+    """Write all files that ``from_pretrained`` and ``vllm serve`` need, and return the number of parameters."""
     token_id = processor.tokenizer.get_vocab()
     end_ids = [token_id[TURN_END], token_id[END_OF_TEXT]]
     model.generation_config = GenerationConfig(
@@ -113,11 +115,11 @@ def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: 
 
 
 def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE of some 600 tokens that can spell any text, with the special tokens of Qwen3-VL.
+    """Return a byte-level BPE tokenizer of about 600 tokens, with the special tokens of Qwen3-VL.
 
-    Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed parts of tags. Each of the
-    ``phrases`` is one further token: a step on a processor costs what its tokens cost, and words that all prompts share
-    teach nothing about images.
+    It can encode any text. Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed
+    parts of tags. Each of ``phrases`` is one further token. Words that all prompts share contain no information about
+    images, and a long prompt makes a step on a CPU slow. So such phrases should be one token.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -148,7 +150,10 @@ def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTra
 
 
 def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
-    """Return the tokenizer with the attributes that Qwen3-VL's processor needs."""
+    """Return the tokenizer in the form that Qwen3-VL's processor needs.
+
+    ``context_tokens`` is the maximum number of tokens of a sequence.
+    """
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         eos_token=TURN_END,
@@ -159,7 +164,10 @@ def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: int) -> Qwen3VLProcessor:
-    """Return Qwen3-VL's processor; it resizes images to at least 4 tokens and at most ``most_px`` pixels."""
+    """Return a processor of Qwen3-VL. It resizes images to at least 4 tokens and at most ``most_px`` pixels.
+
+    ``patch_px`` is the side of an image patch in pixels.
+    """
     pixels = {
         "patch_size": patch_px,
         "merge_size": MERGE,
@@ -179,10 +187,10 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: 
 def build_config(
     tokenizer: PreTrainedTokenizerFast, context_tokens: int, text: dict[str, Any], vision: dict[str, Any]
 ) -> Qwen3VLConfig:
-    """Return the architecture; ``text`` and ``vision`` give widths and depths, the rest is the same for every tiny
-    model.
+    """Return the config of a tiny model; ``text`` and ``vision`` are the widths and depths of its two parts.
 
-    Heads are 32 wide because vLLM's CPU attention takes no narrower ones; deepstack is after the first vision layer.
+    All other values are the same for every tiny model. Attention heads have the width 32, because vLLM's CPU attention
+    does not support narrower heads. The deepstack features are those of the first vision layer.
     """
     token_id = tokenizer.get_vocab()
     text = text | {

@@ -1,7 +1,8 @@
-"""Runs the part of a training that SFT and GRPO share: resuming, logging, and checkpoints, also on errors and signals.
+"""Runs the part of a training that SFT and GRPO share: it resumes, logs, and saves checkpoints, also after errors.
 
-A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update or a checkpoint. In a training on several GPUs, it
-interrupts sampling and scoring, and otherwise takes effect when the step is complete, so that all ranks stop together.
+A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update of the weights or a checkpoint. In a training on several
+GPUs, a signal interrupts only sampling and scoring. At any other time, it takes effect when the step is complete. So
+all ranks stop together.
 """
 
 import shutil
@@ -40,8 +41,8 @@ class Stopped(KeyboardInterrupt):
 class StopSignals:
     """Raises :class:`Stopped` in the main thread when a signal arrives.
 
-    Between :meth:`hold` and :meth:`release`, the signal is deferred. The class is a context manager, which restores the
-    previous signal handlers on exit.
+    Between :meth:`hold` and :meth:`release`, the signal is deferred. The class is a context manager. On exit, it
+    restores the previous signal handlers.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,10 @@ class StopSignals:
         self._is_held = True
 
     def release(self) -> None:
-        """Stop deferring signals. Raises Stopped if a signal was deferred; on all ranks, if one of them got it."""
+        """Stop deferring signals. Raises Stopped if a signal was deferred.
+
+        If one rank got a signal, Stopped is raised on all ranks.
+        """
         self._is_held = False
         if number := max(ranks.gathered(self._noted or 0)):
             self._noted = None
@@ -82,22 +86,25 @@ def _is_nohup(number: int) -> bool:
 
 
 class NothingLearnt(RuntimeError):
-    """Raised if too many consecutive steps had no gradient; the message says why."""
+    """Raised if too many consecutive steps had no gradient; the message contains the reason."""
 
 
 class Overfitted(RuntimeError):
-    """Raised if a higher reward comes with fewer right answers in the validation; the message has the figures."""
+    """Raised if the reward rose and the accuracy fell in several consecutive validations.
+
+    The message contains both metrics.
+    """
 
 
 class Training:
-    """Manages a training run in its output folder; it is the context manager of the training loop.
+    """Manages a training run in its output folder. It is the context manager of the training loop.
 
-    If the loop ends with an error or a signal, the last complete step is saved. But if the weights have changed since
-    that step, or are not finite, nothing is saved, and the previous checkpoint is the latest.
+    If the loop ends with an error or a signal, the last complete step is saved. Nothing is saved if the weights have
+    changed since that step, or if they are not finite. The latest checkpoint is then the one that was saved before.
 
     Attributes:
         progress: the progress after the last complete step.
-        monitor: writes the run's records.
+        monitor: the object that writes the run's records.
         steps: the total number of steps.
     """
 
@@ -173,11 +180,13 @@ class Training:
     ) -> None:
         """Record a completed step, and save a checkpoint if one is due by the settings in ``log``.
 
-        ``position`` and ``memory`` have the same meaning as in :class:`groundtrace.trainer.checkpoint.Progress`.
-        ``idle`` is the reason that is reported if the step had no gradient.
+        ``metrics`` are the step's metrics, and ``shown`` names those that are printed. ``position`` and ``memory`` have
+        the same meaning as in :class:`groundtrace.trainer.checkpoint.Progress`. ``idle`` is the reason that is reported
+        if the step had no gradient.
 
-        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient, Stopped for a signal that arrived
-        during the update, and NotFinite instead of saving weights that are not finite.
+        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient, and Stopped if a signal arrived
+        during the update. Raises NotFinite if a checkpoint is due, but some weights are not finite; these weights are
+        not saved.
         """
         self._stops.hold()
         step = self.progress.step
@@ -196,9 +205,9 @@ class Training:
             )
 
     def save_best(self) -> None:
-        """Save the last complete step as the best checkpoint, in place of the best one so far.
+        """Save the last complete step as the best checkpoint, and delete the previous best checkpoint.
 
-        Raises Stopped for a signal that arrived meanwhile.
+        Raises Stopped if a signal arrived during this call.
         """
         self._stops.hold()
         before = checkpoints(self._best)
@@ -217,7 +226,8 @@ class Training:
     def _save(self) -> None:
         if not self._optimiser.is_finite():
             raise NotFinite(
-                f"step {self.progress.step - 1}: some weights are not finite after the update: lower optimiser.lr"
+                f"step {self.progress.step - 1}: some weights are not finite after the update: lower lr in "
+                "sft.optimiser or grpo.optimiser"
             )
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()

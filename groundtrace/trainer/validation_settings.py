@@ -9,9 +9,9 @@ from groundtrace.config.settings import settings
 
 @settings
 class ValidationSettings:
-    """Holds the settings of the validation during training; it is on if ``share`` or ``data`` is set.
+    """Holds the settings of the validation during training. The validation is on if ``share`` or ``data`` is set.
 
-    Answers are sampled as by ``trainer eval``, and scored with ``reward``, in SFT too.
+    Answers are sampled as in ``trainer eval``. They are scored with the reward in the section ``reward``, in SFT too.
     """
 
     share: Annotated[
@@ -46,5 +46,5 @@ class ValidationSettings:
 
     @property
     def is_on(self) -> bool:
-        """Return whether questions are held out."""
+        """Return whether questions are held out, so that the training has a validation."""
         return self.share > 0 or bool(self.data)

@@ -1,9 +1,10 @@
-"""Samples from a vLLM server: it sends token ids and image patches, and gets token ids with their log-probabilities.
+"""Samples from a vLLM server: sends it token ids and image patches, and gets token ids with log-probabilities.
 
-``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on, so the server's own template,
-tokenizer and image processor are not used. This is true for every turn of a response: the prompt of the next turn has
-the ids that the server returned, the ids of the observation, and the patches of all images so far. No other HTTP call
-of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids, and its chat API only texts.
+The API call ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on. So the server's own
+template, tokenizer and image processor are not used. This is true for every turn of a response. The prompt of the next
+turn has the ids that the server returned, the ids of the observation (such as a tool's result), and the patches of all
+images so far. No other HTTP call of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids, and
+the chat API does not accept ids.
 
 Start the server with
 
@@ -13,19 +14,18 @@ Start the server with
 ``VLLM_SERVER_DEV_MODE=1`` and ``--enable-scale-out`` enable the API calls used here. With ``--logprobs-mode
 processed_logprobs``, log-probabilities are those of the distribution from which tokens are drawn. Without
 ``--no-mm-device-do-normalize``, patches would be normalised a second time. With ``--generation-config vllm``, the
-server ignores the checkpoint's sampling defaults, such as a repetition penalty; requests also set the neutral values.
-This module was tested with vLLM 0.32.
+server ignores the checkpoint's sampling defaults, such as a repetition penalty. Requests also set these options to
+values without effect. This module was tested with vLLM 0.32.
 
 Sampling from the server differs from sampling in this process:
 
-- The server stops a turn at a text such as ``</code>``, but returns whole tokens, and may have drawn further tokens.
-  The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`). If this
-  token has further characters after the text, they stay. The tokens that are cut off are neither executed nor trained
-  on.
-- The request for each turn sends all images of its prompt again, as float32 patches. The server encodes each image
-  once, and keeps the keys and values of the earlier turns, if its caches are large enough.
-- The server's numerical results depend on how it batches requests, so that the same seed gives the same responses only
-  if its batches are the same.
+- The server stops a turn at a text such as ``</code>``. But it returns whole tokens, and it may have drawn tokens after
+  this text. The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`).
+  Characters of this token after the text stay. The tokens that are cut off are neither executed nor trained on.
+- The request for each turn sends all images of its prompt again, as float32 patches. If the server's caches are large
+  enough, the server encodes each image once, and keeps the keys and values of the earlier turns.
+- The server's numerical results depend on how it batches requests. So the same seed gives the same responses only if
+  the batches are the same.
 """
 
 import asyncio
@@ -90,7 +90,10 @@ class VllmSampler(Sampler):
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns for each prompt, in order, with their log-probabilities. Raises SamplerError."""
+        """Return ``n`` sampled turns for each prompt, in the order of the prompts, with their log-probabilities.
+
+        Raises SamplerError if the server fails.
+        """
         found: dict[Place, Rollout] = {}
 
         async def note(place: Place, turn: Rollout) -> None:
@@ -102,16 +105,17 @@ class VllmSampler(Sampler):
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt.
 
-        The next turn of a response is requested as soon as ``take`` returns its prompt. Raises SamplerError.
+        Each turn is passed to ``take``, which returns the prompt of the response's next turn, or None if the response
+        has ended. This next turn is requested at once. Raises SamplerError if the server fails.
         """
         asyncio.run(self._play(prompts, n, seed, take))
 
     def sync(self) -> None:
         """Save the policy's weights, and make the server load them. Raises SamplerError.
 
-        In a training on several GPUs, the first rank does this, and all sample from the same server. The server first
-        finishes its in-flight requests. The server then clears its caches of prompts and images, which it computed with
-        the old weights.
+        In a training on several GPUs, all ranks must call this method. The first rank sends the request, and all ranks
+        sample from the same server. The server first finishes its in-flight requests. It then clears its caches of
+        prompts and images, because it computed them with the old weights.
         """
         self._vlm.save(self._folder)
         ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)
@@ -209,9 +213,16 @@ class VllmSampler(Sampler):
         except (KeyError, TypeError) as error:
             raise self._error(path, f"its reply has no {error}: use vLLM 0.32 or later") from error
         if mode != "processed_logprobs":
-            raise self._error(path, "start the server with --logprobs-mode processed_logprobs")
+            raise self._error(
+                path,
+                "its log-probabilities are not those of sampling: start the server with --logprobs-mode "
+                "processed_logprobs",
+            )
         if media.get("mm_device_do_normalize"):
-            raise self._error(path, "start the server with --no-mm-device-do-normalize")
+            raise self._error(
+                path,
+                "it would normalise image patches a second time: start the server with --no-mm-device-do-normalize",
+            )
         if longest < self._max_tokens:
             limit = f"a prompt with its response may have batch.max_tokens = {self._max_tokens} tokens"
             raise self._error(path, f"start the server with --max-model-len {self._max_tokens}, not {longest}: {limit}")
@@ -239,7 +250,8 @@ class VllmSampler(Sampler):
                 raise self._error(path, cause)
         except TimeoutError as error:
             raise self._error(
-                path, f"it did not answer within rollout.timeout_s = {self._settings.timeout_s:g} s"
+                path,
+                f"it did not answer within rollout.timeout_s = {self._settings.timeout_s:g} s: raise this limit",
             ) from error
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
@@ -255,7 +267,7 @@ class VllmSampler(Sampler):
         except (KeyError, TypeError) as error:
             raise self._error(GENERATE, f"its reply has no {error}: use vLLM 0.32 or later") from error
         if len(found) != n:
-            raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}")
+            raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}: use vLLM 0.32 or later")
         return found
 
     def _turn(self, choice: dict[str, Any]) -> Rollout:
@@ -263,9 +275,14 @@ class VllmSampler(Sampler):
         drawn = choice["logprobs"]["content"]
         logprobs = tuple(token["logprob"] for token in drawn)
         if reason not in ("stop", "length"):
-            raise self._error(GENERATE, f"an answer ended with the finish reason {reason!r} instead of stop or length")
+            raise self._error(
+                GENERATE,
+                f"an answer ended with the finish reason {reason!r} instead of stop or length: read its log",
+            )
         if not ids or ids != tuple(token["token_id"] for token in drawn):
-            raise self._error(GENERATE, "its log-probabilities do not belong to the tokens of the answer")
+            raise self._error(
+                GENERATE, "its log-probabilities do not belong to the tokens of the answer: use vLLM 0.32 or later"
+            )
         length, has_ended = turn_length(self._vlm, ids, self._stops)
         if reason == "stop" and not has_ended:
             raise self._error(
@@ -297,10 +314,11 @@ def _line(text: str) -> str:
 
 
 def packed_image(image: EncodedImage) -> str:
-    """Return the image's exact patches and its grid in msgpack and base64, for ``/inference/v1/generate``.
+    """Return the image's unchanged patches and its grid, packed with msgpack and base64, for
+    ``/inference/v1/generate``.
 
     The format is that of the function ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's endpoint ``/render`` uses.
-    The fields are those of the Qwen-VL families.
+    The names of the fields are those of the Qwen-VL models.
     """
     whole = [[0, len(image.patches), None]]
     fields = {

@@ -1,4 +1,4 @@
-"""Finds the best validation of a training, and a reward that rises while the accuracy falls."""
+"""Finds the best validation of a training, and detects that the reward rises while the accuracy falls."""
 
 import itertools
 import math
@@ -15,16 +15,22 @@ def is_known(value: float | None) -> bool:
 
 
 def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None:
-    """Return the step of the best validation by a metric, the first of equal ones; None if none has this metric."""
+    """Return the step of the best validation by a metric; None if no validation has this metric.
+
+    If several validations are equally good, the first of them is returned. The lowest ``loss`` is the best. For every
+    other metric, the highest value is the best.
+    """
     sign = -1 if metric in LOWEST else 1
     known = [(sign * line[metric], -line["step"]) for line in validations if is_known(line.get(metric))]
     return -max(known)[1] if known else None
 
 
 def overfitting(validations: Sequence[Mapping[str, Any]], count: int) -> str | None:
-    """Return a sentence if the reward rose and the accuracy fell in each of the last ``count`` validations; else None.
+    """Return a sentence with the figures if the reward rose and the accuracy fell in each of the last ``count``
+    validations.
 
-    If ``count`` is 0, or fewer validations have both metrics, the result is None.
+    Otherwise the result is None. It is also None if ``count`` is 0, or if there are not more than ``count`` validations
+    with both metrics.
     """
     known = [line for line in validations if is_known(line.get("reward")) and is_known(line.get("accuracy"))]
     last = known[-count - 1 :]

@@ -1,4 +1,6 @@
-"""Computes the metrics of a validation from the scored answers, and what a policy that never looks would reach."""
+"""Computes the metrics of a validation from the scored answers, and the metrics that a model could reach without
+images.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ class _Accuracy(Recipe):
 
 
 def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
-    """Return what the best policy reaches that never looks at the images: ``blind_reward`` and ``blind_accuracy``.
+    """Return ``blind_reward`` and ``blind_accuracy``: the metrics of the best policy that answers without the images.
 
     Both are None if rules cannot grade any of the rows.
     """
@@ -43,7 +45,7 @@ def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) 
     """Return the means over all answers: reward, accuracy, point F1, lengths, and the verdicts named in ``shown``.
 
     If rows have streams, the reward and the accuracy of each stream follow, such as ``accuracy_grounded``. Unscored
-    answers are left out of the means; a metric without data is None.
+    answers are left out of the means. A metric without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {
@@ -73,8 +75,8 @@ def _scores(answered: Sequence[EvaluatedQuestion]) -> Figures:
 class Likelihood:
     """Computes metrics of sampled answers from their log-probabilities under the model.
 
-    ``temperature`` is the sampling temperature, ``tokens`` the maximum number of tokens of a forward pass, and ``cap``
-    the value above which GRPO truncates an importance weight.
+    ``temperature`` is the sampling temperature. ``tokens`` is the maximum number of tokens of a forward pass. ``cap``
+    is the upper bound to which GRPO truncates importance weights.
     """
 
     vlm: VisionLanguageModel
@@ -86,9 +88,10 @@ class Likelihood:
     def figures(self, samples: Sequence[Sample]) -> Figures:
         """Return ``entropy``, ``logprob_gap`` and ``weights_capped``, as means over all targets.
 
-        ``logprob_gap`` is the mean absolute difference between the log-probabilities of model and sampler, and
-        ``weights_capped`` the share of targets whose importance weight is truncated. Both are None if the sampler does
-        not report log-probabilities. All are None without samples.
+        ``entropy`` is that of the model's distributions. ``logprob_gap`` is the mean absolute difference between the
+        log-probabilities of model and sampler. ``weights_capped`` is the share of targets whose importance weight is
+        truncated. If the sampler does not report log-probabilities, ``logprob_gap`` and ``weights_capped`` are None.
+        Without samples, all three are None.
         """
         targets, sums = 0, torch.zeros(3, dtype=torch.float64)
         for part in micro_batches(samples, self.tokens):

@@ -1,8 +1,9 @@
-"""Chooses the questions of the validation, and leaves out of the training all rows that share an image with them.
+"""Chooses the questions of the validation, and removes from the training all rows that share an image with them.
 
-A media group is a connected component of rows that have an image file in common. All rows of a group are on one side,
-as in the split of a run (:mod:`groundtrace.stages.split_by_media_group`). That split compares decoded pixels. Here
-files are compared, because decoding all images would take minutes; a run has written one file for equal pixels.
+Two rows are in the same media group if they share an image file, directly or through other rows. All rows of a media
+group are either held out or trained on. The split of a run (:mod:`groundtrace.stages.split_by_media_group`) does the
+same, but compares decoded pixels. This module compares files, because to decode all images would take minutes. For the
+rows of a run, the result is the same, because a run writes one file for equal pixels.
 """
 
 import hashlib
@@ -30,9 +31,9 @@ PURPOSE = "validation"
 class HeldOut:
     """Holds the questions of the validation.
 
-    ``order`` holds the indices of ``rows`` in the order in which they are asked. ``text`` describes the questions, for
-    the run's identity. ``left_out`` is the number of rows that are not trained on because they share an image with
-    these questions.
+    ``rows`` are the rows with the questions. ``order`` holds their indices in the order in which they are asked.
+    ``text`` describes the questions and is part of the run's identity. ``left_out`` is the number of training rows that
+    are removed because they share an image with these questions.
     """
 
     rows: Rows
@@ -48,10 +49,10 @@ class HeldOut:
 
 
 def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[Shards, HeldOut | None]:
-    """Return the rows to train on, and the questions of the validation; without a validation, all rows and None.
+    """Return the rows to train on, and the questions of the validation.
 
-    Raises ConfigError if ``validation.share`` cannot be reached, and ShardError if ``validation.data`` cannot be read
-    or no row is left to train on.
+    Without a validation, all rows and None are returned. Raises ConfigError if ``validation.share`` cannot be reached.
+    Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on.
     """
     own = settings.validation
     if not own.is_on:
@@ -98,7 +99,8 @@ def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Sha
     kept = [index for index, group in enumerate(groups[: len(own)]) if group not in shared]
     if not kept:
         raise ShardError(
-            f"all rows share an image with {settings.validation.data}: set validation.data to other questions"
+            f"every training row shares an image with {settings.validation.data}: set validation.data to other "
+            "questions"
         )
     digest = rows.sha256 if isinstance(rows, Shards) else _digest(readable, held)
     left_out = len(own) - len(kept)

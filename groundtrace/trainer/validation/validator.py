@@ -1,8 +1,8 @@
-"""Validates the model during training: asks the held-out questions, keeps the best checkpoint, and notices overfitting.
+"""Validates the model during training: asks held-out questions, keeps the best checkpoint, and detects overfitting.
 
-A validation changes nothing in the training: not its weights, its position in the data, its random stream, or the
-memory of its reward. Its answers are scored with a fresh memory, as in ``trainer eval``, so that the reward of all
-validations has the same meaning.
+A validation does not change the training: its weights, its position in the data, its random state and the memory of its
+reward stay as they are. Some rewards keep a memory of earlier steps. A validation scores its answers with an empty
+memory, as ``trainer eval`` does. So the rewards of all validations are comparable.
 """
 
 import contextlib
@@ -51,10 +51,11 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Give the validator of a training, or one that does nothing if no questions are held out.
+    """Yield a function that validates the model if a validation is due; it does nothing if no questions are held out.
 
-    ``reward`` scores the answers; without it, a reward is made from the settings and closed at the end. Raises
-    NotServed, ConfigError, SamplerError, and ShardError if no held-out question can be asked.
+    ``reward`` scores the answers. If it is None, a reward is made from the settings, and closed at the end. Raises
+    NotServed if an endpoint of the reward does not serve its model, ConfigError if a setting does not fit, SamplerError
+    if answers cannot be sampled, and ShardError if no held-out question can be used.
     """
     if held is None:
         yield NoValidation()
@@ -68,7 +69,7 @@ def validating(
 
 
 class NoValidation:
-    """Is called like a :class:`Validator`, and does nothing."""
+    """Replaces a :class:`Validator` in a training without validation. A call has no effect."""
 
     def __call__(self) -> None:
         """Do nothing."""
@@ -76,7 +77,10 @@ class NoValidation:
 
 @dataclass(frozen=True)
 class Question:
-    """Holds a held-out row with its prompts; ``target`` is the row as an SFT sample, or None in GRPO."""
+    """Holds a held-out row with its prompts.
+
+    ``target`` is the row as an SFT sample. It is None if the row has no response, as in GRPO.
+    """
 
     row: TrainingRow
     prompts: Sequence[Drawn]
@@ -84,9 +88,11 @@ class Question:
 
 
 class Validator:
-    """Validates after every ``validation.every`` steps, at the start and at the end, unless it has done so.
+    """Validates a model when it is called and a validation is due.
 
-    ``training.monitor.validations`` are the validations so far, those before an interruption included.
+    A validation is due at the start, after every ``validation.every`` steps, and at the end. A step that is already
+    validated is not validated again. ``training.monitor.validations`` holds the validations so far, including those
+    before an interruption.
     """
 
     def __init__(
@@ -111,7 +117,8 @@ class Validator:
         self._questions = self._usable(held)
         if self._own.best_by in LOWEST and not any(each.target for each in self._questions):
             raise ConfigError(
-                f"validation.best_by = {self._own.best_by!r} needs traces, which the held-out rows lack: set it to "
+                f"validation.best_by = {self._own.best_by!r} needs responses, but the held-out rows have none: set "
+                "it to "
                 "accuracy"
             )
         self._blind = blind_lines([each.row for each in self._questions], reward.recipe)
@@ -133,7 +140,10 @@ class Validator:
         if problem := overfitting(monitor.validations, self._own.stop_after):
             best = checkpoints(self._output / BEST)
             where = f"; the best validation is that of {best[-1]}" if best else ""
-            raise Overfitted(f"{problem}{where}: mend the reward, or set validation.stop_after = 0 to train on")
+            raise Overfitted(
+                f"{problem}{where}: correct the reward, or set validation.stop_after = 0 to continue the training "
+                "anyway"
+            )
 
     def _validate(self) -> tuple[list[EvaluatedQuestion], Figures]:
         started = time.perf_counter()
@@ -176,7 +186,7 @@ class Validator:
             except UnusableRow as error:
                 self._training.monitor.leave_out(f"held-out row {index}", str(error))
         if not found:
-            raise ShardError("no held-out row can be asked: see the reasons in left_out.jsonl")
+            raise ShardError("none of the held-out rows can be used: see the reasons in left_out.jsonl")
         return found
 
     def _question(self, row: TrainingRow, check: Any, room: LengthLimit) -> Question:
@@ -188,14 +198,16 @@ class Validator:
         if target is not None and (refusal := LengthLimit(room.max_tokens).refusal(target)):
             problems.append(refusal)
         if problems or not prompts:
-            raise UnusableRow(problems[0] if problems else f"{row.id}: the row is not asked in any of eval.streams")
+            raise UnusableRow(
+                problems[0] if problems else f"{row.id}: the row has no prompt in any stream of eval.streams"
+            )
         return Question(row, prompts, target)
 
 
 def first_prompt(row: TrainingRow) -> TrainingRow:
-    """Return the row with its turns up to the first turn of the assistant, which the model writes itself.
+    """Return the row with its turns before the first turn of the assistant, because the model writes this turn itself.
 
-    The images of later turns, such as those that code showed in a trajectory, are left out.
+    The images of later turns, such as images that code displayed, are left out.
     """
     roles = [message["role"] for message in row.messages]
     if "assistant" not in roles:

@@ -1,4 +1,7 @@
-"""Saves the answers of validations, and reads answers for the page: of the validation, or else of saved rollouts."""
+"""Saves the answers of validations, and reads the answers that the page of a training shows.
+
+The page shows answers of the validation. Without a validation, it shows saved rollouts.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +21,7 @@ SHOWN_QUESTIONS, SHOWN_IMAGES, SHOWN_ANSWERS = 8, 3, 2
 
 
 def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
-    """Write the first prompts of the validation, which the page shows, with their image files."""
+    """Write the first prompts of the validation and their images to files. The page of the training shows them."""
     folder = output / FOLDER
     (folder / "images").mkdir(parents=True, exist_ok=True)
     questions: list[dict[str, Any]] = []
@@ -35,7 +38,7 @@ def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
 
 
 def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion]) -> None:
-    """Write all answers of the validation at a step, one JSON line for each."""
+    """Write all answers of the validation after ``step`` steps, with one JSON line for each answer."""
     lines = [
         {"id": each.row.id, "gold": each.row.question.answer, "tokens": rollout.own_tokens}
         | as_line(scored, each.row.context.stream)
@@ -47,9 +50,10 @@ def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion])
 
 
 def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestion]:
-    """Return the questions to show, with their answers in the first and in the last validation.
+    """Return the questions to show on the page, with their answers in the first and in the last validation.
 
-    ``validated`` are the steps of the validations so far. Without them, the result is the last saved rollouts.
+    ``validated`` holds the steps of the validations so far. If it is empty, the questions are those of the last saved
+    rollouts.
     """
     if not validated:
         return _rollouts(output)

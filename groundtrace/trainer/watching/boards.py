@@ -1,7 +1,7 @@
-"""Sends metrics to other programs that draw them: TensorBoard, Weights & Biases, and trackio.
+"""Sends metrics to other programs that draw them: TensorBoard, Weights & Biases (W&B), and trackio.
 
-W&B and trackio have the same functions, so one writer serves both. No key, address or prompt is sent: only metrics, and
-the settings of the training without those of its endpoints.
+W&B and trackio have the same functions, so one class serves both. Only metrics are sent, and the settings of the
+training without those of its endpoints. No key, address or prompt is sent.
 """
 
 import dataclasses
@@ -22,19 +22,19 @@ VALIDATION = "validation/"
 
 
 class Board(Protocol):
-    """Takes the metrics of a training."""
+    """Receives the metrics of a training, in order to draw them."""
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Send the metrics of a step, with a prefix before their names."""
+        """Send the metrics of a step. ``prefix`` is put in front of their names."""
         ...
 
     def close(self) -> None:
-        """Send what is left, and end."""
+        """Send the metrics that are not sent yet, and close the connection."""
         ...
 
 
 def check_boards(log: LogSettings) -> None:
-    """Check that the packages of the configured boards are installed. Raises MissingExtra."""
+    """Raise MissingExtra if the package of a configured board is not installed."""
     if log.tensorboard:
         require_extra("train", "log.tensorboard", "tensorboard")
     if log.tracker != "none":
@@ -44,10 +44,10 @@ def check_boards(log: LogSettings) -> None:
 def open_boards(
     output: Path, command: str, settings: TrainerSettings, step: int, sent: Mapping[str, int]
 ) -> list[Board]:
-    """Return the configured boards of a training that begins, or continues at ``step``.
+    """Return the configured boards of a training that begins or continues at ``step``.
 
-    ``sent`` is, for each prefix, the last step whose metrics were recorded before. Steps up to it are not sent to a
-    tracker again. Raises UserError if a tracker cannot start.
+    ``sent`` maps each prefix of metrics to the last step whose metrics are already recorded. The metrics of this step
+    and of earlier steps are not sent to a tracker again. Raises UserError if a tracker cannot start.
     """
     boards: list[Board] = []
     if settings.log.tensorboard:
@@ -58,7 +58,10 @@ def open_boards(
 
 
 class TensorBoard:
-    """Writes event files for TensorBoard. Metrics of ``step`` and later, from before an interruption, are discarded."""
+    """Writes event files for TensorBoard.
+
+    If an interrupted training wrote metrics of ``step`` or of later steps, they are discarded.
+    """
 
     def __init__(self, output: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -66,22 +69,25 @@ class TensorBoard:
         self._writer = SummaryWriter(str(output / "tensorboard"), purge_step=step)
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Write the metrics of a step.
+        """Write the metrics of a step. ``prefix`` is put in front of their names.
 
-        A validation after N steps is written at the index of the last of them, N - 1, so that it is kept if the
-        training resumes after N steps.
+        The metrics of a validation after N steps are written at the index N - 1 of the last step. So they are kept if
+        the training resumes after N steps.
         """
         index = max(step - 1, 0) if prefix else step
         for name, value in values.items():
             self._writer.add_scalar(prefix + name, value, index)
 
     def close(self) -> None:
-        """Write what is left to the files."""
+        """Write the metrics that are not written yet, and close the files."""
         self._writer.close()
 
 
 class Tracker:
-    """Sends metrics to W&B or trackio. A resumed training continues its run there, whose id is in ``tracker.json``."""
+    """Sends metrics to W&B or trackio.
+
+    The file ``tracker.json`` holds the id of the run at the tracker. A resumed training continues this run.
+    """
 
     def __init__(
         self, output: Path, command: str, settings: TrainerSettings, step: int, sent: Mapping[str, int]
@@ -104,12 +110,12 @@ class Tracker:
             ) from error
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Send the metrics of a step, unless they were sent before an interruption."""
+        """Send the metrics of a step, except if they were already sent before an interruption."""
         if step > self._sent.get(prefix, -1):
             self._module.log({prefix + name: value for name, value in values.items()}, step=step)
 
     def close(self) -> None:
-        """Send what is left, and end the run."""
+        """Send the metrics that are not sent yet, and finish the run of the tracker."""
         self._module.finish()
 
 

@@ -1,7 +1,7 @@
-"""Lays out the curves of a training's metrics as SVG paths; the template of the page draws them.
+"""Computes the curves of a training's metrics as SVG paths. The template of the page draws them.
 
-A line has at most ``MAX_POINTS`` points, whatever the number of steps: each point is the mean of a range of steps. So
-the page stays small, and no script has to draw it.
+A line has at most ``MAX_POINTS`` points, even if the training has more steps. Each point is the mean over a range of
+steps. So the page is small, and it needs no script.
 """
 
 import math
@@ -24,7 +24,11 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Metric:
-    """Names the metrics of one chart: of the training, of the validation, and of a policy that never looks."""
+    """Names the metrics of one chart.
+
+    ``training`` and ``validation`` are their names in the records of the training and of the validation. ``blind`` is
+    the name of the value that a model can reach without images. A name is "" if the chart has no such line.
+    """
 
     title: str
     training: str = ""
@@ -55,9 +59,12 @@ HIDDEN = ("step", "idle_steps", "wall_s", "rollout_s", "questions", "groups_samp
 
 @dataclass(frozen=True)
 class Line:
-    """Holds one line of a chart: SVG paths of the points and of their running mean, and dots with their texts.
+    """Holds one line of a chart.
 
-    ``kind`` is ``training``, ``validation`` or ``blind``. ``last`` is the last value.
+    ``raw`` is the SVG path of the points, and ``smooth`` is that of their running mean; either may be "". ``dots`` are
+    the places of single points with their texts.
+
+    ``kind`` is ``training``, ``validation`` or ``blind`` (:class:`Metric`). ``last`` is the last value.
     """
 
     kind: str
@@ -69,7 +76,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Holds one chart: its lines, and the places and texts of its ticks, in SVG units."""
+    """Holds one chart: its lines, and the positions (in SVG units) and texts of its axis ticks.
+
+    ``best_x`` is the horizontal position of the best validation; None if it is not marked.
+    """
 
     title: str
     lines: tuple[Line, ...]
@@ -79,9 +89,10 @@ class Chart:
 
 
 def charts(metrics: Records, validations: Records, best: int | None = None) -> tuple[list[Chart], list[Chart]]:
-    """Return the charts of :data:`METRICS` that have values, and those of all other metrics.
+    """Return two lists of charts: those of :data:`METRICS`, and those of all other metrics.
 
-    ``best`` is the step of the best validation, which is marked. A metric that is always 0 has no chart.
+    ``best`` is the step of the best validation; the charts mark it. A metric without values, or with the value 0 at all
+    steps, has no chart.
     """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
@@ -127,19 +138,19 @@ class Scale:
     high: float
 
     def x(self, step: float) -> float:
-        """Return the horizontal place of a step."""
+        """Return the horizontal position of a step, in SVG units."""
         return round(LEFT + (WIDTH - LEFT - RIGHT) * step / max(self.steps, 1.0), 1)
 
     def y(self, value: float) -> float:
-        """Return the vertical place of a value."""
+        """Return the vertical position of a value, in SVG units."""
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / (self.high - self.low), 1)
 
     def path(self, points: Iterable[Point]) -> str:
-        """Return the points as the ``d`` of an SVG path."""
+        """Return the line through the points as the attribute ``d`` of an SVG path."""
         return " ".join(f"{'L' if number else 'M'}{self.x(x)} {self.y(y)}" for number, (x, y) in enumerate(points))
 
     def dots(self, points: Iterable[Point]) -> tuple[tuple[float, float, str], ...]:
-        """Return the place of each point, and its text."""
+        """Return for each point its horizontal and vertical position in SVG units, and its text."""
         return tuple((self.x(x), self.y(y), f"step {x:,.0f}: {short(y)}") for x, y in points)
 
 
@@ -151,14 +162,17 @@ def _points(records: Records, name: str, offset: int) -> list[Point]:
 
 
 def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
-    """Return at most ``most`` points: each is the mean of as many points, the last range may be shorter."""
+    """Return at most ``most`` points. Each of them is the mean of the same number of consecutive points.
+
+    The last mean may be over fewer points.
+    """
     size = math.ceil(len(points) / most) or 1
     parts = [points[start : start + size] for start in range(0, len(points), size)]
     return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
 
 
 def smoothed(points: Sequence[Point]) -> list[Point]:
-    """Return the running mean of the points, centred; at both ends it is the mean of fewer points."""
+    """Return the centred running mean of the points. Near both ends, the mean is over fewer points."""
     half = len(points) // (2 * SMOOTHED_OVER)
     parts = (points[max(place - half, 0) : place + half + 1] for place in range(len(points)))
     return [(x, sum(y for _, y in part) / len(part)) for (x, _), part in zip(points, parts, strict=True)]
@@ -184,7 +198,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def short(value: float) -> str:
-    """Return a number with three digits, such as ``0.612``, ``1,230`` or ``1e-05``."""
+    """Return a number as a short text, such as ``0.612``, ``1,230`` or ``1e-05``."""
     if value and (abs(value) < 1e-3 or abs(value) >= 1e6):
         return f"{value:.1e}".replace(".0e", "e")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

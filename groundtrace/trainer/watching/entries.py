@@ -13,7 +13,10 @@ MAX_TEXT_CHARS = 3000
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """Holds an answer as the page shows it; ``when`` describes the step of the answer. None is an unscored value."""
+    """Holds an answer as the page shows it.
+
+    ``when`` describes the step at which the answer was sampled. A reward, outcome or verdict is None if it is unscored.
+    """
 
     when: str
     text: str
@@ -36,7 +39,7 @@ class ShownQuestion:
 
 
 def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
-    """Return the questions as templates show them, with images of a limited total size."""
+    """Return the questions in the form that the templates need. The total size of their images is limited."""
     room = ImageRoom(sum(len(asked.images) for asked in questions))
     return [_entry(asked, room) for asked in questions]
 

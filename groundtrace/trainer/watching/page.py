@@ -1,4 +1,4 @@
-"""Writes ``train.html``, one file with the curves, the validations and some answers of a training, while it runs."""
+"""Writes ``train.html`` while a training runs: one file with its curves, validations and some answers."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ COLUMNS = (
 class TrainPage:
     """Refreshes the page of a training in its output folder.
 
-    A page that cannot be made never ends the training: the reason is printed once.
+    If the page cannot be written, the training continues, and the reason is printed once.
     """
 
     def __init__(self, output: Path) -> None:
@@ -45,12 +45,12 @@ class TrainPage:
         self._problem = ""
 
     def refresh(self, at_once: bool = False) -> None:
-        """Write the page if ``at_once`` is True, or if the last page is old enough."""
+        """Write the page if ``at_once`` is True, or if the last page is old enough (``LEAST_PAUSE_S`` or more)."""
         if at_once or time.monotonic() >= self._next_s:
             self.write()
 
     def write(self) -> None:
-        """Write the page atomically."""
+        """Write the page atomically. If this fails, print the reason once and raise nothing."""
         started = time.monotonic()
         try:
             write_atomically(self._output / PAGE, train_page(self._output).encode("utf-8", "backslashreplace"))
@@ -64,7 +64,7 @@ class TrainPage:
 
 
 def train_page(output: Path) -> str:
-    """Return the page of a training from the records in its output folder."""
+    """Return the HTML page of a training, made from the records in its output folder."""
     run = json.loads((output / "run.json").read_text("utf-8"))
     metrics, validations = read_lines(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")

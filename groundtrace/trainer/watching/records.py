@@ -11,9 +11,10 @@ from groundtrace.storage.files import write_atomically
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parsed lines of a JSON Lines file, without a last line that a kill or a full disk truncated.
+    """Return the parsed lines of a JSON Lines file; empty if the file is missing.
 
-    A missing file has no lines. Only a line feed ends a line: texts may hold other separators, such as U+2028.
+    A line that is not JSON is skipped, such as a last line that a kill or a full disk truncated. Only a line feed ends
+    a line, because texts may contain other separators, such as U+2028.
     """
     found = []
     for line in path.read_text("utf-8", errors="replace").split("\n") if path.exists() else ():
@@ -23,7 +24,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Replace the lines of a file, as a whole or not at all; without lines, delete the file."""
+    """Replace the content of a file by these lines. The file is replaced atomically.
+
+    Without lines, the file is deleted.
+    """
     if lines:
         write_atomically(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     else:
@@ -31,7 +35,10 @@ def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
 
 
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """Return a scored response as plain fields for a JSON line; the field ``stream`` is missing if it is None."""
+    """Return a scored response as a dictionary for a JSON line.
+
+    The dictionary has the key ``stream`` only if ``stream`` is not None.
+    """
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
     return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
