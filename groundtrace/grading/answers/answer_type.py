@@ -1,6 +1,7 @@
-"""Defines the interface of an answer type: its request in prompts, its check of gold answers, and its grading.
+"""Defines the interface of an answer type, such as yes-no or multiple choice.
 
-Each type has its own file in this package; :mod:`groundtrace.grading.answers.registry` lists all types.
+A type has a sentence for prompts that requests its form of answer, a check of gold answers, and a function that grades
+answers. Each type has its own file in this package; :mod:`groundtrace.grading.answers.registry` lists all types.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ class Grade:
 
     Attributes:
         value: 1.0 if the answer is right, 0.0 if it is wrong, None if it is unscored.
-        method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (also with units), ``date`` (also times of day),
-            ``list``, ``maths``, ``text``. If no rule decided, the reason: ``judge`` (only a judge model can decide
-            whether the meaning is the same), ``boxes`` (boxes are scored by overlap), ``gold`` (the gold is unusable),
-            ``unknown`` (the answer type is unknown).
+        method: the name of the rule that decided: ``mcq``, ``bool``, ``numeric`` (also with units), ``date`` (also
+            times of day), ``list``, ``maths`` or ``text``. If no rule decided, it is the reason: ``judge`` (only a
+            judge model can decide whether the meaning is the same), ``boxes`` (boxes are scored by overlap), ``gold``
+            (the gold is unusable) or ``unknown`` (the answer type is unknown).
         reason: one line that explains the grade to a reader.
     """
 
@@ -51,7 +52,7 @@ class Gold:
 
 
 class InvalidGold(ValueError):
-    """Raised if a gold answer does not fit its answer type. The message names the field and its fault."""
+    """Raised if a gold answer does not fit its answer type. The message contains the field and its fault."""
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
@@ -68,7 +69,7 @@ def as_written(gold: Gold) -> str:
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Return False, so that a record has this type only if the record names it."""
+    """Return False. As ``is_evident`` of a type, it means that a record has this type only if the record names it."""
     return False
 
 
@@ -79,16 +80,18 @@ class AnswerType:
     Attributes:
         name: the name in the field ``answer_type`` of records and shards.
         form: the sentence of a prompt that requests an answer in the right form, such as "Answer yes or no."
-        grade: grades a predicted answer by rules.
-        check_gold: returns a record's gold answer in the type's normal form; raises InvalidGold.
-        is_evident: takes the answer and choices of a record without ``answer_type``, and returns whether the record has
-            this type. The first type of the registry for which this is True is used.
-        keeps_choices: whether a question is asked with its choices.
+        grade: the function that grades a predicted answer by rules.
+        check_gold: the function that returns a record's gold answer in the type's normal form. It raises InvalidGold.
+        is_evident: the function that decides for a record without ``answer_type`` whether the record has this type. Its
+            arguments are the record's answer and choices. The first type of the registry for which it returns True is
+            used.
+        keeps_choices: whether a question of this type is shown with its choices.
         is_number: whether the answer is a number. A count in a response can be checked against the gold if the gold is
             one plain number.
-        needs_judge: takes a gold answer and its choices, and returns whether only a judge can grade paraphrases of it.
-        is_boxes: whether the answer is the question's gold boxes. If so, the answer's text is neither checked nor read,
-            and two questions that differ only in their boxes are different questions.
+        needs_judge: the function that returns whether only a judge can grade paraphrases of a gold answer. Its
+            arguments are the gold answer and its choices.
+        is_boxes: whether the answer is the question's gold boxes. If so, the text of the answer is neither checked nor
+            used. Two questions that differ only in their boxes are then different questions.
     """
 
     name: str

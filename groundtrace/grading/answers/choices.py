@@ -1,10 +1,11 @@
 """Finds the options of a multiple-choice question that an answer names, by letter or by text.
 
 A letter is read only as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog"). The text after a label
-is an explanation and is ignored ("B, since the cat is smaller"). But if this text consists only of further labels and
-options, all of them are named ("A. cat B. dog", "A.B.C", "B. dog and cat"). If the options are letters themselves
-(``['A)', 'B)', 'C)']``, or shuffled), a letter means the option with this letter as its text. If no option contradicts
-it, a letter means the option at its position (A is the first).
+is usually an explanation ("B, since the cat is smaller") and is ignored. If this text has only further labels and
+options, the answer names all of them ("A. cat B. dog", "A.B.C", "B. dog and cat").
+
+A letter means the option at its position (A is the first option). There is one exception: the texts of the options may
+be letters in another order, such as ``['C)', 'A)', 'B)']``. A letter then means the option with this text.
 """
 
 from __future__ import annotations
@@ -74,9 +75,11 @@ class NamedOptions:
     """Holds the options that an answer names.
 
     Attributes:
-        indices: positions of the named options; empty if no option is named, several if the answer does not decide.
-        is_mention: whether the answer only mentions its one option within a sentence. The sentence may deny the option.
-        denied: positions of the options that the answer calls wrong; empty if the answer names an option.
+        indices: positions of the named options. Empty if no option is named. Several if the answer names several
+            options.
+        is_mention: whether the answer only mentions the named option within a sentence. This sentence may also deny the
+            option.
+        denied: positions of the options that the answer calls wrong. Empty if the answer names an option.
     """
 
     indices: frozenset[int]
@@ -85,7 +88,7 @@ class NamedOptions:
 
 
 def normalise_text(text: str) -> str:
-    """Return the text in a normal form, in which two whole texts can be compared.
+    """Return the text in a normal form. Two texts have equal words if their normal forms are equal.
 
     NFKC and casefold are applied. Articles, punctuation and invisible marks are removed, and words are separated by
     one space. Signs, points and slashes stay if they are part of a number or date (-2, 1.5, 18/06). Symbols such as <
@@ -108,11 +111,16 @@ def normalise_text(text: str) -> str:
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
-    """Return the options that an answer names; never raises. The caller must limit the length of the answer.
+    """Return the options that an answer names. Never raises. The caller must limit the length of the answer.
 
-    The function searches in this order: the exact text of an option, a label, a text that is equal to an option's text
-    after normalisation or in value, and an option's words within a sentence. "A and B" names two options, unless it is
-    the text of one option.
+    The function searches in this order:
+
+    - the exact text of an option;
+    - a label, such as "B" or "option B";
+    - a text that equals the text of an option after normalisation, or in value;
+    - the words of an option within a sentence.
+
+    "A and B" names two options, except if an option has the text "A and B".
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
@@ -156,16 +164,19 @@ def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options whose letters are separate words in the text; the words "a" and "I" are not letters."""
+    """Return the positions of the options whose letters are separate words in the text.
+
+    The words "a" and "I" are not letters of options.
+    """
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """Return the letters that the options may have if the gold is one letter; None for any other gold.
+    """Return the letters that the options of a question may have, if the gold is one letter; None for any other gold.
 
-    This is for a question whose choices are unknown. The letters are A to H, or A to the gold's letter if the gold is
-    after H (A to J for the gold J).
+    This function is for a question whose choices are unknown. The letters are A to H. If the gold's letter is after H,
+    they are A to this letter (A to J for the gold J).
     """
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":
@@ -176,8 +187,8 @@ def implied_letters(gold: str) -> tuple[str, ...] | None:
 def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
     """Return the positions of the choices that equal the gold answer.
 
-    Texts are compared exactly, then normalised. If no text is equal, a gold of one letter gives the choice at its
-    position. The result is empty if nothing matches.
+    Texts are compared exactly. If no text is equal, they are compared after normalisation. If still no text is equal, a
+    gold of one letter means the choice at this letter's position. The result is empty if no choice matches.
     """
     for form in (str.strip, normalise_text):
         right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))

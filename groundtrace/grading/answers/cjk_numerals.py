@@ -1,8 +1,8 @@
 """Rewrites Chinese and Japanese numerals as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
 
-A numeral is converted only at the end of the text, before a space or punctuation, or before a word for a counted thing
-(三只猫). Inside any other word (三角形, 一样) it stays as it is. A numeral that may be one of two numbers also stays
-(三四个: three or four).
+A numeral is converted in three places only: at the end of the text, before a space or punctuation, and before a word
+for a counted thing (三只猫). Inside any other word (三角形, 一样) it is unchanged. A numeral that may mean two numbers
+is also unchanged (三四个: three or four).
 """
 
 from __future__ import annotations

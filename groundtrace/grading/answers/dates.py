@@ -1,12 +1,15 @@
 """Reads dates and times of day in answers, and compares them without guessing.
 
 Written numbers often have several readings: 03/04/2021 is the third of April or the fourth of March, "21" may be 1921
-or 2021, and 3:05 may be in the morning or the afternoon. All readings are kept. Two answers are the same if each has
-one reading and the readings are equal, or if both write the same fields in the same order (05/08/2017, 5/8/2017). They
-differ if every reading of one contradicts every reading of the other. All other cases (a missing year, an ambiguous
-form against a clear one) are undecided.
+or 2021, and 3:05 may be in the morning or the afternoon. All readings of an answer are kept.
 
-A library that parses dates leniently (python-dateutil) is not used: it fills in what is missing and picks one reading.
+Two answers are the same if each has one reading, and the two readings are equal. They are also the same if both have
+the same fields in the same order (05/08/2017 and 5/8/2017). Two answers are different if each reading of the first
+contradicts each reading of the second. All other cases are undecided, such as a missing year, or 03/04/2021 against "3
+April 2021".
+
+A library that parses dates leniently (python-dateutil) is not used, because it fills in missing fields and chooses one
+reading.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ _BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
 
 @dataclass(frozen=True)
 class DateFields:
-    """Holds a date, a time of day or both; a field that is not given is None."""
+    """Holds a date, a time of day, or both. A field that the text does not give is None."""
 
     year: int | None = None
     month: int | None = None
@@ -74,8 +77,8 @@ class DateFields:
 class WrittenDate:
     """Holds a date or time as it is written.
 
-    ``spelling`` is its separator or kind, then its fields in their written order. ``readings`` are all dates or times
-    that the written text may mean.
+    ``spelling`` is its separator or kind, followed by its fields in their written order. ``readings`` are all dates or
+    times that the written text may mean.
     """
 
     spelling: tuple[str | int, ...]
@@ -83,7 +86,10 @@ class WrittenDate:
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Return the date or time, or both, of a short text without other words; None for any other text. Never raises."""
+    """Return the date, the time, or both, if a short text has no other words. Never raises.
+
+    Returns None for any other text.
+    """
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
@@ -95,10 +101,10 @@ def read_date(text: str) -> WrittenDate | None:
 
 
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
-    """Return whether two dates or times are the same, or None if that is undecided.
+    """Return whether two dates or times are the same, or None if the rules cannot decide.
 
-    The module's docstring explains the rules. One more case is undecided: two different times that would be equal if
-    they were ratios (1:15 and 2:30).
+    The module's docstring explains the rules. In one more case the result is None: two different times are equal if
+    they are read as ratios (1:15 and 2:30).
     """
     if predicted.spelling == gold.spelling:
         return True

@@ -53,7 +53,7 @@ _RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LAT
 
 
 def grade_text(predicted: str, gold: str) -> Grade:
-    """Grade an answer by the first rule that fits the gold."""
+    """Grade an answer by the first rule that fits the gold answer."""
     return grade_by(_RULES, predicted, gold)
 
 
@@ -62,7 +62,7 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
-    """Return whether no rule can grade answers against the gold, so that paraphrases of it need a judge."""
+    """Return whether no rule can grade answers against the gold. If so, paraphrases of the gold need a judge."""
     if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
         return False
     return not (_is_plain_number(gold) or is_number_in_words(gold[:MAX_CHARS]))

@@ -1,18 +1,19 @@
 """Grades a final answer against the gold answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
 
 A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, or that only a judge can decide. If
-rules can grade the gold, a missing or unreadable prediction is wrong, never unscored. Functions here never raise on
-any text, and never call a model. Argos' case (iii), semantic equivalence, is an unscored grade with the method "judge".
+rules can grade answers against the gold, a missing or unreadable prediction is wrong, and not unscored. The functions
+of this module never raise on any text, and never call a model. Argos' case (iii), semantic equivalence, is an unscored
+grade with the method "judge".
 
 Each type defines right answers in its own file (:mod:`groundtrace.grading.answers.registry`). Numbers and text share
-:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge could decide,
-rules grade 0 only if the answer is certainly wrong.
+:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge could also
+decide, a rule gives 0 only to an answer that is certainly wrong.
 
-Before grading, the prediction, the gold and the choices are made legible. Invisible (zero-width) characters are
-removed, fullwidth characters become plain ones ("５" is 5, "Ｂ" is B), and CJK numerals become digits (三个 is 3个).
-Similar letters of other scripts (a Cyrillic А) are not converted, and do not name an option. Markup that encloses the
-whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): ``$…$``, ``\\text{…}`` and a final full
-stop do not change a grade.
+Before grading, the characters of the prediction, the gold and the choices are simplified. Invisible (zero-width)
+characters are removed, fullwidth characters become plain characters ("５" is 5, "Ｂ" is B), and CJK numerals become
+digits (三个 is 3个). Similar letters of other scripts (a Cyrillic А) are not converted, and do not name an option.
+Markup that encloses the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): ``$…$``,
+``\\text{…}`` and a final full stop do not change a grade.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|
 
 
 def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None) -> Grade:
-    """Grade a final answer; never raises.
+    """Grade a final answer against the gold answer. Never raises.
 
     Args:
         predicted: the final answer (:attr:`groundtrace.grading.responses.response.Response.answer`); None if the
             response has no answer.
-        gold: the gold answer; for ``mcq`` the text of one choice, or its letter if no choice has this text.
-        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`; for any other name the answer
-            is unscored.
-        choices: the options of a multiple-choice question. They may be None if only the question's text has them. In
-            this case, a gold that is a letter is matched by the same letter, and any other gold is graded as text.
+        gold: the gold answer. For ``mcq`` it is the text of one choice, or the letter of a choice.
+        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`. With any other name, the
+            answer is unscored.
+        choices: the options of a multiple-choice question, or None if only the question's text has them. Without
+            choices, a gold of one letter is matched by the same letter. Any other gold is graded as text.
     """
     kind = answer_type_named(answer_type)
     if kind.is_boxes or answer_type not in ANSWER_TYPES:

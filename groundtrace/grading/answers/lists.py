@@ -1,10 +1,10 @@
 """Compares answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
 
-In a sequence, the order matters. In an enumeration, only the items and the number of times that each occurs matter.
-Two items are equal if their normalised texts (:func:`groundtrace.grading.answers.choices.normalise_text`) or their
-exact numbers are equal; numbers have no tolerance. Items certainly differ only if they are short and plain and neither
-contains the other. In all other cases a judge decides, such as on "dark red" for "red", or on an item inside a
-sentence. An answer that joins its items by "or" lists alternatives, not items.
+In a sequence, the order matters. In an enumeration, only the items and the number of their occurrences matter. Two
+items are equal if their normalised texts (:func:`groundtrace.grading.answers.choices.normalise_text`) are equal, or if
+they are the same number (without tolerance). Two items are different if both are short and plain, and neither contains
+the other. In all other cases a judge decides, such as on "dark red" for "red", or on an item inside a sentence. A text
+that joins its items by "or" has alternatives, so it is not a list.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_ITEMS = 50
 class AnswerTuple:
     """Holds the numbers of a point or a vector. Two numbers may also be the ends of an interval.
 
-    ``brackets`` are the opening and the closing bracket, or "" if the numbers have no brackets.
+    ``brackets`` are the opening and the closing bracket, such as "[)"; "" if the numbers have no brackets.
     """
 
     values: tuple[Fraction, ...]
@@ -47,7 +47,7 @@ class AnswerTuple:
 
     @property
     def is_half_open(self) -> bool:
-        """Return whether one bracket is round and the other square, so that the numbers are surely an interval."""
+        """Return whether one bracket is round and the other is square. The numbers are then certainly an interval."""
         return self.brackets in {"[)", "(]"}
 
 
@@ -56,7 +56,10 @@ Item = str | Fraction | AnswerTuple
 
 @dataclass(frozen=True)
 class AnswerList:
-    """Holds the items of an answer in order; ``is_sequence`` is True if arrows join them, so that the order matters."""
+    """Holds the items of an answer in order.
+
+    ``is_sequence`` is True if arrows join the items. Their order then matters.
+    """
 
     items: tuple[Item, ...]
     is_sequence: bool
@@ -65,15 +68,15 @@ class AnswerList:
     def is_plain(self) -> bool:
         """Return whether every item is a number, a point, or at most three words.
 
-        The words may have only digits and letters that have a case.
+        The words may have only digits and letters that have upper and lower case.
         """
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
 
 def read_list(text: str) -> AnswerList | None:
-    """Return the items (at least two) of a gold answer that is only a list; None for any other text. Never raises.
+    """Return the items of a gold answer that is only a list; None for any other text. Never raises.
 
-    Each item must be plain: a number, a point or at most three words.
+    A list has at least two items. Each item must be plain: a number, a point or at most three words.
     """
     found = _read(text, False)
     return found if found is not None and len(found.items) > 1 and found.is_plain else None
@@ -107,10 +110,11 @@ def read_tuple(text: str) -> AnswerTuple | None:
 
 
 def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
-    """Return whether an answer equals the gold tuple or interval, or None if that cannot be decided.
+    """Return whether an answer equals the gold tuple or interval, or None if rules cannot decide.
 
-    The result is None for (1, 2) and [1, 2]: they may be an open and a closed interval, or the same point. Numbers
-    without brackets may be a list, whose order does not matter. ``predicted`` is None if the answer is not a tuple.
+    The result is None for (1, 2) and [1, 2], because they may be two different intervals or the same point. It is None
+    for the same numbers in another order without brackets, because they may be a list. ``predicted`` is None if the
+    answer is not a tuple.
     """
     if predicted is None:
         return None if not gold.brackets else False
@@ -189,10 +193,10 @@ def _is_short(words: str) -> bool:
 
 
 def may_be_interval(text: str, gold: str) -> bool:
-    """Return whether ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as "{1, 2}".
+    """Return whether an answer may be an interval although its numbers are those of a gold set.
 
-    Such a text is ambiguous, because it may be an interval. The caller has checked that its numbers are those of the
-    gold.
+    This is so if ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as "{1, 2}". The
+    caller must have checked that their numbers are equal.
     """
     pair = read_tuple(text)
     return (
@@ -204,9 +208,9 @@ def may_be_interval(text: str, gold: str) -> bool:
 
 
 def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
-    """Return the value of each name in a text such as "a = 2, b = 5"; None for any other text. Never raises.
+    """Return the value of each name in a text such as "a = 2, b = 5". Never raises.
 
-    The text must assign at least ``least`` names.
+    Returns None for any other text, and for a text with fewer than ``least`` names.
     """
     if len(text) > MAX_CHARS or text.count("=") < least:
         return None

@@ -1,9 +1,10 @@
 """Compares mathematical answers with math-verify, in bounded time.
 
-math-verify (0.9) stops a slow computation with a signal, which works on the main thread only. Therefore, this module
-calls math-verify without timeouts and refuses expressions that could take too long: long text, deep nesting, powers of
-powers, large exponents and factorials, sums, integrals, products that multiply out to very many terms, and many
-functions of symbols. math-verify's function ``verify`` is asymmetric; its arguments here are always (gold, answer).
+math-verify (0.9) stops a slow computation with a signal. This works only on the main thread. So this module calls
+math-verify without timeouts, and refuses expressions that could take too long: long text, deep nesting, powers of
+powers, large exponents and factorials, sums, integrals, products with very many terms after expansion, and many
+functions of symbols. math-verify's function ``verify`` is asymmetric. This module always calls it with the arguments
+(gold, answer).
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def is_maths(text: str) -> bool:
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
     """Compare two answers mathematically. Never raises.
 
-    If the two texts differ only in spaces, dollar signs and notation, they are equal, so that an answer of several
-    parts can be right. Otherwise both texts must be one expression, perhaps with a unit; the prediction may have prose
+    Texts that differ only in spaces, dollar signs and notation are equal. So an answer of several parts can also be
+    right. In all other cases, each text must be one expression, perhaps with a unit. The prediction may also have prose
     around ``$…$``. A ratio a:b is read as a/b. Numbers are compared to six decimals, without other tolerance.
     """
     if len(gold) > MAX_CHARS:

@@ -1,7 +1,8 @@
-"""Grades numbers (Argos Eq. 7-8), fractions, ranges, ratios and quantities, and also golds that are dates or formulas.
+"""Grades answers to golds that are numbers (Argos Eq. 7-8), fractions, ranges, ratios, quantities, dates or formulas.
 
 It uses the rules of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
-gold is valid in every form that these rules can grade. The separators of a plain number are removed.
+gold is valid if these rules can grade answers against it. If the gold is a plain number, its thousands separators are
+removed.
 """
 
 import decimal
@@ -48,7 +49,10 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_gradable(gold: str) -> bool:
-    """Return whether rules can grade answers against a gold that is not a plain number (fraction, range, …)."""
+    """Return whether rules can grade answers against ``gold``, such as a fraction or a range.
+
+    Call this for a gold that is not a plain number.
+    """
     if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
         return False
     return any(rule("?", gold) is not None for rule in _NUMBER_RULES) or (

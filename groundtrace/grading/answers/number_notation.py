@@ -1,4 +1,4 @@
-"""Rewrites the notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators, scales (5k).
+"""Rewrites the notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators and scales (5k).
 
 Numbers and quantities are read from the plain notation that :func:`plain_notation` returns.
 """
@@ -65,7 +65,8 @@ def plain_notation(text: str) -> str:
     """Return the text with its numbers in a plain notation.
 
     Signs, superscripts (as ``^n``), Unicode compatibility forms and LaTeX around digits are rewritten; units and
-    currencies stay. It takes time linear in the length of the text, which is at most ``numerals.MAX_CHARS`` characters.
+    currencies stay. The text must have at most ``numerals.MAX_CHARS`` characters. The function takes time linear in its
+    length.
     """
     text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
     text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)

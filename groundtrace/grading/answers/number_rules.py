@@ -1,21 +1,30 @@
-"""Defines the rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
+"""Defines the rules that grade answers to golds that are numbers: plain, with a unit, as a range or bound, as a ratio.
 
-- Numbers (Argos Eq. 7-8) have a tolerance of 5 % of the gold if the gold and the answer are both decimals. Otherwise
-  they must be equal, also as fractions (:func:`groundtrace.grading.answers.numerals.same_number`). Several different
-  numbers ("3-5", "5 or 6") are wrong, but if the other numbers only explain the right number ("7 (3 on the left and 4
-  on the right)"), a judge decides. "About 5" is 5. A judge decides on a bound or a denial of the right number ("more
-  than 5", "not 5", "5+"). In a chain of equations ("2 + 3 = 5"), the last side is the answer, and "2 + 3" alone is 5.
-  "Third" is 3, and "none" is 0. A judge decides on words without a number ("several", "VII"); a refusal to answer is
+Plain numbers (Argos Eq. 7-8):
+
+- If the gold and the answer are both decimals, the tolerance is 5 % of the gold. Otherwise the numbers must be equal;
+  fractions are also compared exactly (:func:`groundtrace.grading.answers.numerals.same_number`).
+- Several different numbers ("3-5", "5 or 6") are wrong. If the other numbers only explain the right number ("7 (3 on
+  the left and 4 on the right)"), a judge decides.
+- "About 5" is 5. A judge decides on a bound or a denial of the right number ("more than 5", "not 5", "5+").
+- In a chain of equations ("2 + 3 = 5"), the last side is the answer. "2 + 3" alone is 5.
+- "Third" is 3, and "none" is 0. A judge decides on words without a number ("several", "VII"). A refusal to answer is
   wrong.
-- Numbers with a unit are compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), in any spelling.
-  Another dimension or currency is wrong. A number without a unit is read in the gold's unit. If the gold has no unit,
-  the prediction's unit is ignored: "5 %" and "5 cm" match the gold "5". A quantity never matches an ordinal ("2
-  seconds" is not "2nd"). A percentage matches its value ("80 %" and "0.8" are the same, in both directions) and its
-  number without the sign, but "2 %" is not "200 %". If the gold has a sign, a judge decides on words for a direction
-  ("down 4 %"). If the gold names the counted things, a judge decides on answers that name other things ("3 oranges" for
-  "3 apples").
-- Ranges and bounds are compared as a whole (:mod:`groundtrace.grading.answers.spans`).
-- Two numbers that are one answer (3:2, 4 out of 10) are graded by :mod:`groundtrace.grading.answers.pairs`.
+
+Numbers with a unit:
+
+- They are compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), however the unit is spelt. Another
+  dimension or currency is wrong.
+- A number without a unit is read in the gold's unit. If the gold has no unit, the answer's unit is ignored: "5 %" and
+  "5 cm" match the gold "5".
+- A quantity never matches an ordinal ("2 seconds" is not "2nd").
+- A percentage matches its value ("80 %" and "0.8" are the same, in both directions). It also matches its number without
+  the sign ("80"). But "2 %" is not "200 %".
+- If the gold has a plus or minus sign, a judge decides on words for a direction ("down 4 %"). If the gold names the
+  counted things, a judge decides on an answer that names other things ("3 oranges" for "3 apples").
+
+Ranges and bounds are compared as a whole (:mod:`groundtrace.grading.answers.spans`). Two numbers that are one answer
+(3:2, 4 out of 10) are graded by :mod:`groundtrace.grading.answers.pairs`.
 """
 
 from __future__ import annotations
@@ -100,9 +109,9 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Grade a number by Argos Eq. 7-8.
+    """Grade an answer to a gold that is one number, by Argos Eq. 7-8; return None for any other gold.
 
-    Returns None if the gold is not one number. Ordinals, "twice" and words for none (0) are numbers here.
+    Ordinals, "twice" and words for none (0) are numbers here.
     """
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
@@ -235,7 +244,10 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """Grade a number with a unit by Argos Eq. 7-8, in the gold's unit; returns None if the gold is not a quantity."""
+    """Grade an answer to a gold that is a number with a unit; return None for any other gold.
+
+    The numbers are compared in the gold's unit, by Argos Eq. 7-8.
+    """
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None
@@ -247,7 +259,7 @@ def grade_quantity(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_span(predicted: str, gold: str) -> Grade | None:
-    """Grade ranges and bounds; returns None if the gold is neither."""
+    """Grade an answer to a gold that is a range or a bound; return None for any other gold."""
     wanted = _gold_span(gold)
     if wanted is None:
         return None

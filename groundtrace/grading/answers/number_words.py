@@ -1,4 +1,7 @@
-"""Reads numbers in English words: cardinals and fractions anywhere, ordinals and "none" only as a whole answer.
+"""Reads numbers in English words.
+
+Cardinals ("seven") and fractions ("two thirds") are read anywhere in a text. Ordinals ("third") and "none" are read
+only as a whole answer.
 
 "One" after a determiner is a pronoun ("the correct one"), so it is not a number. Words are read in lower case.
 """
@@ -51,7 +54,7 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Return the number if the whole text is an ordinal, a number of times or words for none; else None.
+    """Return the number if the whole text is an ordinal, a number of times, or words that mean none; else None.
 
     Examples are "third", "the 3rd row", "twice" and "there are none" (0).
     """
@@ -91,7 +94,7 @@ def _is_cardinal(text: str) -> bool:
 
 
 def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
-    """Return the numbers that are written in words in a text, in order, each with its start and end offset.
+    """Return the numbers in words of a text, in order, each with its start and end offset.
 
     Examples of such numbers are "minus two hundred and five" and "two thirds". The end offset is after the last
     character.

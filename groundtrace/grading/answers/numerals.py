@@ -4,8 +4,9 @@ A number is read exactly, as a :class:`fractions.Fraction`, so that neither equa
 depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
 
 Decimal digits of any script are read; letters that look like digits are not. A scale word multiplies its number ("5
-million" is 5,000,000, "two dozen" is 24). Number words are read if the text has no digits. Beside digits, they are read
-only as an alternative ("five or 6" names two numbers). "The correct one" does not name a number.
+million" is 5,000,000, and "two dozen" is 24). Number words are read if the text has no digits. In a text with digits, a
+number word is read only if it is an alternative to a number ("five or 6" names two numbers). "The correct one" does not
+name a number.
 """
 
 from __future__ import annotations
@@ -82,12 +83,12 @@ class Numeral:
     """Holds one number, and how it is written.
 
     Attributes:
-        value: its exact value; a percent sign is ignored (80 for "80 %").
-        is_decimal: whether it is written with a decimal point; Argos calls such a number a float.
+        value: its exact value. A percent sign is ignored: the value of "80 %" is 80.
+        is_decimal: whether it is written with a decimal point. Argos calls such a number a float.
         is_percent: whether a percent sign or word follows.
-        scale: the factor of the number's scale word (million), which the value already includes; 1 if it has no such
-            word.
-        last_place: the value of one unit in a decimal's last written place (0.01 for 1.25); 0 for other numbers.
+        scale: the factor of the number's scale word, such as million; 1 without a scale word. ``value`` already
+            includes this factor.
+        last_place: the value of 1 in the last written place of a decimal (0.01 for 1.25); 0 for other numbers.
         is_fraction: whether it is written as a fraction, in digits or words, and is not a whole number.
     """
 
@@ -101,14 +102,20 @@ class Numeral:
 
 @dataclass(frozen=True)
 class ParsedNumbers:
-    """Holds the numbers of a text in order, and whether the text is a calculation (powers, roots, variables)."""
+    """Holds the numbers of a text in order.
+
+    ``is_expression`` is True if the text is a calculation (with powers, roots or variables).
+    """
 
     numerals: tuple[Numeral, ...]
     is_expression: bool
 
     @property
     def single(self) -> Numeral | None:
-        """Return the number if the text is not a calculation and all its numbers have the same value; else None."""
+        """Return the number if all numbers of the text have the same value; else None.
+
+        The result is also None if the text is a calculation.
+        """
         if self.is_expression or len({numeral.value for numeral in self.numerals}) != 1:
             return None
         return self.numerals[0]
@@ -152,9 +159,10 @@ def is_qualified(text: str) -> bool:
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Return the numbers in digits of a text in plain notation, each with its start and end offset.
+    """Return the numbers in digits of a text, each with its start and end offset.
 
-    The end offset is after the number's scale word.
+    ``plain`` must be in plain notation (:func:`groundtrace.grading.answers.number_notation.plain_notation`). The end
+    offset is after the number's scale word.
     """
     placed: list[tuple[Numeral, int, int]] = []
     for match in _NUMERAL.finditer(plain):
@@ -176,16 +184,20 @@ def is_whole_number(text: str) -> bool:
 
 
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
-    """Return whether two numbers are the same: by Argos Eq. 7-8 if both are decimal, else by equality.
+    """Return whether two numbers are the same: by Argos Eq. 7-8 if both are decimals, else by equality.
 
-    The tolerance |p - g| / |g| <= 0.05 is for decimals only; a gold without a decimal point needs the exact number.
-    This deviates from Argos, which divides by max(|g|, 1). By that rule, any two numbers below 0.05 would be the same
-    (1.6e-19 and 6e-23). Only 0 matches 0. Fractions are exact (1/8 is not 1/6). If one number is a fraction and the
-    other is a decimal of two digits or more, the fraction is rounded to the decimal's last place (2/3 is 0.67).
+    The tolerance |p - g| / |g| <= 0.05 is only for decimals. A gold without a decimal point needs the exact number.
+    Argos divides by max(|g|, 1) instead. By that rule, any two numbers below 0.05 would be the same (1.6e-19 and
+    6e-23). Here, only 0 matches 0.
 
-    If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %), with two exceptions. A number below 1
-    is compared with the percentage's value (0.02 is 2 %). If the gold is the percentage, its number is also right (0.5
-    for 0.5 %). A number that is not whole may also be exactly the percentage's value (1.25 is 125 %).
+    Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
+    the fraction is rounded to the last place of the decimal (2/3 is 0.67).
+
+    If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %), with two exceptions:
+
+    - The number without the sign is below 1. It is compared with the percentage's value (0.02 is 2 %). If the gold is
+      the percentage, its number is also right (0.5 for 0.5 %).
+    - The number without the sign is not whole. It may also be exactly the percentage's value (1.25 is 125 %).
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
@@ -247,7 +259,10 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Return the number of an answer that is an ordinal, a number of times ("twice") or means none (0); else None."""
+    """Return the number of an answer that is an ordinal ("third"), a number of times ("twice") or a word for none (0).
+
+    Returns None for any other answer.
+    """
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
 
@@ -270,9 +285,9 @@ def with_digits(text: str) -> str:
 
 
 def last_side(text: str) -> str:
-    """Return the last side of a chain of equations ("2 + 3 = 5"), or the text if it is not one chain.
+    """Return the last side of a chain of equations: "5" for "2 + 3 = 5".
 
-    Several equations ("x = 3, y = 5", "x = 3 or x = 5") are not a chain.
+    Any other text is returned unchanged, also a text with several equations ("x = 3, y = 5", "x = 3 or x = 5").
     """
     if len(text) > MAX_CHARS or _NO_CHAIN.search(text):
         return text
@@ -281,7 +296,10 @@ def last_side(text: str) -> str:
 
 
 def with_decimal_point(text: str, gold: Numeral) -> str:
-    """Return the text with a point in place of its only comma ("3,5"), if the gold is a decimal; else unchanged."""
+    """Return the text with a point in place of its comma ("3,5" becomes "3.5").
+
+    The text is returned unchanged if the gold is not a decimal, or if the text does not have exactly one comma.
+    """
     if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
         return text
     return _DECIMAL_COMMA.sub(r"\1.\2", text)

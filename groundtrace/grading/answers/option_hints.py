@@ -1,8 +1,12 @@
-"""Decides whether an answer that names no option by letter or text may still mean one, so that a judge is needed.
+"""Decides whether an answer that names no option by letter or text may still mean an option, so that a judge is needed.
 
-Such an answer has a distinctive word of an option ("the truck" for "a blue truck"), another unit or form ("1500 m" for
-"1.5 km", "six o'clock" for "6:00"), the number of an option ("the second option"), or a word for all or none of the
-options. A word in every option ("vitamin") is not distinctive.
+Such an answer has one of the following:
+
+- a distinctive word of an option ("the truck" for "a blue truck"); a word that all options have ("vitamin") is not
+  distinctive;
+- another unit or form ("1500 m" for "1.5 km", "six o'clock" for "6:00");
+- the number of an option ("the second option");
+- a word for all or none of the options.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ def may_name(answer: str, choices: tuple[str, ...]) -> bool:
 
 
 def has_collective(choices: tuple[str, ...]) -> bool:
-    """Return whether one of the options means all or none of the others ("All of the above")."""
+    """Return whether one of the options means all or none of the other options ("All of the above")."""
     return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
 
 

@@ -26,7 +26,10 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True)
 class Pair:
-    """Holds two numbers that are one answer; ``kind`` is ``ratio``, ``share`` or ``size``."""
+    """Holds two numbers that are one answer.
+
+    ``kind`` is ``ratio`` (3:2), ``share`` (4 out of 10) or ``size`` (1920×1080).
+    """
 
     kind: str
     one: Fraction
@@ -42,7 +45,7 @@ class Pair:
 
 
 def read_pair(text: str) -> Pair | None:
-    """Return the ratio, share or size of a short text without other words; None for any other text. Never raises."""
+    """Return the ratio, share or size if a short text has no other words; None for any other text. Never raises."""
     text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
@@ -52,11 +55,11 @@ def read_pair(text: str) -> Pair | None:
 
 
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
-    """Grade ratios, shares and sizes; returns None for any other gold.
+    """Grade an answer to a gold that is a ratio, share or size; return None for any other gold.
 
-    A ratio of the same value in other numbers (6:4 for 3:2) is right if ``is_number`` is True (the question needs a
-    number) or the gold is a formula. Otherwise a judge decides, since the pair may be a score or a time. A judge also
-    decides if the answer is the value of the pair ("20 %" for "1 in 5").
+    A ratio with the same value but other numbers (6:4 for 3:2) is right in two cases: the gold is a formula, or
+    ``is_number`` is True (the question needs a number). Otherwise a judge decides, because the gold may be a score or a
+    time. A judge also decides if the answer is the value of the pair ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):

@@ -1,4 +1,7 @@
-"""Reads decades and centuries in answers ("the 1990s", "the '90s", "19th century"); they are not single years."""
+"""Reads decades and centuries in answers ("the 1990s", "the '90s", "19th century").
+
+Such a period is not a single year.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ Years = tuple[int, int]
 
 
 def read_period(text: str) -> frozenset[Years]:
-    """Return the periods that a text as a whole may mean; empty for any other text. Never raises.
+    """Return the periods that a text may mean; empty if the text is not only a period. Never raises.
 
-    "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three centuries. "90s" alone may also
-    mean 90 seconds; the caller has to decide that.
+    "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three centuries. "90s" may also mean
+    90 seconds; the caller must decide this.
     """
     text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
     lead = _LEAD.match(text)
@@ -45,7 +48,7 @@ def is_bare_tens(text: str) -> bool:
 
 
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
-    """Return whether two periods are the same, or None if that is possible but not certain.
+    """Return whether two periods are the same, or None if they may be the same but this is not certain.
 
     Each argument holds all periods that the text may mean.
     """
@@ -55,9 +58,9 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 
 
 def holds_year(gold: frozenset[Years], year: int) -> bool:
-    """Return whether a year is within a period, except its first year.
+    """Return whether a year is within a gold period, but is not its first year.
 
-    The first year has the digits of the period (1990 for the 1990s). An answer with these digits may mean the whole
-    period, so it is not a year within the period.
+    The first year has the same digits as the period (1990 and the 1990s). So an answer with these digits may mean the
+    whole period.
     """
     return any(start < year < end for start, end in gold)

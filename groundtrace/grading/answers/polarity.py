@@ -71,10 +71,11 @@ def is_taken_back(answer: str) -> bool:
 
 
 def may_take_side(text: str, side: bool) -> bool:
-    """Return whether an answer may mean yes (``side`` is True) or no (False) in other words: "It does", "Not at all".
+    """Return whether an answer may mean yes or no in other words: "It does", "Not at all".
 
-    For an answer with both yes and no, the result is True only if the answer corrects itself ("No, wait, yes"). It is
-    False for uncertain answers ("maybe"), refusals and mere nouns ("Norway", "on the right").
+    If ``side`` is True, the function checks for yes, else for no. If an answer has both yes and no, the result is True
+    only if the answer corrects itself ("No, wait, yes"). It is False for uncertain answers ("maybe"), refusals, and
+    mere nouns ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))
@@ -93,10 +94,10 @@ def is_refusal(text: str) -> bool:
 def polarity(text: str) -> bool | None:
     """Return True for an answer that means yes, False for no, and None for neither or both.
 
-    A leading "The answer is" is skipped. The first or the last word or clause decides. A later "no" within a clause is
-    ignored ("Yes, there is no dog"). It is read if it is a whole clause, is the last word, or is next to a "yes" ("yes
-    no"). "True" and "false" are read anywhere. "Not true" and "not yes" mean no. Never raises; takes time linear in
-    ``len(text)``.
+    A leading "The answer is" is skipped. The first or the last word or clause decides. A later "no" inside a clause is
+    ignored ("Yes, there is no dog"). A later "no" is read in three cases: it is a whole clause, it is the last word, or
+    it is next to a "yes" ("yes no"). "True" and "false" are read anywhere. "Not true" and "not yes" mean no. Never
+    raises; takes time linear in ``len(text)``.
     """
     if _BOTH_SIDES.search(text.casefold()):
         return None

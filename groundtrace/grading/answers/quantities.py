@@ -2,9 +2,11 @@
 
 The quantities are converted exactly and then compared by Argos Eq. 7-8
 (:func:`groundtrace.grading.answers.numerals.same_number`). A number without a unit is read in the gold's unit. A
-quantity of another dimension or currency is different. The comparison is undecided in three cases: a unit is unknown;
-two different dimensions may mean the same ("20 degrees" and 20 °C, months and days); or people usually round the
-conversion, and the numbers differ by less than the tolerance.
+quantity of another dimension or currency is different. The comparison is undecided in three cases:
+
+- A unit is unknown.
+- Two different dimensions may mean the same ("20 degrees" and 20 °C, months and days).
+- People usually round the conversion, and the numbers differ by less than the tolerance.
 """
 
 from __future__ import annotations
@@ -72,7 +74,11 @@ _NO_UNITS = frozenset(
 
 @dataclass(frozen=True)
 class Quantity:
-    """Holds a number with its unit; if the unit is None, ``word`` is the unknown word after the number, or ""."""
+    """Holds a number with its unit.
+
+    ``unit`` is None if the number has no unit or an unknown unit. ``word`` is then the unknown word after the number,
+    or "" without a word.
+    """
 
     numeral: Numeral
     unit: Unit | None
@@ -81,7 +87,10 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Holds whether an answer equals the gold quantity (None if that cannot be decided), and the reason in one line."""
+    """Holds the result of comparing an answer with the gold quantity, and the reason in one line.
+
+    ``same`` is True if they are equal, False if they differ, and None if rules cannot decide.
+    """
 
     same: bool | None
     reason: str
@@ -100,7 +109,7 @@ def read_quantities(text: str) -> tuple[Quantity, ...]:
 def whole_quantity(text: str) -> Quantity | None:
     """Return the quantity if a short text is only one quantity with a known unit; else None.
 
-    The letter in ``$3m$`` is a symbol, not a unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
+    In ``$3m$``, the letter is a symbol and not a unit. But ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
     """
     if len(text) > MAX_CHARS or (_LETTER_IN_FORMULA.search(text) and not _UPRIGHT.search(text)):
         return None
@@ -113,7 +122,7 @@ def whole_quantity(text: str) -> Quantity | None:
 
 
 def same_exactly(one: Quantity, other: Quantity) -> bool | None:
-    """Return whether two quantities are exactly the same after conversion, or None if one of them has no unit."""
+    """Return whether two quantities are exactly equal after conversion, or None if a unit is missing."""
     if one.unit is None or other.unit is None:
         return None
     return convert(one.numeral.value, one.unit, other.unit) == other.numeral.value
@@ -141,11 +150,12 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compare an answer with a gold quantity; returns None if the gold is not a quantity. Never raises.
+    """Compare an answer with a gold quantity; return None if the gold is not a quantity. Never raises.
 
-    The caller removes a leading phrase such as "The answer is". All quantities of the answer must equal the gold ("12
-    cm (0.12 m)"). An answer with several different quantities is wrong. But the result is undecided if all quantities
-    in the gold's dimension are right, and only other numbers differ ("the 3 sides are 12 cm long" for 12 cm).
+    The caller must have removed a leading phrase such as "The answer is". All quantities of the answer must equal the
+    gold ("12 cm (0.12 m)"). An answer with several different quantities is wrong, with one exception. The result is
+    undecided if all quantities in the gold's dimension are right, and only other numbers differ ("the 3 sides are 12 cm
+    long" for 12 cm).
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -173,7 +183,10 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
 
 
 def with_ones(text: str) -> str:
-    """Return the text with "one second" for "a second", and "1.5 hour" for "an hour and a half"."""
+    """Return the text with a number in front of each unit.
+
+    "A second" becomes "one second", and "an hour and a half" becomes "1.5 hour".
+    """
     return _ONE_UNIT.sub(_as_one, _HALF_OF.sub("half ", text))
 
 

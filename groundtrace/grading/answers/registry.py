@@ -20,10 +20,11 @@ ANSWER_TYPES: Registry[AnswerType] = Registry(
 
 
 def answer_type_named(name: str) -> AnswerType:
-    """Return the type with this name; for an unknown name, return a type that leaves every answer unscored.
+    """Return the answer type with this name.
 
-    Input records of an unknown type are refused (:mod:`groundtrace.grading.input_record`). But a trainer may read rows
-    of a run that had a plug-in for the type, and may lack this plug-in itself.
+    For an unknown name, return a type that leaves every answer unscored. Input records of an unknown type are refused
+    (:mod:`groundtrace.grading.input_record`). But a trainer may read the rows of a run that used a plug-in's type,
+    without having this plug-in.
     """
     return ANSWER_TYPES[name] if name in ANSWER_TYPES else _unknown(name)
 
@@ -31,7 +32,7 @@ def answer_type_named(name: str) -> AnswerType:
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
     """Return the type of a record without ``answer_type``, by its answer and choices.
 
-    It is the first type of the registry whose ``is_evident`` returns True, or else free text.
+    It is the first type of the registry whose ``is_evident`` returns True. If no type returns True, it is free text.
     """
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 

@@ -1,7 +1,7 @@
 """Grades answers that are numbers or text by rules, with one function for each kind of gold.
 
-Each function takes the predicted answer and the gold. It returns None if the gold is not of its kind; the next rule is
-then tried. If a rule cannot decide, its grade is unscored with the method "judge".
+The arguments of each function are the predicted answer and the gold. A function returns None if the gold is not of its
+kind, and then the next function is tried. If a function cannot decide, its grade is unscored with the method "judge".
 
 - Numbers, quantities, ranges and ratios are graded by :mod:`groundtrace.grading.answers.number_rules`.
 - Decades and centuries are compared as periods (:mod:`groundtrace.grading.answers.periods`); a judge decides on a year
@@ -9,12 +9,12 @@ then tried. If a rule cannot decide, its grade is unscored with the method "judg
 - Dates and times of day are compared by their fields (:mod:`groundtrace.grading.answers.dates`); a judge decides on an
   ambiguous date (03/04/2021).
 - Formulas are compared by math-verify (:mod:`groundtrace.grading.answers.maths`).
-- Tuples "(5, 6)" and intervals "[1, 3)" must be equal, with order and brackets. A judge decides on numbers without
-  brackets in another order.
+- Tuples "(5, 6)" and intervals "[1, 3)" must have equal numbers in the same order, and equal brackets. A judge decides
+  on numbers without brackets in another order.
 - The items of a list may be in any order, but each must occur as often as in the gold. If arrows join the items, their
   order matters (:mod:`groundtrace.grading.answers.lists`).
-- Other text (Argos Eq. 6) is right if its words are equal. A judge decides on different words, since they may mean the
-  same (sofa and couch).
+- Other text (Argos Eq. 6) is right if its words equal those of the gold. A judge decides on different words, because
+  they may mean the same (sofa and couch).
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 
 
 def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
-    """Return the grade of the first rule that fits the gold; if no rule fits, compare words. Equal texts are right."""
+    """Return the grade of the first rule that fits the gold.
+
+    If no rule fits, the words are compared. An answer with the same text as the gold is always right.
+    """
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
         return _compare_words(predicted, gold)
@@ -71,7 +74,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 def method_for(gold: str, is_number: bool = False) -> str:
     """Return the method that would grade answers against this gold.
 
-    A missing answer is graded as wrong by this method.
+    It is the method of the grade for a missing answer, which is wrong.
     """
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
@@ -85,7 +88,7 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Grade decades and centuries; returns None for any other gold."""
+    """Grade an answer to a gold that is a decade or a century; return None for any other gold."""
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -103,7 +106,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Grade dates and times of day; returns None for any other gold."""
+    """Grade an answer to a gold that is a date, a time of day, or both; return None for any other gold."""
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -117,7 +120,7 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_maths(predicted: str, gold: str) -> Grade | None:
-    """Grade formulas by math-verify; returns None if the gold is not a formula."""
+    """Grade an answer to a gold that is a formula, with math-verify; return None for any other gold."""
     if not _gold_is_maths(gold):
         return None
     words = bare_answer(predicted)
@@ -141,9 +144,9 @@ def _is_prose(text: str) -> bool:
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Grade tuples and intervals of numbers, which must be equal; returns None for any other gold.
+    """Grade an answer to a gold that is a tuple or an interval of numbers; return None for any other gold.
 
-    Numbers without brackets may be a list, so a judge decides if only their order differs.
+    The tuples must be equal. Numbers without brackets may be a list, so a judge decides if only their order differs.
     """
     wanted, given = read_tuple(gold), read_tuple(bare_answer(predicted))
     if wanted is None or (given is None and not wanted.brackets):
@@ -157,7 +160,11 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Grade lists; returns None if the gold is not a list, or if the answer differs but may mean the same list."""
+    """Grade an answer to a gold that is a list; return None for any other gold.
+
+    The function also returns None if the answer differs, but may mean the same list. If the gold is a set of two
+    numbers, and the answer may be an interval, a judge decides.
+    """
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
     if same and may_be_interval(bare_answer(predicted), gold):
@@ -166,7 +173,7 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Grade the values of names ("a = 2, b = 5"); returns None for any other gold.
+    """Grade an answer to a gold that gives values of names ("a = 2, b = 5"); return None for any other gold.
 
     A judge decides on an answer that gives values without names.
     """
@@ -185,7 +192,10 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
-    """Grade lists with arrows; returns None for any other gold. The rule for maths would treat arrows as formulas."""
+    """Grade an answer to a gold that is a list with arrows; return None for any other gold.
+
+    Try this rule before :func:`grade_maths`, which treats arrows as formulas.
+    """
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None
 

@@ -1,7 +1,8 @@
 """Reads and compares ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
 
-A range is one answer of two numbers. One of these numbers alone is wrong, and a judge decides on a number between them.
-Both numbers have the same unit, even if it is written only once. A range without a unit is read in the gold's unit.
+A range is one answer that consists of two numbers. An answer with only one of these numbers is wrong. A judge decides
+on a number between them. Both numbers have the same unit, even if the unit is written only once. A range without a unit
+is read in the gold's unit.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class NumberRange:
 
     Attributes:
         kind: ``-`` for a range, ``or`` for two alternatives, or the sign of a bound: ``>=``, ``>``, ``<=``, ``<``.
-        sides: the two numbers in rising order; a bound has only one number.
+        sides: the two numbers in ascending order. A bound has only one number.
     """
 
     kind: str
@@ -47,7 +48,7 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Return the range or bound of a short text without other words; None for any other text. Never raises."""
+    """Return the range or bound if a short text has no other words; None for any other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -60,9 +61,9 @@ def read_span(text: str) -> NumberRange | None:
 
 
 def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
-    """Return whether two ranges or bounds are the same, or None if that is possible but not certain.
+    """Return whether two ranges or bounds are the same, or None if they may be the same but this is not certain.
 
-    "More than 4" and "at least 5" may be the same.
+    For example, "more than 4" and "at least 5" may be the same.
     """
     if predicted.kind != gold.kind:
         return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
@@ -72,10 +73,10 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
-    """Return whether a number is among those that a gold range or bound allows, so that it may be the same answer.
+    """Return whether a number is one that a gold range or bound allows. It may then be the same answer.
 
-    For a range, the number must be strictly between its ends. For a bound, it must fulfil the bound (6 for "at least
-    5"). For two alternatives, it must be one of them.
+    For a range, the number must be strictly between its two numbers. For a bound, it must fulfil the bound (6 for "at
+    least 5"). For two alternatives, it must equal one alternative.
     """
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)

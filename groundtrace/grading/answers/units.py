@@ -1,9 +1,9 @@
 """Reads units in answers, and converts between units of the same dimension.
 
 The table has SI, customary and currency units, with exact fractions as factors. A unit that is not in the table is
-unknown, never guessed. Symbols are case-sensitive if case matters (``mW``, ``MW``). The table lacks units whose names
-or symbols mean several things: gallons and pints (US or UK), pounds (mass or money), coulombs and farads (``C`` and
-``F`` are read as temperatures).
+unknown; it is never guessed. Symbols are case-sensitive if case matters (``mW``, ``MW``). The table does not have units
+with ambiguous names or symbols: gallons and pints (US or UK), pounds (mass or money), and coulombs and farads (``C``
+and ``F`` are read as temperatures).
 """
 
 from __future__ import annotations
@@ -117,10 +117,12 @@ _WORD_FOLLOWS = re.compile(r"\s*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Unit:
-    """Describes a unit by base units: the value in base units is value · ``worth`` + ``offset``.
+    """Describes a unit by base units.
+
+    A value in this unit is value · ``worth`` + ``offset`` in base units.
 
     Attributes:
-        dimension: the base units and their powers, sorted; a currency has the base unit "money".
+        dimension: the base units and their powers, sorted. A currency has the base unit "money".
         worth: the number of base units in one of this unit.
         offset: the number that is added to the value in base units; 0 except for temperatures.
         currencies: the currencies that a currency sign may mean; empty for other units.
@@ -142,28 +144,36 @@ def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
 
 
 def may_be_same_dimension(one: Unit, other: Unit) -> bool:
-    """Return whether two different dimensions may mean the same: "20 degrees" and 20 °C, months and days."""
+    """Return whether two units of different dimensions may mean the same: "20 degrees" and 20 °C, months and days."""
     names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
     return frozenset(names) in _DOUBTFUL
 
 
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
-    """Return whether a conversion does more than move the decimal point, so that people usually round the result."""
+    """Return whether people usually round the result of this conversion.
+
+    This is so if the conversion does more than move the decimal point.
+    """
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))
     return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
 
 
 def is_whole_conversion(one: Unit, other: Unit) -> bool:
-    """Return whether one unit is a whole multiple of the other (a foot is 12 inches), so that no rounding is needed."""
+    """Return whether one unit is a whole multiple of the other unit (a foot is 12 inches).
+
+    Such a conversion needs no rounding.
+    """
     ratio = one.worth / other.worth
     return one.offset == other.offset and min(ratio.numerator, ratio.denominator) == 1
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Return the unit at the offset, the word of an unknown unit, and the offset after the unit.
+    """Return the unit that begins at the offset ``at``, an unknown word, and the offset after the unit.
 
-    The unit is None if it is unknown or missing. The word is "" if the unit is known or missing.
+    If the text has an unknown word there, the unit is None, and the second result is this word. If no word follows, the
+    unit is None, and the word is "". If the unit is known, the word is "". ``plain`` is a text in plain notation
+    (:func:`groundtrace.grading.answers.number_notation.plain_notation`).
     """
     read = _factor_at(plain, at)
     if read is None:

@@ -1,8 +1,8 @@
-"""Removes the wrapping of an answer: markup, quotes, a full stop, and a phrase such as "The answer is".
+"""Removes from an answer what encloses it: markup, quotes, a full stop, and a phrase such as "The answer is".
 
 Phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian are removed. A phrase is
-removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". A phrase must be at the
-start of the answer; only words such as "です" and "입니다" are at its end.
+removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". A phrase is removed
+only at the start of the answer. Words such as "です" and "입니다" are removed at the end.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ _TAIL = re.compile(r"(?<=\S)\s*(?:です|である|입니다|이다|です。|�
 def legible(text: str) -> str:
     """Return the text in plain characters.
 
-    Invisible characters are removed, fullwidth characters become plain, and CJK numerals become digits. CJK numerals
-    stay if the text has more than 2,000 characters.
+    Invisible characters are removed, fullwidth characters become plain characters, and CJK numerals become digits. If
+    the text has more than 2,000 characters, CJK numerals are unchanged.
     """
     if text.isascii():
         return text
@@ -105,7 +105,7 @@ def without_markup(text: str) -> str:
 
 
 def without_wrapping(text: str) -> str:
-    r"""Return the text without the markup, dollar signs, quotes and full stop that enclose all of it. Never raises.
+    r"""Return the text without the markup, dollar signs, quotes and full stop around the whole text. Never raises.
 
     ``$3m$`` keeps its dollar signs, because without them its symbol ``m`` would be read as a unit.
     """
@@ -137,12 +137,12 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare_answer(text: str) -> str:
-    """Return the text without the phrase around the answer ("The answer is"), and without the wrapping of the rest."""
+    """Return the text without a phrase such as "The answer is", and without markup and quotes around the answer."""
     return without_wrapping(without_answer_phrase(text))
 
 
 def without_answer_phrase(text: str) -> str:
-    """Return the text without the phrase around the answer, such as "So the answer is" or a closing "です"."""
+    """Return the text without the phrases around the answer, such as "So the answer is" or "です" at the end."""
     text = text.strip()
     for _ in range(_MAX_LAYERS):
         rest = next((text[found.end() :] for lead in _LEADS if (found := lead.match(text)) and found.end()), text)

@@ -1,4 +1,4 @@
-"""Grades answers to yes-no questions (Argos Eq. 6): the first or the last word decides.
+"""Grades answers to yes-no questions (Argos Eq. 6). The first or the last word of an answer decides.
 
 An answer that is both yes and no is wrong. "True" is yes, and "false" is no.
 """
@@ -14,18 +14,18 @@ NAME = "bool"
 
 
 def yes_or_no(text: str) -> str | None:
-    """Return ``yes`` or ``no`` if a text is only a word for yes or no, with or without a full stop; else None."""
+    """Return ``yes`` or ``no`` if a text is only a word that means yes or no, such as "true"; else None."""
     side = POLARITY.get(folded(text).rstrip("."))
     return None if side is None else ("yes" if side else "no")
 
 
 def is_polar(gold: str) -> bool:
-    """Return whether a gold answer is one word for yes or no."""
+    """Return whether a gold answer is one word that means yes or no."""
     return normalise_text(gold) in POLARITY
 
 
 def grade_polar(predicted: str, gold: str) -> Grade:
-    """Grade an answer against a gold that is yes or no (:func:`is_polar` is True for the gold)."""
+    """Grade an answer to a gold that means yes or no (for which :func:`is_polar` returns True)."""
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
     stated = polarity(without_answer_phrase(without_markup(predicted).replace("**", "")))
