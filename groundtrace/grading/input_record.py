@@ -1,12 +1,20 @@
-"""Validates one input record, field by field; no file is opened here.
+"""Validates one input record, field by field. No file is opened here.
 
-A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
-name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label,
-bbox} or null). A missing answer_type is derived from the other fields: multiple choice if the record has choices, else
-a number, else yes or no (also the JSON values true and false), else text. If a record has choices, its answer must be
-one of the choices, by its text or with the same number. If a record has choices, but names a type without choices, the
-question is asked without the choices; they are kept in ``opened_choices``. For a recipe that writes questions itself,
-a record may have only images: no question, no answer, and no field that belongs to a question.
+A record is a JSON object with these fields:
+
+- id, source, license, question and answer;
+- media: a path or a list of paths;
+- answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`;
+- choices: a list or null;
+- boxes: a list of {label, bbox} or null.
+
+A missing answer_type is derived from the other fields. It is multiple choice if the record has choices, else a number,
+else yes or no (also for the JSON values true and false), else text. If a record has choices, its answer must be one of
+the choices: it must have the same text or the same number. If a record has choices, but names a type without choices,
+the question is asked without the choices. They are kept in ``opened_choices``.
+
+Some recipes write questions themselves. For them, a record may have only images: no question, no answer, and no other
+field that belongs to a question.
 """
 
 import decimal
@@ -43,9 +51,9 @@ _NAMES |= {
 class InvalidRecord(ValueError):
     """Raised if a record cannot be used.
 
-    ``reason`` and ``detail`` are the reason and the message of its rejection. ``record_id`` is its id, or None if the
-    id cannot be read. ``origin`` is data of the input that no stage uses, such as the names of the media; a record
-    keeps it for people.
+    ``reason`` and ``detail`` are the reason and the message of the record's rejection. ``record_id`` is its id, or None
+    if the id cannot be read. ``origin`` is information for people about the record's source, such as the names of its
+    media; no stage uses it.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
@@ -56,10 +64,10 @@ class InvalidRecord(ValueError):
 
 @record
 class InputRecord:
-    """Holds a record whose fields are valid; its media have not been opened. ``media`` are URIs.
+    """Holds a record with valid fields. Its media have not been opened.
 
-    ``choices`` are the choices that are shown with the question, or None. ``opened_choices`` are choices that the
-    record has, but that are not shown because of its answer type, or None. ``question``, ``answer`` and ``answer_type``
+    ``media`` are URIs. ``choices`` are the choices that are shown with the question, or None. ``opened_choices`` are
+    the record's choices if its answer type does not show them; else None. ``question``, ``answer`` and ``answer_type``
     are "" if the record has only images. ``number`` is the record's line or row in the input. Two records that differ
     only in ``origin`` are equal.
     """
@@ -79,9 +87,10 @@ class InputRecord:
 
 
 def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord:
-    """Return the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault.
+    """Return the record of a line or row of the input, if it is valid.
 
-    If ``may_lack_question`` is True, a record may have neither a question nor an answer.
+    If ``may_lack_question`` is True, a record without question and answer is valid, too. Raises InvalidRecord for an
+    invalid record; its message contains the field and the fault.
     """
     origin = raw.origin
     try:
@@ -101,11 +110,12 @@ def _names(media: object) -> tuple[str, ...]:
 
 
 def medium_name(path: object) -> str:
-    """Return the name of a medium by its path in the input; "" for a ``data:`` URI and for an entry that is not a path.
+    """Return the name of a medium, given its path in the input.
 
-    A relative path stays whole. An absolute path, an address and a path that leaves the input's folder are cut to their
-    last part, without the query. The other parts would reveal the machine that made the input, and the query of a
-    signed address gives access to the file.
+    The name is "" for a ``data:`` URI and for an entry that is not a path. The name of a relative path is the whole
+    path. Of an absolute path, an address, or a path outside the input's folder, only the last part is kept, without the
+    query. The other parts would reveal the machine that made the input. The query of a signed address would give access
+    to the file.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
@@ -118,9 +128,10 @@ def medium_name(path: object) -> str:
 
 
 def checked_pair(question: str, answer: str) -> tuple[str, str]:
-    """Return the answer to a model-written question in the normal form of its type, and the type's name.
+    """Return the normal form of an answer to a model-written question, and the name of its answer type.
 
-    Raises InvalidRecord if the question or the answer is empty, has control characters or does not fit its type.
+    Raises InvalidRecord if the question or the answer is empty or has control characters, or if the answer does not fit
+    its type.
     """
     for name, text in (("question", question), ("answer", answer)):
         _refuse_control(name, _text({name: text}, name))

@@ -18,7 +18,7 @@ class TextPart:
 class MediaPart:
     """Holds a reference to an image, frame or drawn image, as a part of a message.
 
-    ``upright`` is False if the file's EXIF orientation must be applied before the medium is shown.
+    ``upright`` is False if the file must be rotated by its EXIF orientation before it is shown.
     """
 
     uri: str
@@ -40,9 +40,9 @@ def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
     """Return the message parts for the media, as a model sees them.
 
-    An image is one part. A clip is a line about the clip, and its frames; a line with its number and time is before
-    each frame. ``drawn`` maps (media index, None) for an image, or (media index, frame number), to the overlay that
-    replaces it.
+    An image is one part. A clip has a line about the clip, and its frames. Before each frame is a line with the frame's
+    number and time. ``drawn`` holds the overlays (images with drawn marks) that replace images or frames. Its key is
+    (media index, None) for an image, and (media index, frame number) for a frame.
     """
     drawn = drawn or {}
     parts: list[Part] = []
@@ -58,10 +58,10 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
 
 
 def clip_line(medium: MediaRef, index: int, count: int) -> str:
-    """Return the line before the frames of a clip.
+    """Return the line of text before the frames of a clip.
 
-    It has the number of frames and the last frame's time in seconds, and the clip's number if a question has several
-    media. ``index`` is the clip's position among ``count`` media.
+    The line contains the number of frames and the last frame's time in seconds. If a question has several media, it
+    also contains the number of the clip. ``index`` is the clip's index among the ``count`` media of the question.
     """
     which = f"Medium {index + 1}: a" if count > 1 else "A"
     last = medium.frames[len(medium.frames) - 1]

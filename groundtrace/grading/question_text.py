@@ -1,4 +1,4 @@
-"""Writes the text of a question: its choices, its instructions, and the user turn of a shard."""
+"""Writes the text of a question: its choices, its instructions, and the user turn of a row in a shard."""
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.messages import clip_line
@@ -67,13 +67,16 @@ def lettered_choices(question: Question) -> str:
 
 
 def image_hints(question: Question) -> list[str]:
-    """Return the instruction to name the image of each tag, if the question has several still images; else []."""
+    """Return a list with the instruction to name the image of each tag.
+
+    The list is empty if the question does not have several still images.
+    """
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
 
 def instruction(question: Question, form: str = POINTS) -> str:
-    """Return the instruction for a form of response.
+    """Return the instruction for a form of response, such as points or boxes.
 
     If the form has coordinates and the question has several images or a clip, the instruction also explains how to
     name the image or frame of a position. Raises KeyError for an unknown form.
@@ -87,9 +90,10 @@ def instruction(question: Question, form: str = POINTS) -> str:
 
 
 def user_text(question: Question, form: str = POINTS) -> str:
-    """Return the user turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
+    """Return the user turn: an ``<image>`` mark per image or frame, the question, its choices and the instructions.
 
-    The number and time of each frame of a clip are written before its ``<image>``, as in the teacher's prompt.
+    ``form`` is the form of response that is requested. The number and time of each frame of a clip are written before
+    its ``<image>``, as in the teacher's prompt.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
     parts.append(f"{instruction(question, form)} {answer_format(question)}")

@@ -1,4 +1,4 @@
-"""Finds the moment of a clip, or the image, to which the text around a tag refers."""
+"""Finds the image, or the moment of a clip, that the words around a tag name."""
 
 import re
 from bisect import bisect_left
@@ -14,9 +14,9 @@ _MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
 class TextSpan(Protocol):
-    """Describes a mark: words of a text that name a moment or an image, to which tags can belong.
+    """Describes a mark: some words of a text that name a moment or an image. Tags can belong to it.
 
-    ``text`` is the text from ``start`` to ``end``.
+    ``text`` is the part of the text from the offset ``start`` to the offset ``end``.
     """
 
     @property
@@ -31,7 +31,7 @@ class TextSpan(Protocol):
 
     @property
     def text(self) -> str:
-        """Return the words from ``start`` to ``end``."""
+        """Return the words of the mark, from ``start`` to ``end``."""
         ...
 
 
@@ -41,13 +41,12 @@ M = TypeVar("M", bound=TextSpan)
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
     """Return the mark to which each tag belongs; None for a tag that belongs to no mark.
 
-    A mark is words that name a moment or an image. Tags and marks must be in the order of the text. The first of these
-    rules that finds a mark is used:
+    A mark is some words that name a moment or an image. Tags and marks must be in the order of the text. For each tag,
+    the first of these rules that finds a mark is used:
 
-    1. the mark introduces the tag (``[F3 @ t=1.66s] at …``);
-    2. the mark is directly after the tag (``… in frame 3``);
-    3. the mark is the nearest one before the tag in the same sentence, at most 300 characters away;
-    4. the tag is in a list of tags, and the mark is directly after this list.
+    1. the mark introduces the tag (``[F3 @ t=1.66s] at …``); 2. the mark is directly after the tag (``… in frame 3``);
+    3. the mark is the nearest mark before the tag in the same sentence, at most 300 characters away; 4. the tag is in a
+    list of tags, and the mark is directly after this list.
 
     The function takes time linear in ``len(text)``.
     """

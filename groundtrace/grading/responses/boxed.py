@@ -11,10 +11,10 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 
 
 def last_boxed(text: str) -> str | None:
-    """Return the trimmed content of the last complete box; None if the text has no complete box.
+    """Return the trimmed content of the last complete boxed answer; None if the text has no complete one.
 
     Boxes in GLM's tokens are searched for first, then ``\\boxed{…}``, then ``<boxed>``. If a GLM box contains LaTeX
-    boxes, the last of these is read. If the whole content of a LaTeX box is another LaTeX box, the inner box is read.
+    boxes, its last LaTeX box is read. If the content of a LaTeX box is only another LaTeX box, the inner box is read.
     The function takes time linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)
@@ -68,7 +68,9 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Return the contents of all complete boxes of a text, in order; boxes that contain another box are left out.
+    """Return the contents of all complete boxed answers of a text, in order.
+
+    A box that contains another box is left out.
 
     All forms of :func:`last_boxed` are read. The function takes time linear in ``len(text)``, except for a sort.
     """

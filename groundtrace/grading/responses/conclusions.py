@@ -1,9 +1,10 @@
 """Finds the explicit conclusions of a reasoning, and compares them with the gold answer.
 
-Plain forms are read: "the answer is X" (also in other languages), "the statement is false", "so yes", "option B is
-right". For questions that count, "so there are 5", "5 in total" and "that makes 5" are read too. A judge decides on all
-other forms. A conditional statement ("if the answer were 5") is not a conclusion, and neither is a part of a count ("so
-there are 2 circles in the left box", "there are 3 more").
+A conclusion is a statement of the answer within the reasoning. These plain forms are read: "the answer is X" (also in
+other languages), "the statement is false", "so yes", "option B is right". For counting questions, "so there are 5", "5
+in total" and "that makes 5" are also read. A judge decides on all other forms. A conditional statement ("if the answer
+were 5") is not a conclusion. A count of only a part ("so there are 2 circles in the left box", "there are 3 more") is
+not a conclusion either.
 """
 
 import re
@@ -106,7 +107,10 @@ _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scra
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Holds a conclusion as written in a text, its offsets in the text, and whether it is the gold answer."""
+    """Holds a conclusion as written in a text, and its offsets in the text.
+
+    ``right`` is True if the conclusion is the gold answer.
+    """
 
     start: int
     end: int
@@ -115,11 +119,11 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Return the first conclusion of the reasoning, as written, that is not the gold answer.
+    """Return the first conclusion of the reasoning that is not the gold answer, as it is written.
 
-    Returns None if all conclusions that can be read are the gold answer. ``reasoning`` is prose, with labels in place
-    of tags. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", then the right conclusion).
-    Never raises.
+    Returns None if all conclusions that can be read are the gold answer. ``reasoning`` is prose, in which the labels of
+    tags replace the tags. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", then the right
+    conclusion). Never raises.
     """
     found = conclusions(reasoning, question)
     for wrong in found:
@@ -131,7 +135,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
-    """Return the conclusions of the reasoning that can be read, in order.
+    """Return the conclusions of the reasoning that rules can read, in order.
 
     Never raises; takes time linear in ``len(reasoning)``.
     """

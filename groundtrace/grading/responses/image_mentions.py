@@ -1,4 +1,4 @@
-"""Finds the image to which each tag of a text on several images belongs, by the words around the tag."""
+"""Finds the image of each tag in a text about several images. The words around a tag name its image."""
 
 import re
 from bisect import bisect_right
@@ -24,7 +24,7 @@ INSTRUCTION = "Where you point into another picture than the first, say which on
 class Mention:
     """Holds the words of a text that name an image, and the image's index from 0.
 
-    ``text`` is the text from ``start`` to ``end``.
+    ``text`` is the part of the text from the offset ``start`` to the offset ``end``.
     """
 
     start: int
@@ -34,12 +34,16 @@ class Mention:
 
 
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
-    """Return, for each tag of a text on several still images, the index of the image to which the tag belongs.
+    """Return for each tag of a text about several still images the index of its image.
 
-    This is the image that the text names next to the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`),
-    else the image that the text names last before the tag, else the first image. The index may be too large, because
-    the text may name an image that does not exist. Words such as "the image 3 dogs" do not name an image. Never raises;
-    takes time linear in ``len(text)``.
+    The image is chosen in this order:
+
+    - the image that the text names next to the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`);
+    - the image that the text names last before the tag;
+    - the first image.
+
+    If the text names an image that does not exist, the index is too large. Words such as "the image 3 dogs" do not name
+    an image. Never raises; takes time linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]
@@ -51,9 +55,9 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
 
 
 def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
-    """Return all points and boxes of a text on several still images, each with the index of its image.
+    """Return all points and boxes of a text about several still images, each with the index of its image.
 
-    Coordinates are as written. If the text names an image that does not exist, its index is kept, so that its points
+    Coordinates are as written. If the text names an image that does not exist, points and boxes keep its index, and
     score 0. Never raises.
     """
     tags = scan_tags(text)

@@ -1,9 +1,10 @@
 """Finds the kinds of operations in a program, from its syntax tree (CodeDance §3.2: atomic supervision).
 
 The paper names three kinds: image transforms (crop, resize, rotate, contrast), mathematical computation (measurement,
-algebra, aggregation), and visual editing (drawing, annotation). It does not describe how to find a program's kinds.
-Here a program has the kinds of the functions that it calls. Arithmetic, ``len``, ``min`` and the like are a computation
-only in a program that neither transforms nor draws, because programs also use them to crop an image or to number boxes.
+algebra, aggregation), and visual editing (drawing, annotation). It does not describe how to find the kinds of a
+program. Here, the kinds of a program are those of the functions that it calls. Arithmetic, ``len``, ``min`` and similar
+functions are a computation only if the program neither transforms nor draws. This is because programs also use them to
+crop an image or to number boxes.
 """
 
 import ast
@@ -46,7 +47,7 @@ _LITERALS = (
 
 
 def operations_of(code: str) -> tuple[str, ...]:
-    """Return the kinds of operations in the code, in the order of :data:`OPERATIONS`; () if it cannot be parsed.
+    """Return the kinds of operations in the code, in the order of :data:`OPERATIONS`; () if the code cannot be parsed.
 
     A slice of two dimensions of an array (``image[10:90, 20:60]``) is a crop.
     """
@@ -96,9 +97,8 @@ def _is_sum(node: ast.BinOp) -> bool:
 def shows_nothing_but_constants(code: str) -> bool:
     """Return whether a program only assigns or prints constants.
 
-    The program may also have comments and imports. The result is False if it cannot be parsed.
-
-    Such a program computes nothing: its author already knew everything that it prints.
+    Such a program computes nothing: its author already knew everything that it prints. It may also have comments and
+    imports. The result is False if the program cannot be parsed.
     """
     try:
         tree = ast.parse(code)

@@ -1,8 +1,8 @@
 """Removes media placeholders and special tokens from texts of models and data sets.
 
-A placeholder such as ``<image 2>`` is removed if it marks the medium's place in the message. If it is a word of a
-sentence ("is it larger in <image 2>?"), it is replaced by words ("picture 2"). If a placeholder were kept, the next
-program would treat it as one more image.
+A placeholder such as ``<image 2>`` is removed if it only marks the position of an image in the message. If it is part
+of a sentence ("is it larger in <image 2>?"), words replace it ("picture 2"). A placeholder that remains would be
+treated as one more image by the next program.
 """
 
 import re
@@ -43,8 +43,9 @@ def has_remnants(text: str) -> bool:
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Return the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    Without a removed placeholder, the texts before and after it may form another placeholder or token. In this case a
-    space is inserted after the first character of the new one, so that no placeholder or token is left.
+    After a placeholder is removed, the texts before and after it may together form a new placeholder or token. In this
+    case, a space is inserted after its first character, so that no placeholder or token is left. ``media_count`` is the
+    number of images and clips in the message.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):
@@ -56,18 +57,19 @@ def without_remnants(text: str, media_count: int = 1) -> str:
 def as_written(text: str, media_count: int = 1) -> str:
     """Return a model's reply without its end tokens, and without placeholders (:func:`without_placeholders`).
 
-    GLM's marks of a boxed answer in an answer section are removed too. Other special tokens stay, so that the check of
-    the response's form rejects them.
+    GLM's marks of a boxed answer in an answer section are also removed. Other special tokens stay in the text, so that
+    the later check of the response's form rejects it. ``media_count`` is the number of images and clips in the message.
     """
     text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
     return without_placeholders(text, media_count)
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """Return the text without placeholders: inside sentences they become words, elsewhere they are removed.
+    """Return the text without placeholders. Inside sentences they become words; elsewhere they are removed.
 
-    A placeholder's number is kept ("picture 2"). A placeholder without a number means the only image or, if
-    ``media_count`` is above 1, the next image.
+    A placeholder's number is kept ("picture 2"). ``media_count`` is the number of images and clips in the message. If
+    it is 1, a placeholder without a number becomes "the picture". If it is above 1, such placeholders are numbered from
+    1.
     """
     unnumbered = count(1)
 

@@ -2,8 +2,9 @@
 
 Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``. Molmo 2 answers
 ``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, where F is a 1-based image index or a
-time in seconds. Both answer in words if the image does not show the object. Coordinates stay as written, in the
-coordinate frames ``molmo100`` and ``molmo1000``; :func:`groundtrace.schemas.coordinates.to_px` converts them to pixels.
+time in seconds. Both models answer in words if the image does not show the object. Coordinates stay as written, in the
+coordinate frames ``molmo100`` (from 0 to 100) and ``molmo1000`` (from 0 to 1000).
+:func:`groundtrace.schemas.coordinates.to_px` converts them to pixels.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class RawPoint:
         label: the object that the tag names.
         x: horizontal position in the model's own coordinate frame.
         y: vertical position in the model's own coordinate frame.
-        anchor: Molmo 2's F: the 1-based image index, or the time in seconds for a video. None for Molmo 1.
+        anchor: the number F of Molmo 2. It is the 1-based image index, or the time in seconds for a video. None for
+            Molmo 1.
         object_id: Molmo 2's running id of the object; None for Molmo 1.
     """
 
@@ -63,7 +65,7 @@ class RawPoint:
 
 @dataclass(frozen=True)
 class NoPoints:
-    """Holds a reply which states that the requested object is not visible; ``statement`` is the reply's text."""
+    """Holds a reply that states that the requested object is not visible. ``statement`` is the text of the reply."""
 
     statement: str
 
@@ -78,15 +80,15 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Return the points of a pointing model's reply in order, or NoPoints.
 
     NoPoints means that the reply states that the requested object is not visible. The tuple of points is never empty.
-    The function takes time linear in ``len(text)``.
+    The function takes time linear in ``len(text)``. Raises UnparsablePointing in these cases:
 
-    Raises:
-        UnparsablePointing: if the reply has neither points nor a clear statement that the object is not visible; if it
-        ends within a tag; if a tag is malformed or has an x without its y; or if a group of Molmo 2 coordinates is not
-        an image index or time, followed by triples of id, x and y.
+    - The reply has neither points nor a clear statement that the object is not visible.
+    - The reply ends within a tag.
+    - A tag is malformed, or has an x without its y.
+    - A group of Molmo 2 coordinates does not consist of an image index or time, followed by triples of id, x and y.
     """
     if cut := _CUT_TAG.search(text):
-        raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")
+        raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}; complete each tag")
     _check_tags(text)
     with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
     points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
@@ -95,18 +97,26 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     statement = text.strip()
     if says_none(statement):
         return NoPoints(statement)
-    raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
+    raise UnparsablePointing(
+        f"no points and no clear 'none' in {statement[:80]!r}: write point tags, or only 'none' if the object is "
+        "not visible"
+    )
 
 
 def _check_tags(text: str) -> None:
     """Raise UnparsablePointing for point tags that could be read only in part."""
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     if len(tags) < len(_TAG.findall(text)):
-        raise UnparsablePointing(f"a malformed tag in {text.strip()[:80]!r}")
+        raise UnparsablePointing(
+            f"a malformed tag in {text.strip()[:80]!r}: write each attribute with a name and a quoted value"
+        )
     for tag in tags:
         axes = [name for name, _ in tag.attributes if _AXIS.fullmatch(name)]
         if len(axes) != 2 * len(parse_points(text[tag.start : tag.end])):
-            raise UnparsablePointing(f"a number without its partner in {text[tag.start : tag.end][:80]!r}")
+            raise UnparsablePointing(
+                "an x or y without its partner, or a coordinate that is not a number, in "
+                f"{text[tag.start : tag.end][:80]!r}: write x and y of each point as plain numbers"
+            )
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
@@ -119,7 +129,10 @@ def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
             continue
         values = [parse_number(word) for word in words]
         if len(values) % 3 != 1 or len(values) == 1 or any(value is None for value in values):
-            raise UnparsablePointing(f"coords group {group.strip()[:80]!r} is not an anchor and triples")
+            raise UnparsablePointing(
+                f"the coords group {group.strip()[:80]!r} is not an anchor and triples: write the image number or "
+                "time, then id, x and y of each point"
+            )
         numbers = [value for value in values if value is not None]
         for object_id, x, y in zip(numbers[1::3], numbers[2::3], numbers[3::3], strict=True):
             points.append(RawPoint(label, x, y, numbers[0], int(object_id)))

@@ -1,8 +1,8 @@
-"""Finds the answer of a response in its prose, for policies that were never trained to mark their answer.
+"""Finds the answer of a response in its prose, for models that were never trained to mark their answer.
 
-Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`). A policy
-that only gets a question may not mark its answer. In this case the answer is searched for in the words after its
-thinking.
+Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`). A model
+that gets a question without instructions may not mark its answer. In this case, the answer is searched for in the prose
+after its thinking.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ _MAX_READ_CHARS = 4000
 def stated_answer(text: str) -> str | None:
     """Return the final answer of a response: the marked answer, else the answer in its prose. Never raises.
 
-    The prose is the text outside the thinking. Its answer is the text after the last "the answer is"; else the last
-    sentence if it begins like a conclusion ("So the total is 5."); else the whole prose if it has at most ``MAX_CHARS``
-    characters. Returns None for longer prose without such a sentence, and for a response that ends within its thinking.
+    The prose is the text outside the thinking. The answer in the prose is the first of the following that exists:
+
+    - the text after the last "the answer is";
+    - the last sentence, if it begins like a conclusion ("So the total is 5.");
+    - the whole prose, if it has at most ``MAX_CHARS`` characters.
+
+    Returns None if there is none of them, or if the response ends within its thinking.
     """
     marked = parse_response(text).answer
     if marked is not None:

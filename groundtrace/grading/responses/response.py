@@ -1,18 +1,19 @@
 """Reads a policy's or teacher's response: its sections, final answer, points and boxes.
 
 It reads these forms: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of
-SAIL-RL (``<judge>`` first, the answer boxed), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and the last line ``Answer:
-X`` of base models. No reading function raises on any text, and each takes time linear in the text's length.
+SAIL-RL (``<judge>`` first, then a boxed answer), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and the last line ``Answer:
+X`` of base models. No function that reads a text ever raises. Each takes time linear in the length of the text.
 
 The final answer is searched for outside ``<think>`` only, in this order:
 
-1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (with nested braces),
-   else ``<boxed>``, else its whole content;
+1. the last complete ``<answer>``. If it contains a box, the answer is the last GLM box, else the last ``\\boxed{…}``
+   (with nested braces), else the last ``<boxed>``. Without a box, the answer is the whole content of ``<answer>``;
 2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
 3. the last line that is not blank, if it is ``Answer: X`` or ``Final answer: X``.
 
-Other prose is never searched here; :mod:`groundtrace.grading.responses.prose` does that for attempts. If a response has
-several boxes, the last box is the answer, so that a list of candidates has no advantage.
+Other prose is never searched here. :mod:`groundtrace.grading.responses.prose` searches it for attempts (answers of a
+model that gets only the question). If a response has several boxes, the last box is the answer, so that a list of
+candidates has no advantage.
 
 A text of more than ``MAX_RESPONSE_CHARS`` characters is not read, and has no parts. No prompt requests such a long
 response, and scoring it would take too long.
@@ -41,16 +42,18 @@ class Response:
     """Holds the parts of a response.
 
     Attributes:
-        think: the trimmed text of the think blocks; several blocks are joined by an empty line. "" if the blocks are
+        think: the trimmed text of the think blocks. Several blocks are joined by an empty line. "" if the blocks are
             blank, None if the response has no think block. An unclosed block extends to the end of the text. A closing
-            tag without an opening tag closes a block that the chat template opened before the text.
-        judge: the trimmed text of the first complete ``<judge>`` outside the think blocks, or None.
-        answer: the trimmed final answer, or None; the module's docstring explains where it is searched for.
+            tag without an opening tag closes a block that began before the text, in the chat template.
+        judge: the trimmed text of the first complete ``<judge>`` section outside the think blocks; None if there is no
+            such section.
+        answer: the trimmed final answer; None if there is no answer. The module's docstring explains where the answer
+            is searched for.
         points: all points in the text, with coordinates as written, in order.
         boxes: all boxes in the text, with coordinates as written, in order.
-        has_format: whether the text is one optional judge block, one think block and one answer block that is not
-            blank, in this order and with only white space around them. After a judge block, a boxed answer may replace
-            the answer block.
+        has_format: whether the text has the right form. This is one optional judge block, one think block, and one
+            answer block that is not blank, in this order and with only white space around them. After a judge block, a
+            boxed answer may replace the answer block.
     """
 
     think: str | None
@@ -91,11 +94,11 @@ def parse_response(text: str) -> Response:
 
 
 def closed_answer(text: str) -> str | None:
-    """Return the final answer of a truncated text: the answer in its last answer section.
+    """Return the final answer of a truncated text, if its last answer section is complete.
 
-    Returns None if this section is not closed, or if another section begins after it. Boxes and ``Answer:`` lines
-    outside of it are ignored, because the missing rest of the text might have corrected them. Never raises; takes time
-    linear in ``len(text)``.
+    Returns None if no answer section is closed, or if another section tag follows the last closed answer section. Boxes
+    and ``Answer:`` lines outside this section are ignored, because the missing end of the text might have corrected
+    them. Never raises; takes time linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -128,9 +131,9 @@ def _thought(text: str, thinks: list[_Span]) -> str:
 def parse_points(text: str) -> tuple[Point, ...]:
     """Return every point of every point tag, in order, with coordinates as written.
 
-    A tag gives one point for each pair of ``xN`` and ``yN`` with the same N (or both without N) whose values are finite
-    numbers. Molmo 2's ``coords`` are in replies of pointers only; :mod:`groundtrace.grading.responses.pointing` reads
-    them. Never raises.
+    A tag has one point for each pair of attributes ``xN`` and ``yN`` with the same number N, or ``x`` and ``y``. The
+    values must be plain numbers. Molmo 2's attribute ``coords`` occurs only in the replies of pointers (models that
+    point at objects). :mod:`groundtrace.grading.responses.pointing` reads it. Never raises.
     """
     return tuple(point for tag in scan_tags(text) for point in _points_of(tag))
 
@@ -138,8 +141,8 @@ def parse_points(text: str) -> tuple[Point, ...]:
 def parse_boxes(text: str) -> tuple[Box, ...]:
     """Return every ``<box>[x1,y1,x2,y2]</box>`` in order. Never raises.
 
-    The label is the attribute ``alt``, or else ``label``. Values are as written, except that the corners are sorted
-    (x1 <= x2, y1 <= y2): two opposite corners in any order are the same box.
+    The label is the attribute ``alt`` or, without it, ``label``. Values are as written. But the corners are sorted so
+    that x1 <= x2 and y1 <= y2, because a model may write any two opposite corners.
     """
     return tuple(box for tag in scan_tags(text) for box in _boxes_of(tag))
 
@@ -147,7 +150,7 @@ def parse_boxes(text: str) -> tuple[Box, ...]:
 def format_point(point: Point) -> str:
     """Return the canonical tag of a point, with at most one decimal.
 
-    The tag has neither media index nor frame nor time; the prose around a tag must name them.
+    The tag does not contain the image, frame or time of the point. The prose around the tag must name them.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -165,9 +168,9 @@ def format_box(box: Box) -> str:
 
 
 def normalise(text: str) -> str:
-    """Return the text with every readable point tag in the canonical form, and all else unchanged.
+    """Return the text with every readable point tag in the canonical form. Everything else is unchanged.
 
-    A tag of several points stays one tag, so that its label is not repeated in the prose; its points are numbered from
+    A tag of several points stays one tag, so that its label is not repeated in the prose. Its points are numbered from
     1. The function is idempotent.
     """
     pieces: list[str] = []

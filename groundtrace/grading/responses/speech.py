@@ -1,4 +1,6 @@
-"""Rewrites the tags of a response from original pixels, as in shards, to a model's coordinate frame, and back.
+"""Converts the coordinates of tags between original pixels, as in shards, and a model's coordinate frame.
+
+The coordinate frame is the form in which a model writes coordinates, such as 0 to 1000.
 
 Tags do not name their image. If a question has several images, the words around a tag name its image
 (:mod:`groundtrace.grading.responses.image_mentions`). All frames of a clip have the same size.
@@ -30,8 +32,8 @@ Corners = tuple[float, float, float, float]
 class Speech:
     """Describes how a model writes coordinates, and converts tags.
 
-    ``frame`` is its coordinate frame, ``decimals`` the number of decimals (0 or 1), and ``rule`` the rule by which its
-    processor resizes images.
+    ``frame`` is the model's coordinate frame (such as 0 to 1000). ``decimals`` is the number of decimals (0 or 1).
+    ``rule`` is the rule by which the model's processor resizes images.
     """
 
     frame: CoordinateFrame
@@ -42,7 +44,7 @@ class Speech:
         """Return the text with its tags converted from original pixels to the model's coordinate frame.
 
         ``sizes`` are the width and height of each still image, or of the frames of a clip, in pixels. Raises OutOfFrame
-        for a position outside its image, or in an image that does not exist.
+        if a position is outside its image, or in an image that does not exist.
         """
 
         def pair(at: Pair, size: Size) -> Pair:
@@ -58,8 +60,8 @@ class Speech:
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """Return the text with its tags converted from the model's coordinate frame to original pixels.
 
-        ``sizes`` are those of :meth:`to_model`. A position outside the frame is not in the image. Each ``<`` of a tag
-        with such a position becomes ``‹``, so that no scorer reads it as a point or box.
+        ``sizes`` are as in :meth:`to_model`. A tag may have a position outside the coordinate frame, or in an image
+        that does not exist. Each ``<`` of such a tag becomes ``‹``, so that no scorer reads it as a point or box.
         """
         return _rewrite(
             text,

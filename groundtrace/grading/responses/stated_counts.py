@@ -1,9 +1,9 @@
 """Finds the counts that a reasoning states, for questions of the form "How many …?".
 
-These claims in a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5",
-"they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5"; and in the last sentence "I will go with 5" and "5,
-then". "5 or 6" and "between 5 and 6" claim both numbers, so that at least one claim is wrong. A statement about a part
-("in the left box", "so far", "two more") or about other things is not a claim about all counted things.
+These statements are read in any sentence: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so
+5", "they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5". In the last sentence, "I will go with 5" and "5,
+then" are also read. "5 or 6" and "between 5 and 6" state both numbers, so at least one of the two counts is wrong. A
+statement about a part ("in the left box", "so far", "two more") or about other things is not read.
 """
 
 import re
@@ -136,7 +136,7 @@ _FILLERS = frozenset([
 class StatedCount:
     """Holds a count: its sentence as written, the offsets of the sentence, and its value.
 
-    ``is_whole`` is True if the count is surely of all counted things.
+    ``is_whole`` is True if the count certainly includes all counted things.
     """
 
     start: int
@@ -149,8 +149,8 @@ class StatedCount:
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
     """Yield the counts that the sentences of a text state for the counted things, in order.
 
-    ``phrase`` holds the words for the counted things (red, car); ``words`` are the words of the phrase without general
-    words (object, thing). The function takes time linear in ``len(text)``.
+    ``phrase`` holds the words for the counted things, such as red and car. ``words`` holds the same words without
+    general words such as object and thing. The function takes time linear in ``len(text)``.
     """
     sentences = list(_SENTENCE.finditer(text))
     for index, sentence in enumerate(sentences):

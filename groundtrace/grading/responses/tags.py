@@ -1,12 +1,13 @@
 """Reads the tags ``<point>``, ``<points>`` and ``<box>`` of grounded text leniently, and writes them canonically.
 
-Models write the quotes of attributes straight, single, curly, as backticks, with backslashes or as ``&quot;``, or omit
-them; all these forms are read. In Argos (section 4.1, figures 13-16), the numbers of the attributes continue from tag
-to tag, so a tag with only ``x3`` and ``y3`` is a point. Coordinates stay as written;
+Models write the quotes of attributes in many forms: straight, single, curly, as backticks, with backslashes, as
+``&quot;``, or without quotes. All these forms are read. In Argos (section 4.1, figures 13-16), the numbers of the
+attributes continue from tag to tag. So a tag with only ``x3`` and ``y3`` is a point. Coordinates stay as written;
 :mod:`groundtrace.schemas.coordinates` converts them between coordinate frames.
 
-Reading takes time linear in the length of the text. The text is cut at every ``<`` before a letter or a slash, and a
-tag never extends beyond the next cut. A label can therefore contain ``<`` before a letter only in escaped form.
+Reading takes time linear in the length of the text. The text is cut at every ``<`` that is followed by a letter or a
+slash. An opening tag with its inner text never extends beyond the next cut. So a label can contain ``<`` before a
+letter only in escaped form.
 """
 
 from __future__ import annotations
@@ -63,11 +64,13 @@ class Tag:
 
     Attributes:
         name: ``point``, ``points`` or ``box``, in lower case.
-        attributes: names and unescaped values in their written order; if a name is repeated, only its first value.
-        inner: unescaped text up to the closing tag; None if no closing tag follows before another tag begins.
+        attributes: names and unescaped values in their written order. If a name is repeated, only its first value is
+            kept.
+        inner: unescaped text up to the closing tag. None if another tag begins before a closing tag, or if the text
+            ends.
         start: offset of ``<``.
         end: offset after the closing tag if the tag has one, otherwise after the opening tag.
-        is_open: whether the tag is neither closed nor self-closing. Such a tag is read too, but its form is wrong.
+        is_open: whether the tag is neither closed nor self-closing. Such a tag is also read, but its form is wrong.
     """
 
     name: str
@@ -79,12 +82,13 @@ class Tag:
 
     @property
     def label(self) -> str:
-        """Return the object that the tag names: ``alt``, else ``label`` (Argos figure 10), else the inner text.
+        """Return the name of the object: the attribute ``alt``, else ``label`` (Argos figure 10), else the inner text.
 
         All model families write the label both as an attribute and as the inner text. A short inner text that agrees
-        with the attribute ("the first one") is ignored. But the inner text is the label if it adds a word ("red ball"
-        for "ball"), contradicts the attribute, has more than six words, or has digits, punctuation or words that count,
-        deny or conclude. Otherwise ``alt`` could hide such a text from the scorers.
+        with the attribute ("the first one") is ignored. In the following cases, the inner text is the label: it adds a
+        word ("red ball" for "ball"), it contradicts the attribute, it has more than six words, or it has digits,
+        punctuation or words that count, deny or conclude. If the attribute were used, it could hide such a text from
+        the scorers.
         """
         named = dict(self.attributes)
         label = named.get("alt") or named.get("label") or ""
@@ -123,14 +127,17 @@ def scan_tags(text: str) -> list[Tag]:
 
 
 def unescape(text: str) -> str:
-    """Return the text with each HTML character reference replaced once; a reference must end with a semicolon."""
+    """Return the text with each HTML character reference (``&lt;``) replaced by its character.
+
+    A reference must end with a semicolon. The result is not unescaped again.
+    """
     return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
 
 
 def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_open: bool = False) -> str:
-    """Return the canonical points tag; :func:`scan_tags` reads every label back unchanged.
+    """Return the canonical tag of one or more points. :func:`scan_tags` reads its label back unchanged.
 
-    If ``is_open`` is True, the inner text and the closing tag are omitted, so that an unclosed tag stays unclosed.
+    If ``is_open`` is True, the inner text and the closing tag are omitted. So a tag that was unclosed stays unclosed.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -166,7 +173,7 @@ def format_number(value: float) -> str:
     """Return a coordinate with at most one decimal, without exponent or negative zero.
 
     Raises:
-        ValueError: the value is not finite, or 1e9 or more, so it cannot be a position.
+        ValueError: the value is not finite, or its absolute value is 1e9 or more.
     """
     if not math.isfinite(value) or abs(round(value, 1)) >= _MAX_COORDINATE:
         raise ValueError(f"a coordinate must be finite and below 1e9, got {value}")

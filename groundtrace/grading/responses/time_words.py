@@ -1,8 +1,8 @@
-"""Reads the words that name frames and times in a text.
+"""Reads the words that name frames and times of a clip in a text.
 
-The text is split into tokens, and the tokens are parsed into statements. The docstring of
-:mod:`groundtrace.grading.responses.times`, which uses this module, describes the forms that are read. The parser reads
-only a few tokens ahead, and a list in square brackets ends at the next bracket, so that reading takes linear time.
+The text is split into tokens, and the tokens are parsed into statements. :mod:`groundtrace.grading.responses.times`
+uses this module; its docstring describes the forms that are read. The parser reads only a few tokens ahead, and a list
+in square brackets ends at the next bracket. So reading takes time linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ _NUMBERS = (*_TIMES, "number")
 
 
 class TimeStatement(NamedTuple):
-    """Holds one statement on frames or times, from offset ``start`` to ``end`` of the text.
+    """Holds one statement that names frames or times, from offset ``start`` to ``end`` of the text.
 
-    ``is_span`` is False for a moment, which has only ``first_frame`` and ``start_s``. Times are in seconds.
+    ``is_span`` is True for a span, and False for a single moment. A moment has only ``first_frame`` and ``start_s``.
+    Times are in seconds. Values that the text does not state are None.
     """
 
     is_span: bool
@@ -84,7 +85,7 @@ _Read = tuple[list[TimeStatement], int]
 
 
 def read_statements(text: str) -> list[TimeStatement]:
-    """Return every statement of the text in order; statements do not overlap.
+    """Return every statement of the text that names frames or times, in order. Statements do not overlap.
 
     Never raises; takes time linear in ``len(text)``.
     """
@@ -148,7 +149,10 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """Return the statements that begin at the token ``at``, and the index after them; None if there are none."""
+        """Return the statements that begin at the token ``at``, and the index of the token after them.
+
+        Returns None if no statement begins there.
+        """
         kind = self._tokens[at].kind
         if kind == "other":
             return None

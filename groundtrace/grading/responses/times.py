@@ -1,4 +1,6 @@
-"""Reads moments and spans of a clip leniently, writes them canonically, and matches them to points and frames.
+"""Reads the moments and spans of a clip that a text names, writes them, and matches them to points and frames.
+
+Many forms are read, but only one form is written.
 
 These forms are read:
 
@@ -7,7 +9,8 @@ These forms are read:
   ``frames 25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
 - clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
 
-A list gives one moment per entry, so that no entry is lost when the text is rewritten; in the paper it is one event.
+Each entry of a list is a separate moment, so that no entry is lost when the text is rewritten. In the paper, a list is
+one event.
 
 A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only with a marker (``at``, ``@``,
 ``t=``, ``mark``, square brackets), because "3 seconds" and "for 3 to 5 seconds" are durations. ``F3`` is a moment only
@@ -34,7 +37,10 @@ _LONE_FRAME_S = 0.5
 
 @dataclass(frozen=True)
 class Moment:
-    """Holds one moment: a frame number, a time in seconds, or both. ``text`` is the text from ``start`` to ``end``."""
+    """Holds one moment: a frame number, a time in seconds, or both.
+
+    ``text`` is the part of the text from offset ``start`` to ``end``.
+    """
 
     frame: int | None
     t_s: float | None
@@ -45,9 +51,11 @@ class Moment:
 
 @dataclass(frozen=True)
 class Span:
-    """Holds a range of frames, of seconds or of both, as written; a side that is open or not stated is None.
+    """Holds a range of frames, of seconds or of both, as written.
 
-    ``text`` is the text from offset ``start`` to ``end``.
+    A start or end that the text does not state is None.
+
+    ``text`` is the part of the text from offset ``start`` to ``end``.
     """
 
     first_frame: int | None
@@ -60,7 +68,7 @@ class Span:
 
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Return every moment and span of the text in order; they do not overlap.
+    """Return every moment and span of the text in order. They do not overlap.
 
     The module's docstring describes the forms that are read. Never raises; takes time linear in ``len(text)``.
     """
@@ -77,8 +85,8 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 def format_moment(frame: int, t_s: float) -> str:
     """Return ``frame F (T s)``, where T has two decimals.
 
-    Raises ValueError for a frame number that is negative or at least 10**7, and for a time that is negative, not finite
-    or at least 1e7 s.
+    Raises ValueError if the frame number is negative or at least 10**7, or if the time is negative, not finite or at
+    least 1e7 s.
     """
     if not 0 <= frame < _MAX_FRAME:
         raise ValueError(f"a frame number must be from 0 to 9,999,999, got {frame}")
@@ -88,7 +96,7 @@ def format_moment(frame: int, t_s: float) -> str:
 def format_span(start_s: float, end_s: float) -> str:
     """Return ``from T1 s to T2 s``, where each time has two decimals.
 
-    Raises ValueError for an impossible time as :func:`format_moment` does, and for an end before the start.
+    Raises ValueError if a time is negative, not finite or at least 1e7 s, or if the end is before the start.
     """
     if end_s < start_s:
         raise ValueError(f"a span from {start_s} to {end_s} s ends before it starts")
@@ -96,10 +104,12 @@ def format_span(start_s: float, end_s: float) -> str:
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Return every point of every point tag in order, with the frame and time that the text states for it, if any.
+    """Return every point of every point tag in order, with the frame and time that the text names for the point, if
+    any.
 
-    The rules are those of :func:`groundtrace.grading.responses.anchors.anchor_tags`. Argos (Fig. 10) uses only the
-    closest moment of the same sentence. Coordinates are as written. Never raises; takes time linear in ``len(text)``.
+    The rules of :func:`groundtrace.grading.responses.anchors.anchor_tags` choose the moment of a point. Argos (Fig. 10)
+    uses only the closest moment in the same sentence. Coordinates are as written. Never raises; takes time linear in
+    ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])
@@ -111,13 +121,16 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Return the index in ``frames`` of the frame that a moment means, and the reason for this result.
+    """Return the index in ``frames`` of the frame that a moment names, and the reason for this result.
 
-    ``frames`` are (number, seconds) in order of time. The frame with the stated number is chosen. If no frame has this
-    number, the frame nearest to the stated time is chosen. The stated time may differ from the time of the chosen frame
-    by at most half the gap to the next frame on that side, plus 0.05 s, since times are often written with one decimal.
-    If the time differs by more, or the stated number is not between the numbers of the chosen frame's neighbours, no
-    frame fits, and the index is None.
+    ``frames`` are (number, seconds) of the shown frames in order of time. The frame with the number ``frame`` is
+    chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None if no frame
+    fits:
+
+    - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap to the next frame
+      on that side, plus 0.05 s, because times are often written with one decimal.
+    - The frame was chosen by its time, and ``frame`` is not between the numbers of its neighbours.
+    - No frame has the number ``frame``, and ``t_s`` is None.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -144,12 +157,15 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Return the indices of the frames within a span, including the first and the last, and the reason for this result.
+    """Return the indices of the frames within a span, with its first and last frame, and the reason for this result.
 
-    ``frames`` are (number, seconds) in order of time. An open side extends to the start or end of the clip. If the span
-    is between two neighbours in ``frames``, the nearer of the two is returned. The indices are empty if the span ends
-    before it starts, if a side is outside the clip, or if its frame numbers and times contradict each other as in
-    :func:`resolve_moment`.
+    ``frames`` are (number, seconds) of the shown frames in order of time. If a start or end is None, the span extends
+    to the start or end of the clip. If the span is between two neighbours in ``frames``, the nearer of the two is
+    returned. The result has no indices in these cases:
+
+    - The span ends before it starts.
+    - Its start or its end is outside the clip.
+    - Its frame numbers and times contradict each other (:func:`resolve_moment`).
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
         return (), "the clip has no frames" if not frames else "it names neither frames nor times"

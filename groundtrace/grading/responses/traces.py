@@ -16,10 +16,11 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return the trace of a text whose coordinates are in original pixels; its tags become canonical. Never raises.
+    """Return the trace of a response whose coordinates are in original pixels. Never raises.
 
-    ``index`` is the trace's index. For a clip, each point has the frame that the text names for it. For several images,
-    each point and box has the image that the text names for it
+    ``index`` is the index of the trace, and ``media`` are the media of its question. The tags of the text are rewritten
+    in the canonical form. For a clip, each point gets the frame that the text names for it. For several images, each
+    point and box gets the image that the text names for it
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
     """
     text = normalise(text.translate(_INVISIBLE))

@@ -1,15 +1,15 @@
-"""Reads and writes trajectories: responses in several turns, in which Python code alternates with its results.
+"""Reads and writes trajectories: responses in several turns, in which the model's code alternates with its results.
 
-Two renderings are read and written:
+Two forms are read and written:
 
 - the tags of CodeDance (Tables 9 and 10): ``<think>…</think>``, then ``<code>`` with a fenced block of Python, then its
   result in ``<interpreter>…</interpreter>``, and at the end ``<answer>…</answer>``;
 - the tool calls of chat templates, which CodeDance's RL uses: ``<tool_call>{"name": "execute_python_code",
   …}</tool_call>``.
 
-A model writes a turn up to its code or its answer. Only the sandbox writes results. If the model writes a result before
-its code, the turn has a fault. Text after the code, such as a result that the model made up, is dropped. No function
-here raises on any text.
+A turn of the model ends with its code or its answer. Only the sandbox writes results. If the model writes a result
+before its code, the turn has a fault. Text after the code, such as an invented result, is removed. No function here
+raises on any text.
 """
 
 import html
@@ -66,9 +66,10 @@ _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 class Turn:
     """Holds one turn of a trajectory.
 
-    ``text`` is the model's text before its code, or the text of the whole turn if it has no code. ``code`` is "" in a
-    turn without code. Such a turn has no observation (result of code). ``status`` is the status of the observation
-    (:data:`groundtrace.sandbox.observation.Status`), ``output`` its text, and ``images`` the number of its images.
+    ``text`` is the model's text before its code. In a turn without code, ``text`` is the whole turn, and ``code`` is
+    "". The other fields describe the observation (the result of the code), if any: ``status`` is its status
+    (:data:`groundtrace.sandbox.observation.Status`), ``output`` is its text, and ``images`` is the number of its
+    images.
     """
 
     text: str
@@ -80,9 +81,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class WrittenTurn:
-    """Holds a turn as a model wrote it: its text, its code ("" in a last turn), and its fault ("" if it has no fault).
+    """Holds a turn as a model wrote it.
 
-    ``after`` is the text after the code; it is not part of the turn.
+    ``text`` is the text before the code. ``code`` is "" in a turn without code, such as the last turn. ``fault``
+    describes what is wrong with the turn; "" if nothing is wrong. ``after`` is the text after the code, which is not
+    part of the turn.
     """
 
     text: str
@@ -92,15 +95,15 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """Return whether the turn's fault is that the model wrote a result itself."""
+        """Return whether the turn has the fault that the model itself wrote a result."""
         return self.fault == _FORGED
 
 
 def read_turn(reply: str) -> WrittenTurn:
-    """Return the turn in a model's reply, up to the end of its first code, or the whole text if it has no code.
+    """Return the turn in a model's reply. It ends after the first code, or is the whole reply if the reply has no code.
 
-    Code after an answer is not read. Text after the code is kept only in ``after``: the model wrote it before it saw
-    the code's result.
+    Code after an answer is not read. Text after the code is kept only in ``after``, because the model wrote it before
+    it saw the result of the code.
     """
     found = min(filter(None, (_CODE.search(reply), _CALL.search(reply))), key=lambda match: match.start(), default=None)
     answered = _ANSWER.search(reply)
@@ -117,9 +120,9 @@ def read_turn(reply: str) -> WrittenTurn:
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
     """Return the turns of a reply that also contains the results of its code (CodeDance Table 9), and its fault.
 
-    The fault is "" if the reply has no fault; otherwise the tuple of turns is empty. The ``output`` of a turn is the
-    result in the reply, which only an execution can confirm. The think tags of the reply may enclose several turns; in
-    the result, each turn has its own think tags. Think tags inside code are a fault of the code.
+    The fault is "" if nothing is wrong. If there is a fault, the tuple of turns is empty. The ``output`` of a turn is
+    the result as the reply states it; only an execution can confirm it. In the reply, one pair of think tags may
+    enclose several turns. Each returned turn has its own think tags. Think tags inside code are a fault.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.finditer(reply):
@@ -144,7 +147,7 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
 def text_after_answer(text: str) -> str:
     """Return the text after the last answer; "" if only think tags, white space and punctuation follow it.
 
-    A grader does not read the text after an answer, although this text may withdraw the answer ("or rather B").
+    A grader does not read the text after an answer. But this text may withdraw the answer ("or rather B").
     """
     behind = [*_ANSWER.finditer(text)]
     rest = _without_think(text[behind[-1].end() :]) if behind else ""
@@ -198,10 +201,10 @@ def _called(inner: str) -> str | None:
 
 
 def plain_output(text: str) -> str:
-    """Return a result's text, changed so that no part of it can be read as a tag, a special token or an image.
+    """Return the text of a result, in which no part can be read as a tag, a special token or an image.
 
-    Code may print any text, also text that imitates the end of its result. The ``<`` of each tag of a trajectory
-    becomes ``‹``.
+    This is needed because code may print any text, such as a tag that ends its result. The ``<`` of each tag becomes
+    ``‹``.
     """
     return _MARKS.sub("‹", without_remnants(text))
 
@@ -225,7 +228,10 @@ def result_text(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Return the turns of a trajectory that :func:`as_tags` has written; their status is "" (the text has none)."""
+    """Return the turns of a trajectory that :func:`as_tags` has written.
+
+    The status of each turn is "", because the text does not contain it.
+    """
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
         written = read_turn(text[start : result.start()])
@@ -261,8 +267,9 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
 def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the messages of a trajectory with the code separate from the text.
 
-    A message with code has its code under ``code``, and only its text in ``content``. Results are messages of the role
-    ``tool``. Code after an answer stays in the text, since it was not executed (:func:`read_turn`).
+    A message with code has the code under the key ``code``, and the text before it under ``content``. Results become
+    messages of the role ``tool``. Code after an answer stays in the text, because it was not executed
+    (:func:`read_turn`).
     """
     found = list[dict[str, str]]()
     for message in messages:
@@ -284,7 +291,10 @@ def call_of(code: str) -> str:
 
 
 def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
-    """Return a message of :func:`with_code_apart` with its code as a tool call at the end of its text."""
+    """Return a message with its code as a tool call at the end of its text.
+
+    ``message`` is a message that :func:`with_code_apart` returned.
+    """
     if "code" not in message:
         return dict(message)
     text = f"{message['content']}\n<tool_call>\n{call_of(message['code'])}\n</tool_call>".strip()
