@@ -1,13 +1,13 @@
 """Computes attention over packed sequences: one row holds several samples, and no sample attends to another.
 
-transformers calls :func:`packed_attention` for the language model. It also calls it for the vision tower, with all
-images in one call. For this, the name under which the function is registered must contain "flash"; with other names,
-transformers makes one call per image.
+transformers calls :func:`packed_attention` for the language model and for the vision tower. The function is registered
+under a name that contains "flash". So transformers passes all images of the vision tower in one call. With any other
+name, it would make one call per image.
 
-On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. It is torch's kernel. If this build
-of torch has no such kernel, it is the kernel of the package FlashAttention 2, if that is installed. Without a kernel,
-each sequence is computed separately. For short sequences, this is faster than a mask over the row. Sequences of equal
-length, such as images of one size, are then computed as one batch.
+On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. This is torch's kernel or, in a build
+of torch without it, that of FlashAttention 2 (the package that transformers uses for ``flash_attention_2``). Without a
+kernel, each sequence is computed separately. For short sequences, this is faster than a mask over the row. Sequences of
+equal length, such as images of one size, are then computed as one batch.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Runs each ``trainer`` command, and reports each error in one line, without a traceback.
 
 With ``--gpus``, the command starts one process for each GPU. Each of these processes is a *rank* and calls
-:func:`dispatch` again. Ranks report their errors to the process that started them. It shows one error.
+:func:`dispatch` again. Ranks report their errors to the process that started them, which shows one of the errors.
 """
 
 import argparse

@@ -81,8 +81,8 @@ def draw_turns(
 ) -> list[list[Drawn]]:
     """Return ``n`` turns for each prompt, drawn with torch's default random generator.
 
-    Each turn is its token ids and their log-probabilities. ``room`` holds, for each prompt, the maximum number of
-    tokens of a turn. A turn ends after the model's end token, at this maximum, or as soon as ``is_complete`` returns
+    A turn is returned as its token ids and their log-probabilities. ``room`` holds, for each prompt, the maximum number
+    of tokens of a turn. A turn ends after the model's end token, at this maximum, or as soon as ``is_complete`` returns
     True for its tokens. The model must be in evaluation mode.
     """
     batch = _Batch(vlm, prompts)

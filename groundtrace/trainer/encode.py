@@ -4,8 +4,8 @@ The chat template renders the conversation with a placeholder for each answer. T
 inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. Its first
 token begins at the same place as in sampling.
 
-If the text of a user or a model contains the text of a special token, a space is inserted into this part. So it never
-becomes an image or the end of a turn.
+If the text of a user or a model contains the text of a special token, a space is inserted there. So no text is read as
+an image or as the end of a turn.
 
 The decoder of the curation pipeline decodes the images, one row at a time.
 """
@@ -119,7 +119,7 @@ def with_response(
 
 
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
-    """Return the text, in which no part is tokenised as a special token.
+    """Return the text, changed so that no part of it is tokenised as a special token.
 
     If the text contains a special token, a space is inserted after its first character.
     """
@@ -239,7 +239,7 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """Return an SFT row as a sample, with the coordinates of its tags as the model writes them.
+    """Return an SFT row as a sample. The coordinates of its tags are converted to the model's coordinate frame.
 
     Raises UnusableRow if the row cannot be encoded.
     """
@@ -249,10 +249,10 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """Return the turns of a row before its answer as a prompt, with coordinates as the model writes them.
+    """Return the turns of a row before its answer as a prompt.
 
-    ``images`` are the row's images if they are already encoded; by default, they are encoded here. Raises UnusableRow
-    if the row cannot be encoded.
+    The coordinates of tags are converted to the model's coordinate frame. ``images`` are the row's images if they are
+    already encoded; by default, they are encoded here. Raises UnusableRow if the row cannot be encoded.
     """
     images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages

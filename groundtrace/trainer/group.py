@@ -57,9 +57,9 @@ def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
     """Return the metrics of a step: means over all sampled rollouts, and counts.
 
-    ``sampled`` are all groups of the step. ``kept`` are those of them that remain after dynamic sampling; only their
-    number is used. ``shown`` names the verdicts whose means are included. If rows have streams, the metrics of each
-    stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
+    ``sampled`` are all groups of the step. ``kept`` are the groups that remain after dynamic sampling; they are only
+    counted. ``shown`` names the verdicts whose means are included. If rows have streams, the metrics of each stream
+    follow, such as ``reward_grounded``. Unscored values are left out of the means.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]

@@ -193,10 +193,10 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
     """Sample the groups of a step; return all groups that this rank sampled, and its groups to learn from.
 
-    Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. Such a group has equal
-    rewards, if the recipe's ``samples_by_reward`` is True. Otherwise, its answers are all right or all wrong. After the
-    last draw, a step may have fewer groups than configured, or no group. ``grpo.prompts_per_step`` is the number of
-    groups over all ranks.
+    Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. If the recipe's
+    ``samples_by_reward`` is True, these are the groups with equal rewards. If it is False, these are the groups whose
+    answers are all right or all wrong. After the last draw, a step may have fewer groups than configured, or no group.
+    ``grpo.prompts_per_step`` is the number of groups over all ranks.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []

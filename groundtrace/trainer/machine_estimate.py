@@ -24,10 +24,11 @@ GPUS = (1, 2, 4, 8)
 
 
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
-    """Print the table of a config's memory; return a sentence that the config fits its machine.
+    """Print the table of a config's memory; return a sentence about whether it fits its machine.
 
-    Raises ModelError if the model's config cannot be loaded, and DoesNotFit if the config needs more memory than the
-    machine in the section ``machine`` has.
+    If ``machine.gpu_gib`` is not set, the sentence states that nothing was compared. Raises ModelError if the model's
+    config cannot be loaded, and DoesNotFit if the config needs more memory than the machine in the section ``machine``
+    has.
     """
     model, machine = outline_of(settings.model), settings.machine
     counts = sorted({*GPUS, machine.gpus})

@@ -194,7 +194,10 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 
 def cached_bytes(model: Any, settings: TrainerSettings, tokens: int) -> int:
-    """Return the bytes of the keys and values of ``tokens`` tokens, as 16-bit or 32-bit numbers by ``model.dtype``."""
+    """Return the bytes of the keys and values of ``tokens`` tokens.
+
+    They have the type of the computation, ``model.dtype``.
+    """
     text = model.config.text_config
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return tokens * 2 * text.num_hidden_layers * text.num_key_value_heads * head * _word_bytes(settings)

@@ -104,7 +104,7 @@ class VisionLanguageModel:
         """Write the weights (with adapters merged), config, processor and generation settings to a folder.
 
         transformers and vLLM can load the folder. In a training on several GPUs, all ranks must call this method, and
-        the first rank writes the files. It needs CPU memory for the whole model.
+        the first rank writes the files. The method needs CPU memory for the whole model.
         """
         state = _gathered_state(self.model) if parts(self.model) else _plain_state(self.model)
 
@@ -181,7 +181,8 @@ def family_of(config: Any, settings: ModelSettings) -> Family:
     families = trainable_families()
     if config.model_type not in families:
         raise ModelError(
-            f"{settings.path} has the model type {config.model_type!r}, but the trainer supports {', '.join(families)}"
+            f"{settings.path} has the model type {config.model_type!r}, but the trainer supports "
+            f"{', '.join(families)}: change model.path"
         )
     return families[config.model_type]
 
@@ -279,7 +280,8 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
     frame = CoordinateFrame(settings.frame) if settings.frame else family.frame
     if frame is CoordinateFrame.UNIT:
         raise ModelError(
-            "coordinates in the frame unit cannot be written with one decimal: set model.frame to norm1000 or molmo100"
+            "coordinates from 0 to 1 in the frame unit cannot be written with one decimal: set model.frame to "
+            "norm1000 or molmo100"
         )
     decimals = settings.decimals
     if decimals is None:

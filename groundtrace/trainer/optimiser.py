@@ -151,8 +151,9 @@ class Optimiser:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state that :meth:`state_dict` returned. Raises ValueError if its weights have other names than
-        those of this model.
+        """Restore a state that :meth:`state_dict` returned.
+
+        Raises ValueError if its weights have other names than those of this model.
         """
         if set(state["masters"]) != set(self.masters):
             raise ValueError(

@@ -15,8 +15,8 @@ _ROUNDING = 1e-9
 class OptimiserSettings:
     """Holds the settings of the optimiser.
 
-    By default, AdamW trains all weights. With Muon, Muon trains the matrices of the hidden layers, and AdamW trains the
-    other weights.
+    By default, AdamW trains all weights. If ``muon_lr`` is above 0, Muon trains the matrices of the hidden layers, and
+    AdamW trains the other weights.
     """
 
     lr: Annotated[PositiveFloat, "the learning rate of AdamW"] = 1e-5

@@ -171,10 +171,10 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the number of prompts
     in all batches, including this batch once it is full. ``room`` is the number of prompts that this batch still needs.
 
-    A part qualifies in two conditions: it has not exceeded its share, and the prompts of one of its rows fit into
-    ``room``. Among the parts that qualify, the part that lacks the most prompts is chosen. So if rows have one or two
-    prompts, each part is within one row of its share after every batch. If no part qualifies, the batch is finished. So
-    a batch of odd size may lack one prompt.
+    A part qualifies if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``. Among
+    the parts that qualify, the part that lacks the most prompts is chosen. So if rows have one or two prompts, each
+    part is within one row of its share after every batch. If no part qualifies, the batch is finished. So a batch of
+    odd size may lack one prompt.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -25,7 +25,7 @@ class TransformersSampler(Sampler):
         self.prompts_at_once = settings.prompts_at_once
 
     def sync(self) -> None:
-        """Prepare the weights for sampling: gather those of a sharded model.
+        """Prepare the weights for sampling: gather the weights of a sharded model on each rank.
 
         Any other model needs no preparation, because the sampler uses the same weights as the training.
         """
@@ -43,7 +43,7 @@ class TransformersSampler(Sampler):
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
         """Yield the index and the ``n`` sampled turns of each prompt.
 
-        Prompts of similar length are sampled together, so the prompts are not in their order.
+        Prompts of similar length are sampled together. So the prompts are yielded in another order than given.
         """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -89,8 +89,8 @@ def make_sampler(
 ) -> Sampler:
     """Return a sampler of the kind that ``rollout.kind`` names.
 
-    A turn ends with the model's end token or with one of the texts in ``stops``. For a sampling server: it reads its
-    weights from ``weights_folder``, and it must accept sequences of ``max_tokens`` tokens.
+    A turn ends with the model's end token or with one of the texts in ``stops``. A sampling server reads its weights
+    from ``weights_folder``. It must accept sequences of ``max_tokens`` tokens.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")

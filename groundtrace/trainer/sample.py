@@ -61,9 +61,9 @@ class Sample:
         images: the images, in the order of their tokens.
         turns: the turns, in order and without gaps.
         stream: the recipe's name for this form of response, such as ``textual``; "" if the recipe has only one form.
-        sampler_logprobs: (L,) float32, the tokens' log-probabilities by the sampler. They are 0 in the prompt. None if
-            the sampler does not report them.
-        advantages: (L,) float32, the tokens' advantages. None before they are computed, and in SFT.
+        sampler_logprobs: (L,) float32, the tokens' log-probabilities by the sampler. They are 0 in the prompt. The
+            field is None if the sampler does not report them.
+        advantages: (L,) float32, the tokens' advantages; None before they are computed, and in SFT.
         is_truncated: whether the response was cut off at the maximum length.
     """
 
@@ -130,7 +130,7 @@ class Rollout:
         ids: the token ids of the response. They include the end token, if any, and the tokens of observations.
         is_truncated: whether the response was cut off at ``rollout.max_new_tokens``.
         logprobs: the log-probability of each token in the distribution from which it was drawn. It is 0 for tokens of
-            observations. None if the sampler draws from the trainer's own distribution.
+            observations. The field is None if the sampler draws from the trainer's own distribution.
         observed: the observations, in order.
         text: the text of the response with its observations; None if it is the text of ``ids``.
         trajectory: the results of the response's tool calls; None if the environment does not return them.

@@ -112,8 +112,8 @@ def seed_of(*parts: int) -> int:
 def turn_length(vlm: VisionLanguageModel, ids: Sequence[int], stops: Sequence[str]) -> tuple[int, bool]:
     """Return the number of tokens of the turn at the beginning of ``ids``, and whether the turn is complete.
 
-    A turn ends after its first end token. It ends earlier if a text of ``stops`` is complete before: the turn then ends
-    after the token that completes this text.
+    A turn ends after its first end token. If a text of ``stops`` is complete earlier, the turn ends after the token
+    that completes this text.
     """
     end = next((place for place, token in enumerate(ids, 1) if token in vlm.end_ids), None)
     length = len(ids) if end is None else end

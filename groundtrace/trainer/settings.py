@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class ModelSettings:
     """Holds the settings of the model to train.
 
-    The optimiser's copy of the weights is float32, whatever ``dtype`` is.
+    The optimiser's copy of the weights is float32 for each value of ``dtype``.
     """
 
     path: Annotated[str, "a local folder or a Hub id"]
@@ -216,7 +216,7 @@ class EvalSettings:
     """Holds the settings of the evaluation, which samples answers and scores them.
 
     Answers are sampled with the settings of ``rollout`` and ``environment``. A value in this section, such as
-    ``temperature``, replaces the value there.
+    ``temperature``, replaces the value in those sections.
     """
 
     samples: Annotated[PositiveInt, "the number of answers to each question"] = 4
@@ -251,7 +251,7 @@ class EvalSettings:
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """Return the values of k for pass@k."""
+        """Return the values of k for pass@k; by default 1 and ``samples``."""
         return tuple(sorted({1, self.samples})) if self.k is None else self.k
 
 

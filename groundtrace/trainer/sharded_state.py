@@ -44,7 +44,7 @@ def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
-    """Return a state: ``kept``, which :func:`write` has returned, together with the tensors in the folder.
+    """Return a whole state: ``kept`` (the result of :func:`write`) together with the tensors in the folder.
 
     The tensors are sharded like the weights of ``optimiser``. If ``optimiser`` is None, each tensor is whole and on the
     CPU. If the weights are sharded, all ranks must call this function. Raises ValueError or another error if the files

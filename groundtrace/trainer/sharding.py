@@ -130,7 +130,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def placed_like(whole_tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the sharded form of ``whole_tensor``, which every rank holds; it is sharded like ``like``."""
+    """Return ``whole_tensor`` as a tensor that is sharded like ``like``. Every rank must hold ``whole_tensor``."""
     if not isinstance(like, DTensor):
         return whole_tensor
     own = whole_tensor.to(like.to_local().device)

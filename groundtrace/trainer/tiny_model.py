@@ -91,8 +91,8 @@ def make_tiny_model(
     as the model writes them (integers from 0 to 100). Each of ``phrases`` is one token.
 
     A larger image is shrunk to the area of a square with the side ``image_side_px``. At 64, an image of 256x256 pixels
-    becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens). At 128, the latter becomes
-    256x64 (64 tokens).
+    becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens). At 128, an image of 400x100
+    pixels becomes 256x64 (64 tokens).
     """
     tokenizer = build_tokenizer(texts, phrases)
     with torch.random.fork_rng(devices=[]):

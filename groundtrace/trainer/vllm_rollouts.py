@@ -277,7 +277,7 @@ class VllmSampler(Sampler):
         if reason not in ("stop", "length"):
             raise self._error(
                 GENERATE,
-                f"an answer ended with the finish reason {reason!r} instead of stop or length: read its log",
+                f"an answer ended with the finish reason {reason!r} instead of stop or length: read the server's log",
             )
         if not ids or ids != tuple(token["token_id"] for token in drawn):
             raise self._error(
@@ -314,11 +314,10 @@ def _line(text: str) -> str:
 
 
 def packed_image(image: EncodedImage) -> str:
-    """Return the image's unchanged patches and its grid, packed with msgpack and base64, for
-    ``/inference/v1/generate``.
+    """Return the image's unchanged patches and its grid, packed for the API call ``/inference/v1/generate``.
 
-    The format is that of the function ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's endpoint ``/render`` uses.
-    The names of the fields are those of the Qwen-VL models.
+    They are packed with msgpack and base64. The format is that of the function ``encode_mm_kwargs_item`` in vLLM 0.32,
+    which vLLM's endpoint ``/render`` uses. The names of the fields are those of the Qwen-VL models.
     """
     whole = [[0, len(image.patches), None]]
     fields = {

@@ -75,11 +75,12 @@ class NamedOptions:
     """Holds the options that an answer names.
 
     Attributes:
-        indices: positions of the named options. Empty if no option is named. Several if the answer names several
-            options.
+        indices: the positions of the named options. The set is empty if the answer names no option, and has several
+            positions if the answer names several options.
         is_mention: whether the answer only mentions the named option within a sentence. This sentence may also deny the
             option.
-        denied: positions of the options that the answer calls wrong. Empty if the answer names an option.
+        denied: the positions of the options that the answer calls wrong. The set is empty if the answer names an
+            option.
     """
 
     indices: frozenset[int]

@@ -74,7 +74,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 def method_for(gold: str, is_number: bool = False) -> str:
     """Return the method that would grade answers against this gold.
 
-    It is the method of the grade for a missing answer, which is wrong.
+    The grade of a missing answer is wrong, and has this method.
     """
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"

@@ -169,11 +169,10 @@ def is_whole_conversion(one: Unit, other: Unit) -> bool:
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Return the unit that begins at the offset ``at``, an unknown word, and the offset after the unit.
+    """Return the unit at the offset ``at``, the word of an unknown unit, and the offset after the unit.
 
-    If the text has an unknown word there, the unit is None, and the second result is this word. If no word follows, the
-    unit is None, and the word is "". If the unit is known, the word is "". ``plain`` is a text in plain notation
-    (:func:`groundtrace.grading.answers.number_notation.plain_notation`).
+    The unit is None if it is unknown or missing. The word is "" if the unit is known or missing. ``plain`` is a text in
+    plain notation (:func:`groundtrace.grading.answers.number_notation.plain_notation`).
     """
     read = _factor_at(plain, at)
     if read is None:

@@ -44,9 +44,10 @@ def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | 
     A mark is some words that name a moment or an image. Tags and marks must be in the order of the text. For each tag,
     the first of these rules that finds a mark is used:
 
-    1. the mark introduces the tag (``[F3 @ t=1.66s] at …``); 2. the mark is directly after the tag (``… in frame 3``);
-    3. the mark is the nearest mark before the tag in the same sentence, at most 300 characters away; 4. the tag is in a
-    list of tags, and the mark is directly after this list.
+    1. the mark introduces the tag (``[F3 @ t=1.66s] at …``);
+    2. the mark is directly after the tag (``… in frame 3``);
+    3. the mark is the nearest mark before the tag in the same sentence, at most 300 characters away;
+    4. the tag is in a list of tags, and the mark is directly after this list.
 
     The function takes time linear in ``len(text)``.
     """

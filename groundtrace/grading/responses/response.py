@@ -42,9 +42,9 @@ class Response:
     """Holds the parts of a response.
 
     Attributes:
-        think: the trimmed text of the think blocks. Several blocks are joined by an empty line. "" if the blocks are
-            blank, None if the response has no think block. An unclosed block extends to the end of the text. A closing
-            tag without an opening tag closes a block that began before the text, in the chat template.
+        think: the trimmed text of the think blocks. Several blocks are joined by an empty line. The text is "" if the
+            blocks are blank, and None if the response has no think block. An unclosed block extends to the end of the
+            text. A closing tag without an opening tag closes a block that began before the text, in the chat template.
         judge: the trimmed text of the first complete ``<judge>`` section outside the think blocks; None if there is no
             such section.
         answer: the trimmed final answer; None if there is no answer. The module's docstring explains where the answer

@@ -66,8 +66,8 @@ class Tag:
         name: ``point``, ``points`` or ``box``, in lower case.
         attributes: names and unescaped values in their written order. If a name is repeated, only its first value is
             kept.
-        inner: unescaped text up to the closing tag. None if another tag begins before a closing tag, or if the text
-            ends.
+        inner: unescaped text up to the closing tag. It is None if no closing tag follows before another tag or the end
+            of the text.
         start: offset of ``<``.
         end: offset after the closing tag if the tag has one, otherwise after the opening tag.
         is_open: whether the tag is neither closed nor self-closing. Such a tag is also read, but its form is wrong.

@@ -104,11 +104,11 @@ def format_span(start_s: float, end_s: float) -> str:
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Return every point of every point tag in order, with the frame and time that the text names for the point, if
-    any.
+    """Return every point of every point tag in order, with the frame and time that the text names for the point.
 
-    The rules of :func:`groundtrace.grading.responses.anchors.anchor_tags` choose the moment of a point. Argos (Fig. 10)
-    uses only the closest moment in the same sentence. Coordinates are as written. Never raises; takes time linear in
+    A point for which the text names no moment has neither frame nor time. The rules of
+    :func:`groundtrace.grading.responses.anchors.anchor_tags` choose the moment of a point. Argos (Fig. 10) uses only
+    the closest moment in the same sentence. Coordinates are as written. Never raises; takes time linear in
     ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
@@ -127,9 +127,10 @@ def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[
     chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None if no frame
     fits:
 
-    - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap to the next frame
-      on that side, plus 0.05 s, because times are often written with one decimal.
-    - The frame was chosen by its time, and ``frame`` is not between the numbers of its neighbours.
+    - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
+      frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
+      with one decimal.
+    - The frame was chosen by its time, and ``frame`` is not between the numbers of the frames before and after it.
     - No frame has the number ``frame``, and ``t_s`` is None.
     """
     if not frames or (frame is None and t_s is None):
@@ -157,7 +158,8 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Return the indices of the frames within a span, with its first and last frame, and the reason for this result.
+    """Return the indices of the frames within a span, including its first and last frame, and the reason for this
+    result.
 
     ``frames`` are (number, seconds) of the shown frames in order of time. If a start or end is None, the span extends
     to the start or end of the clip. If the span is between two neighbours in ``frames``, the nearer of the two is

@@ -201,7 +201,7 @@ def _called(inner: str) -> str | None:
 
 
 def plain_output(text: str) -> str:
-    """Return the text of a result, in which no part can be read as a tag, a special token or an image.
+    """Return the text of a result, changed so that no part of it can be read as a tag, a special token or an image.
 
     This is needed because code may print any text, such as a tag that ends its result. The ``<`` of each tag becomes
     ``‹``.

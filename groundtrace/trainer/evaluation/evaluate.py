@@ -35,13 +35,13 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Evaluate a model, and return the path of ``eval.json``, which holds the metrics.
 
     The function also writes ``responses.jsonl`` and the page ``eval.html`` to ``output``. ``data`` is a folder with
-    ``records.jsonl``, or a run. Of a run, the RL rows are used; without RL rows, the SFT rows. If the data lack a
-    column that the reward needs, only the outcome and the form of each answer are scored
+    ``records.jsonl``, or a run. The RL rows of a run are used. If a run has no RL rows, its SFT rows are used. If the
+    data lack a column that the reward needs, only the outcome and the form of each answer are scored
     (:mod:`groundtrace.trainer.evaluation.without_columns`).
 
-    Raises ShardError if the data, ConfigError if the config and ModelError if the model cannot be used. Raises
-    NotServed if an endpoint does not serve its model, SamplerError if answers cannot be sampled, and JudgesDown if the
-    judges do not answer.
+    Raises ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot
+    be loaded. Raises NotServed if an endpoint does not serve its model, SamplerError if answers cannot be sampled, and
+    JudgesDown if the judges do not answer.
     """
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
     recipe = _recipe(settings, rows)

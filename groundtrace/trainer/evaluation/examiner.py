@@ -82,8 +82,8 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 def in_both_streams(row: TrainingRow) -> TrainingRow:
     """Return the row with a prompt for each of the two passes.
 
-    If the row has no prompt for a pass, one is added in the wording that shards use. Raises UnusableRow if the row has
-    a video clip.
+    If the row has no prompt for a pass, a prompt is added, in the wording that shards use. Raises UnusableRow if the
+    row has a video clip.
     """
     if row.frames:
         raise UnusableRow(f"{row.id}: the row has a video clip, but eval.crops can crop only still images")
@@ -97,8 +97,7 @@ class ExaminerWithCrops(Examiner):
     """Samples answers in two passes. The prompts of the second pass have crops of the boxes from the first pass."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return two prompts for the row: that of the grounded stream (answers with boxes), then that of the textual
-        stream.
+        """Return the row's prompt in the grounded stream (answers with boxes), then its prompt in the textual stream.
 
         Raises UnusableRow if the row cannot be used.
         """

@@ -101,7 +101,7 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return, for each point of a response, 1 if it is inside a gold box with the same label, else 0.
+    """Return one number for each point of a response: 1 if the point is inside a gold box with the same label, else 0.
 
     The result is empty if the question has no gold boxes. This metric is independent of the ``argos`` reward, because
     that reward does not use gold boxes.
@@ -111,13 +111,13 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def iou(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return [the IoU of a response's boxes with the gold boxes] (iVGR Table 14), in [0, 1].
+    """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), in [0, 1], as a list with one number.
 
     The IoU is R_box of Eq. 2 without labels. Each gold box has its best IoU with a predicted box, and each predicted
-    box has its best IoU with a gold box. R_box is the mean of the averages over the gold boxes and over the predicted
-    boxes.
+    box has its best IoU with a gold box. R_box is the mean of two averages: that over the gold boxes, and that over the
+    predicted boxes.
 
-    A response in the grounded stream (answers with boxes) has 0 if it has no boxes. The result is empty if the question
+    A response in the grounded stream (answers with boxes) has 0 if it has no boxes. The list is empty if the question
     has no gold boxes. It is also empty for a response without boxes in any other stream.
     """
     shown = () if row.frames else tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, 0) for _, name in row.images)
@@ -129,10 +129,10 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return [1] if the points of a response match the gold boxes one to one, else [0].
+    """Return, as a list with one number, 1 if the points of a response match the gold boxes one to one, else 0.
 
-    This metric is for counting questions. The result is empty if the gold answer is not a number, or if the question
-    has no gold boxes.
+    This metric is for counting questions. The list is empty if the gold answer is not a number, or if the question has
+    no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -143,12 +143,15 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return [the F1 of a response's points against the gold boxes], in [0, 1].
+    """Return the F1 of a response's points against the gold boxes, in [0, 1], as a list with one number.
 
-    A point matches a gold box that has its label and contains it; each box is matched by at most one point. F1 is twice
+    A point matches a gold box that has its label and contains it. Each box is matched by at most one point. F1 is twice
     the number of matches, divided by the number of points plus the number of boxes. A response without points has 0.
-    The result is empty if the question has no gold boxes, if the prompt belongs to a stream (it requests boxes or no
-    coordinates), or if the response has boxes but no points.
+    The list is empty in three cases:
+
+    - The question has no gold boxes.
+    - The prompt belongs to a stream, and so requests boxes or no coordinates.
+    - The response has boxes but no points.
     """
     gold, points = row.question.gold_boxes, parse_points(scored.text)
     if not gold or row.context.stream is not None or (not points and parse_boxes(scored.text)):

@@ -26,11 +26,10 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
 
 
 def overfitting(validations: Sequence[Mapping[str, Any]], count: int) -> str | None:
-    """Return a sentence with the figures if the reward rose and the accuracy fell in each of the last ``count``
-    validations.
+    """Return a sentence if the reward rose and the accuracy fell in each of the last ``count`` validations, else None.
 
-    Otherwise the result is None. It is also None if ``count`` is 0, or if there are not more than ``count`` validations
-    with both metrics.
+    The sentence contains both metrics. The result is also None if ``count`` is 0, or if there are not more than
+    ``count`` validations with both metrics.
     """
     known = [line for line in validations if is_known(line.get("reward")) and is_known(line.get("accuracy"))]
     last = known[-count - 1 :]

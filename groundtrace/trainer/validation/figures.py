@@ -1,5 +1,6 @@
-"""Computes the metrics of a validation from the scored answers, and the metrics that a model could reach without
-images.
+"""Computes the metrics of a validation from the scored answers.
+
+It also computes the metrics that the best policy could reach without the images.
 """
 
 from collections.abc import Sequence
@@ -88,10 +89,10 @@ class Likelihood:
     def figures(self, samples: Sequence[Sample]) -> Figures:
         """Return ``entropy``, ``logprob_gap`` and ``weights_capped``, as means over all targets.
 
-        ``entropy`` is that of the model's distributions. ``logprob_gap`` is the mean absolute difference between the
-        log-probabilities of model and sampler. ``weights_capped`` is the share of targets whose importance weight is
-        truncated. If the sampler does not report log-probabilities, ``logprob_gap`` and ``weights_capped`` are None.
-        Without samples, all three are None.
+        ``entropy`` is the entropy of the distributions from which the model predicts the targets. ``logprob_gap`` is
+        the mean absolute difference between the log-probabilities of model and sampler. ``weights_capped`` is the share
+        of targets whose importance weight is truncated. If the sampler does not report log-probabilities,
+        ``logprob_gap`` and ``weights_capped`` are None. Without samples, all three are None.
         """
         targets, sums = 0, torch.zeros(3, dtype=torch.float64)
         for part in micro_batches(samples, self.tokens):

@@ -81,7 +81,11 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
             chosen.add(group)
             room -= sizes[group]
     if not chosen or len(chosen) == len(sizes):
-        problem = f"the smallest media group has {min(sizes.values())}" if not chosen else "these are all"
+        problem = (
+            f"the smallest media group has {min(sizes.values())} rows (they share images)"
+            if not chosen
+            else "no row would be left to train on"
+        )
         raise ConfigError(
             f"validation.share = {share:g} of {counted(len(groups), 'row')} is {counted(wanted, 'row')}, but {problem}"
             ": change validation.share, or set validation.data"
