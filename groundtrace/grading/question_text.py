@@ -1,4 +1,4 @@
-"""Writes the text of a question: its choices, its instructions, and the user turn of a row in a shard."""
+"""Writes the text of a question: its choices, its instructions, and the user turn of a shard."""
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.messages import clip_line
@@ -76,7 +76,7 @@ def image_hints(question: Question) -> list[str]:
 
 
 def instruction(question: Question, form: str = POINTS) -> str:
-    """Return the instruction for a form of response, such as points or boxes.
+    """Return the instruction for a form of response.
 
     If the form has coordinates and the question has several images or a clip, the instruction also explains how to
     name the image or frame of a position. Raises KeyError for an unknown form.

@@ -36,7 +36,7 @@ _EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line ``argv`` (by default that of this process), and return the exit code."""
+    """Run the command line and return the exit code."""
     parser = make_parser()
     parsed = parser.parse_args(argv)
     if parsed.command in ("sft", "grpo") and parsed.gpus < 1:

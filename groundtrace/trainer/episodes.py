@@ -57,7 +57,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the response so far. It is complete once :meth:`take` has returned None."""
+        """Return the response so far. The response is complete after :meth:`take` has returned None."""
         return Rollout(
             tuple(self._ids),
             self._is_truncated,
@@ -93,7 +93,7 @@ class Episode:
         return None
 
     async def close(self) -> None:
-        """Free the resources of the environment. A second call has no effect."""
+        """Free the resources of the environment; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             await self._environment.close()

@@ -108,10 +108,7 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return the reason why a step with these metrics had no gradient.
-
-    Call this function only for a step without a gradient.
-    """
+    """Return the reason why a step with these metrics had no gradient. Call this only for such a step."""
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

@@ -1,7 +1,7 @@
 """Computes the training losses on plain tensors: advantages of a group, the clipped policy loss, and the SFT loss.
 
-An optimiser step has one denominator: the number of targets in all its micro-batches (DAPO's token-level loss). So the
-result does not depend on the number of micro-batches.
+An optimiser step has one denominator, the number of targets in all its micro-batches (DAPO's token-level loss), so that
+the result does not depend on the number of micro-batches.
 """
 
 from collections.abc import Sequence
@@ -122,7 +122,7 @@ def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
     """Return DAPO's soft penalty for a response of ``length`` tokens.
 
-    The penalty is 0 up to ``longest - buffer`` tokens. From there it falls linearly to -1 at ``longest`` tokens.
+    It is 0 up to ``longest - buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 
@@ -130,6 +130,6 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
     """Return the upper clip bound at a step, counted from 0.
 
-    The bound changes linearly from ``start`` to ``end`` over ``steps`` steps. If ``end`` is None, it is constant.
+    It changes linearly from ``start`` to ``end`` over ``steps`` steps; if ``end`` is None, it is constant.
     """
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

@@ -68,7 +68,7 @@ def table(found: Mapping[int, Estimate]) -> str:
 
 
 def server_line(model: Any, settings: TrainerSettings) -> str:
-    """Return a sentence about the memory of the vLLM server, because the table does not include it."""
+    """Return the sentence about the memory of the vLLM server, which the table leaves out."""
     tokens = settings.batch.max_tokens
     weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB
     where = "on GPUs of its own"

@@ -66,7 +66,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class AverageRow:
-    """Holds the average numbers of tokens and image patches of a row. The answer that GRPO samples is not included."""
+    """Holds the average numbers of tokens and image patches of a row, without the answer that GRPO samples."""
 
     tokens: float = 0.0
     patches: float = 0.0
@@ -153,14 +153,14 @@ def _share(size: int, gpus: int) -> int:
 
 
 def size_of(weights: Iterable[torch.Tensor]) -> int:
-    """Return the size of the weights in bytes, each weight in its own type."""
+    """Return the size of the weights in bytes, each in its own type."""
     return sum(weight.numel() * weight.element_size() for weight in weights)
 
 
 def gathered_bytes(model: Any) -> int:
-    """Return the bytes of the weights and gradients that FSDP holds unsharded on each GPU.
+    """Return the bytes of the weights and gradients that FSDP holds unsharded on each GPU, as this module describes.
 
-    The module's docstring describes them. A block is a module of a class in ``_no_split_modules`` of transformers.
+    A block is a module of a class in ``_no_split_modules`` of transformers.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}

@@ -40,7 +40,7 @@ LINE_EVERY = 10
 
 
 class Monitor:
-    """Writes the records of one run to its output folder, and shows its progress. It is a context manager.
+    """Writes the records of one run to its output folder, and shows its progress; it is a context manager.
 
     ``validations`` are the lines of validation.jsonl: the step and the metrics of each validation so far.
     """
@@ -154,7 +154,7 @@ class Monitor:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Record a row that is not used, and the reason. A row is recorded once, even if the run is resumed."""
+        """Record a row that is left out, and the reason. A row is recorded once, even if the run is resumed."""
         if row in self._left_out:
             return
         self._left_out.add(row)
@@ -227,7 +227,7 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
     """Return the row's first image as PNG, with the points and boxes of the text drawn on it.
 
-    Returns None if the row has no image, or if the text has neither points nor boxes.
+    Returns None if the row has no image, or the text has no points and boxes.
     """
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):

@@ -235,7 +235,7 @@ class Report:
 
 
 def report(failure: Report) -> bool:
-    """Report the failure of this rank to the launcher, which shows it. Return False if there is no launcher."""
+    """Report the failure of this rank to the launcher, which shows it; return False without a launcher."""
     own = place()
     if own is None:
         return False

@@ -21,7 +21,7 @@ def reference_of(vlm: VisionLanguageModel) -> Any:
 
 @contextlib.contextmanager
 def without_adapters(model: Any) -> Iterator[None]:
-    """Switch off the adapters of a model within this context. A model without adapters is unchanged."""
+    """Switch the adapters of a model off within this context; a model without adapters is unchanged."""
     layers = [layer for layer in model.modules() if hasattr(layer, "lora_A")]
     for layer in layers:
         layer.enable_adapters(False)

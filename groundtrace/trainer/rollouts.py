@@ -14,7 +14,7 @@ from groundtrace.trainer.sharding import reshard, unshard
 
 
 class TransformersSampler(Sampler):
-    """Samples turns in this process, from the weights that are being trained.
+    """Samples in this process, from the weights in training.
 
     Only the temperature and the banned tokens change the model's distribution; the checkpoint's generation settings are
     ignored. A turn ends with the model's end token or with one of the texts in ``stops``.

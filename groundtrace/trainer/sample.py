@@ -97,7 +97,7 @@ class Sample:
 
 
 class Limit(StrEnum):
-    """Lists the limits that a response can reach. The values are the names of the settings.
+    """Lists the limits that a response can reach; the values are the names of the settings.
 
     A response that reaches ``TURNS`` or ``TOKENS`` ends, and a response that reaches ``TIME`` is lost. A response that
     reaches ``IMAGES`` continues without further images.

@@ -53,7 +53,7 @@ class Sampler(Protocol):
         ...
 
     def release(self) -> None:
-        """Free the memory that :meth:`sync` allocated. Call this method before the weights are trained again."""
+        """Free the memory that :meth:`sync` took. Call this before the weights are trained again."""
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
         """Yield the index of each prompt with its ``n`` turns, as soon as these turns are drawn."""

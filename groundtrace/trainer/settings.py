@@ -85,7 +85,7 @@ class SftSettings:
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
 
     def steps_for(self, rows: int) -> int:
-        """Return the number of optimiser steps for a training on ``rows`` rows.
+        """Return the number of optimiser steps for ``rows`` rows.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
@@ -147,7 +147,7 @@ class GrpoSettings:
     optimiser: OptimiserSettings = field(default_factory=lambda: OptimiserSettings(lr=1e-6))
 
     def steps_for(self, prompts: int) -> int:
-        """Return the number of training steps for rows with ``prompts`` prompts in total.
+        """Return the number of training steps for ``prompts`` prompts.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
@@ -279,7 +279,7 @@ class LogSettings:
 
 @settings
 class TrainerSettings:
-    """Holds the whole config of the trainer, with one field for each section."""
+    """Holds the whole config of the trainer."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"optimiser": "sft.optimiser and grpo.optimiser"}
 

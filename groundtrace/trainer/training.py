@@ -41,8 +41,8 @@ class Stopped(KeyboardInterrupt):
 class StopSignals:
     """Raises :class:`Stopped` in the main thread when a signal arrives.
 
-    Between :meth:`hold` and :meth:`release`, the signal is deferred. The class is a context manager. On exit, it
-    restores the previous signal handlers.
+    Between :meth:`hold` and :meth:`release`, the signal is deferred. The class is a context manager, which restores the
+    previous signal handlers on exit.
     """
 
     def __init__(self) -> None:

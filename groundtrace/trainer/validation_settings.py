@@ -46,5 +46,5 @@ class ValidationSettings:
 
     @property
     def is_on(self) -> bool:
-        """Return whether questions are held out, so that the training has a validation."""
+        """Return whether questions are held out."""
         return self.share > 0 or bool(self.data)

@@ -52,7 +52,7 @@ class Gold:
 
 
 class InvalidGold(ValueError):
-    """Raised if a gold answer does not fit its answer type. The message contains the field and its fault."""
+    """Raised if a gold answer does not fit its answer type. The message names the field and its fault."""
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]

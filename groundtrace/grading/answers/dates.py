@@ -58,7 +58,7 @@ _BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
 
 @dataclass(frozen=True)
 class DateFields:
-    """Holds a date, a time of day, or both. A field that the text does not give is None."""
+    """Holds a date, a time of day or both; a field that is not given is None."""
 
     year: int | None = None
     month: int | None = None
@@ -77,8 +77,8 @@ class DateFields:
 class WrittenDate:
     """Holds a date or time as it is written.
 
-    ``spelling`` is its separator or kind, followed by its fields in their written order. ``readings`` are all dates or
-    times that the written text may mean.
+    ``spelling`` is its separator or kind, then its fields in their written order. ``readings`` are all dates or times
+    that the written text may mean.
     """
 
     spelling: tuple[str | int, ...]

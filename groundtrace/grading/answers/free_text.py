@@ -53,7 +53,7 @@ _RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LAT
 
 
 def grade_text(predicted: str, gold: str) -> Grade:
-    """Grade an answer by the first rule that fits the gold answer."""
+    """Grade an answer by the first rule that fits the gold."""
     return grade_by(_RULES, predicted, gold)
 
 

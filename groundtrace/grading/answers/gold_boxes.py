@@ -1,7 +1,4 @@
-"""Defines the answer type for boxes around objects.
-
-Answers are scored by overlap with the gold boxes, never by text.
-"""
+"""Defines the answer type of boxes around objects; answers are scored by overlap with the gold boxes, never by text."""
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 

@@ -47,7 +47,7 @@ class AnswerTuple:
 
     @property
     def is_half_open(self) -> bool:
-        """Return whether one bracket is round and the other is square. The numbers are then certainly an interval."""
+        """Return whether one bracket is round and the other square, so that the numbers are surely an interval."""
         return self.brackets in {"[)", "(]"}
 
 

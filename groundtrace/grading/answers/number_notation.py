@@ -1,4 +1,4 @@
-"""Rewrites the notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators and scales (5k).
+"""Rewrites the notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators, scales (5k).
 
 Numbers and quantities are read from the plain notation that :func:`plain_notation` returns.
 """

@@ -54,7 +54,7 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Return the number if the whole text is an ordinal, a number of times, or words that mean none; else None.
+    """Return the number if the whole text is an ordinal, a number of times or words for none; else None.
 
     Examples are "third", "the 3rd row", "twice" and "there are none" (0).
     """

@@ -50,7 +50,7 @@ def may_name(answer: str, choices: tuple[str, ...]) -> bool:
 
 
 def has_collective(choices: tuple[str, ...]) -> bool:
-    """Return whether one of the options means all or none of the other options ("All of the above")."""
+    """Return whether one of the options means all or none of the others ("All of the above")."""
     return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
 
 

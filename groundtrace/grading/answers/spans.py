@@ -40,7 +40,7 @@ class NumberRange:
 
     Attributes:
         kind: ``-`` for a range, ``or`` for two alternatives, or the sign of a bound: ``>=``, ``>``, ``<=``, ``<``.
-        sides: the two numbers in ascending order. A bound has only one number.
+        sides: the two numbers in rising order; a bound has only one number.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Grades answers to yes-no questions (Argos Eq. 6). The first or the last word of an answer decides.
+"""Grades answers to yes-no questions (Argos Eq. 6): the first or the last word decides.
 
 An answer that is both yes and no is wrong. "True" is yes, and "false" is no.
 """
@@ -20,7 +20,7 @@ def yes_or_no(text: str) -> str | None:
 
 
 def is_polar(gold: str) -> bool:
-    """Return whether a gold answer is one word that means yes or no."""
+    """Return whether a gold answer is one word for yes or no."""
     return normalise_text(gold) in POLARITY
 
 

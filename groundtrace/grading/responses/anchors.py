@@ -31,7 +31,7 @@ class TextSpan(Protocol):
 
     @property
     def text(self) -> str:
-        """Return the words of the mark, from ``start`` to ``end``."""
+        """Return the words from ``start`` to ``end``."""
         ...
 
 

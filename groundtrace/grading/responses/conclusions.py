@@ -135,7 +135,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
-    """Return the conclusions of the reasoning that rules can read, in order.
+    """Return the conclusions of the reasoning that can be read, in order.
 
     Never raises; takes time linear in ``len(reasoning)``.
     """

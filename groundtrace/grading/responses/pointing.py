@@ -51,8 +51,7 @@ class RawPoint:
         label: the object that the tag names.
         x: horizontal position in the model's own coordinate frame.
         y: vertical position in the model's own coordinate frame.
-        anchor: the number F of Molmo 2: the 1-based image index, or the time in seconds for a video. It is None for
-            Molmo 1.
+        anchor: Molmo 2's F: the 1-based image index, or the time in seconds for a video. None for Molmo 1.
         object_id: Molmo 2's running id of the object; None for Molmo 1.
     """
 

@@ -44,7 +44,7 @@ class Speech:
         """Return the text with its tags converted from original pixels to the model's coordinate frame.
 
         ``sizes`` are the width and height of each still image, or of the frames of a clip, in pixels. Raises OutOfFrame
-        if a position is outside its image, or in an image that does not exist.
+        for a position outside its image, or in an image that does not exist.
         """
 
         def pair(at: Pair, size: Size) -> Pair:

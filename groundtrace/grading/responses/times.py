@@ -68,7 +68,7 @@ class Span:
 
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Return every moment and span of the text in order. They do not overlap.
+    """Return every moment and span of the text in order; they do not overlap.
 
     The module's docstring describes the forms that are read. Never raises; takes time linear in ``len(text)``.
     """
@@ -85,8 +85,8 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 def format_moment(frame: int, t_s: float) -> str:
     """Return ``frame F (T s)``, where T has two decimals.
 
-    Raises ValueError if the frame number is negative or at least 10**7, or if the time is negative, not finite or at
-    least 1e7 s.
+    Raises ValueError for a frame number that is negative or at least 10**7, and for a time that is negative, not finite
+    or at least 1e7 s.
     """
     if not 0 <= frame < _MAX_FRAME:
         raise ValueError(f"a frame number must be from 0 to 9,999,999, got {frame}")

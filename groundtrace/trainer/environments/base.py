@@ -32,10 +32,10 @@ class StepResult:
     """Holds the observation after a turn of the policy, and whether the response has ended.
 
     Attributes:
-        text: the observation, with one ``<image>`` mark for each image. It is not used if the response has ended.
+        text: the observation, with one ``<image>`` for each image; it is not used if the response has ended.
         images: the images of the observation, in the order of their ``<image>`` marks.
         is_done: whether the response has ended.
-        role: the role of the message that holds the observation, such as ``user`` or ``tool``.
+        role: the role of the message with the observation, such as ``user`` or ``tool``.
     """
 
     text: str = ""
@@ -77,8 +77,8 @@ class Environment(Protocol):
     async def reset(self, row: TrainingRow) -> StepResult:
         """Begin a response to this row, and return the observation that is appended to the row's last user turn.
 
-        By default, this observation is empty, and so the prompt is that of the row. The observation must depend only on
-        the row, because all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
+        By default, this observation is empty, so that the prompt is that of the row. The observation must depend only
+        on the row, since all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
         begin.
         """
         return StepResult()

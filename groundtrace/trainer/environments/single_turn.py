@@ -1,4 +1,4 @@
-"""Defines the environment without observations: each response has one turn."""
+"""Defines the environment without observations, in which a response is one turn."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from groundtrace.trainer.environments.base import Environment, StepResult
 
 @settings
 class NoSettings:
-    """Holds no fields, because this environment has no settings."""
+    """Holds no field, because this environment has no settings."""
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ class SingleTurn(Environment):
         return 0
 
     async def step(self, text: str) -> StepResult:
-        """Return a result that ends the response after the turn ``text``."""
+        """Return a result that ends the response."""
         return StepResult(is_done=True)

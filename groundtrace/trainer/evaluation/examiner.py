@@ -142,7 +142,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """Return the row with the crops appended to its images, and with a user turn that describes the crops."""
+    """Return the row with the crops appended to its images, and a user turn that mentions the crops."""
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

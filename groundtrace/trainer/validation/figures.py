@@ -46,7 +46,7 @@ def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) 
     """Return the means over all answers: reward, accuracy, point F1, lengths, and the verdicts named in ``shown``.
 
     If rows have streams, the reward and the accuracy of each stream follow, such as ``accuracy_grounded``. Unscored
-    answers are left out of the means. A metric without data is None.
+    answers are left out of the means; a metric without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {

@@ -64,7 +64,7 @@ class TrainPage:
 
 
 def train_page(output: Path) -> str:
-    """Return the HTML page of a training, made from the records in its output folder."""
+    """Return the page of a training from the records in its output folder."""
     run = json.loads((output / "run.json").read_text("utf-8"))
     metrics, validations = read_lines(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
