@@ -69,7 +69,7 @@ def as_written(gold: Gold) -> str:
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Return False. As ``is_evident`` of a type, it means that a record has this type only if the record names it."""
+    """Return False. A type with this ``is_evident`` is used only for records whose ``answer_type`` is its name."""
     return False
 
 

@@ -77,8 +77,9 @@ class DateFields:
 class WrittenDate:
     """Holds a date or time as it is written.
 
-    ``spelling`` is its separator or kind, then its fields in their written order. ``readings`` are all dates or times
-    that the written text may mean.
+    ``spelling`` is a text for the notation, such as "/" or "clock", then the fields in their written order. If a date
+    has a time, the notation and the fields of the time follow. ``readings`` are all dates or times that the written
+    text may mean.
     """
 
     spelling: tuple[str | int, ...]

@@ -111,7 +111,7 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 def grade_number(predicted: str, gold: str) -> Grade | None:
     """Grade an answer to a gold that is one number, by Argos Eq. 7-8; return None for any other gold.
 
-    Ordinals, "twice" and words for none (0) are numbers here.
+    Ordinals ("third"), "twice" and words that mean 0 ("none") are numbers here.
     """
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:

@@ -54,9 +54,9 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Return the number if the whole text is an ordinal, a number of times or words for none; else None.
+    """Return the number of a text that is only a counting expression; None for any other text.
 
-    Examples are "third", "the 3rd row", "twice" and "there are none" (0).
+    These are ordinals ("third", "the 3rd row"), numbers of times ("twice") and words that mean 0 ("there are none").
     """
     words = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
     if len(words) > 100:

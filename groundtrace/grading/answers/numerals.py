@@ -259,7 +259,7 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Return the number of an answer that is an ordinal ("third"), a number of times ("twice") or a word for none (0).
+    """Return the number of an answer that is an ordinal ("third"), a number of times ("twice") or means 0 ("none").
 
     Returns None for any other answer.
     """

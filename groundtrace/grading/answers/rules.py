@@ -74,7 +74,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 def method_for(gold: str, is_number: bool = False) -> str:
     """Return the method that would grade answers against this gold.
 
-    The grade of a missing answer is wrong, and has this method.
+    A missing answer is graded as wrong, with this method.
     """
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
@@ -173,7 +173,7 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that gives values of names ("a = 2, b = 5"); return None for any other gold.
+    """Grade an answer to a gold that assigns values to names ("a = 2, b = 5"); return None for any other gold.
 
     A judge decides on an answer that gives values without names.
     """

@@ -73,7 +73,7 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
-    """Return whether a number is one that a gold range or bound allows. It may then be the same answer.
+    """Return whether a number is within a gold range or bound, and so may be the same answer.
 
     For a range, the number must be strictly between its two numbers. For a bound, it must fulfil the bound (6 for "at
     least 5"). For two alternatives, it must equal one alternative.

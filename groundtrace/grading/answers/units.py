@@ -123,7 +123,7 @@ class Unit:
 
     Attributes:
         dimension: the base units and their powers, sorted. A currency has the base unit "money".
-        worth: the number of base units in one of this unit.
+        worth: the number of base units in one unit (1000 for a kilometre, if the base unit is the metre).
         offset: the number that is added to the value in base units; 0 except for temperatures.
         currencies: the currencies that a currency sign may mean; empty for other units.
     """

@@ -1,4 +1,4 @@
-"""Removes from an answer what encloses it: markup, quotes, a full stop, and a phrase such as "The answer is".
+"""Removes the text around an answer: markup, quotes, a full stop, and a phrase such as "The answer is".
 
 Phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian are removed. A phrase is
 removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". A phrase is removed

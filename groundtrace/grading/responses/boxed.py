@@ -13,9 +13,9 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 def last_boxed(text: str) -> str | None:
     """Return the trimmed content of the last complete boxed answer; None if the text has no complete one.
 
-    Boxes in GLM's tokens are searched for first, then ``\\boxed{…}``, then ``<boxed>``. If a GLM box contains LaTeX
-    boxes, its last LaTeX box is read. If the content of a LaTeX box is only another LaTeX box, the inner box is read.
-    The function takes time linear in ``len(text)``.
+    GLM's tokens are searched for first, then ``\\boxed{…}``, then ``<boxed>``. If the text between GLM's tokens
+    contains ``\\boxed``, the last ``\\boxed`` in it is read. If the content of a ``\\boxed`` is only another
+    ``\\boxed``, the inner one is read. The function takes time linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)
     boxed = _last_latex_box(text if within is None else within)
@@ -70,7 +70,7 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 def all_boxed(text: str) -> tuple[str, ...]:
     """Return the contents of all complete boxed answers of a text, in order.
 
-    A box that contains another box is left out.
+    A boxed answer that contains another boxed answer is left out.
 
     All forms of :func:`last_boxed` are read. The function takes time linear in ``len(text)``, except for a sort.
     """

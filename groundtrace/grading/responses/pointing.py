@@ -97,8 +97,8 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     if says_none(statement):
         return NoPoints(statement)
     raise UnparsablePointing(
-        f"no points and no clear 'none' in {statement[:80]!r}: write point tags, or only 'none' if the object is "
-        "not visible"
+        f"the reply has no points and no clear 'none' ({statement[:80]!r}): write point tags, or only 'none' if the "
+        "object is not visible"
     )
 
 
@@ -107,13 +107,14 @@ def _check_tags(text: str) -> None:
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     if len(tags) < len(_TAG.findall(text)):
         raise UnparsablePointing(
-            f"a malformed tag in {text.strip()[:80]!r}: write each attribute with a name and a quoted value"
+            f"the reply has a malformed tag in {text.strip()[:80]!r}: write each attribute with a name and a quoted "
+            "value"
         )
     for tag in tags:
         axes = [name for name, _ in tag.attributes if _AXIS.fullmatch(name)]
         if len(axes) != 2 * len(parse_points(text[tag.start : tag.end])):
             raise UnparsablePointing(
-                "an x or y without its partner, or a coordinate that is not a number, in "
+                "a tag has an x or y without its partner, or a coordinate that is not a number: "
                 f"{text[tag.start : tag.end][:80]!r}: write x and y of each point as plain numbers"
             )
 
@@ -129,8 +130,8 @@ def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
         values = [parse_number(word) for word in words]
         if len(values) % 3 != 1 or len(values) == 1 or any(value is None for value in values):
             raise UnparsablePointing(
-                f"the coords group {group.strip()[:80]!r} is not an anchor and triples: write the image number or "
-                "time, then id, x and y of each point"
+                f"the coords group {group.strip()[:80]!r} is not an anchor (image number or time) and triples: "
+                "write the image number or time, then id, x and y of each point"
             )
         numbers = [value for value in values if value is not None]
         for object_id, x, y in zip(numbers[1::3], numbers[2::3], numbers[3::3], strict=True):

@@ -39,7 +39,7 @@ def stated_answer(text: str) -> str | None:
     - the last sentence, if it begins like a conclusion ("So the total is 5.");
     - the whole prose, if it has at most ``MAX_CHARS`` characters.
 
-    Returns None if there is none of them, or if the response ends within its thinking.
+    Returns None if the response has none of these texts, or if the response ends within its thinking.
     """
     marked = parse_response(text).answer
     if marked is not None:

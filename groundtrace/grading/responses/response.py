@@ -6,14 +6,15 @@ X`` of base models. No function that reads a text ever raises. Each takes time l
 
 The final answer is searched for outside ``<think>`` only, in this order:
 
-1. the last complete ``<answer>``. If it contains a box, the answer is the last GLM box, else the last ``\\boxed{…}``
-   (with nested braces), else the last ``<boxed>``. Without a box, the answer is the whole content of ``<answer>``;
-2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
+1. the last complete ``<answer>``. If it contains a boxed answer (:mod:`groundtrace.grading.responses.boxed`), the
+   answer is the last one in GLM's tokens, else the last ``\\boxed{…}`` (with nested braces), else the last ``<boxed>``.
+   Otherwise, the answer is the whole content of ``<answer>``;
+2. the last boxed answer anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
 3. the last line that is not blank, if it is ``Answer: X`` or ``Final answer: X``.
 
 Other prose is never searched here. :mod:`groundtrace.grading.responses.prose` searches it for attempts (answers of a
-model that gets only the question). If a response has several boxes, the last box is the answer, so that a list of
-candidates has no advantage.
+model that gets only the question). If a response has several boxed answers, the last one is the answer, so that a
+list of candidates has no advantage.
 
 A text of more than ``MAX_RESPONSE_CHARS`` characters is not read, and has no parts. No prompt requests such a long
 response, and scoring it would take too long.

@@ -42,7 +42,7 @@ _NUMBERS = (*_TIMES, "number")
 
 
 class TimeStatement(NamedTuple):
-    """Holds one statement that names frames or times, from offset ``start`` to ``end`` of the text.
+    """Holds one statement about frames or times. ``start`` and ``end`` are its offsets in the text.
 
     ``is_span`` is True for a span, and False for a single moment. A moment has only ``first_frame`` and ``start_s``.
     Times are in seconds. Values that the text does not state are None.

@@ -1,4 +1,4 @@
-"""Reads the moments and spans of a clip that a text names, writes them, and matches them to points and frames.
+"""Reads statements about moments and spans of a clip in a text, writes them, and matches them to points and frames.
 
 Many forms are read, but only one form is written.
 

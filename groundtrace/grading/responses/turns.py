@@ -118,11 +118,12 @@ def read_turn(reply: str) -> WrittenTurn:
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
-    """Return the turns of a reply that also contains the results of its code (CodeDance Table 9), and its fault.
+    """Return the turns of a reply that also contains the results of its code (CodeDance Table 9), and a fault.
 
-    The fault is "" if nothing is wrong. If there is a fault, the tuple of turns is empty. The ``output`` of a turn is
-    the result as the reply states it; only an execution can confirm it. In the reply, one pair of think tags may
-    enclose several turns. Each returned turn has its own think tags. Think tags inside code are a fault.
+    The fault is a text that describes what is wrong with the reply. It is "" if nothing is wrong. If there is a fault,
+    the tuple of turns is empty. The ``output`` of a turn is the result as the reply states it; only an execution can
+    confirm it. In the reply, one pair of think tags may enclose several turns. Each returned turn has its own think
+    tags. Think tags inside code are a fault.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.finditer(reply):
