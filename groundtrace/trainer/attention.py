@@ -4,10 +4,10 @@ transformers calls :func:`packed_attention` for the language model and for the v
 under a name that contains "flash". So transformers passes all images of the vision tower in one call. With any other
 name, it would make one call per image.
 
-On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. This is torch's kernel or, in a build
-of torch without it, that of FlashAttention 2 (the package that transformers uses for ``flash_attention_2``). Without a
-kernel, each sequence is computed separately. For short sequences, this is faster than a mask over the row. Sequences of
-equal length, such as images of one size, are then computed as one batch.
+On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. If this build of torch has no such
+kernel, the kernel of the package FlashAttention 2 is used (transformers uses this package for ``flash_attention_2``).
+Without a kernel, each sequence is computed separately. For short sequences, this is faster than a mask over the row.
+Sequences of equal length, such as images of one size, are then computed as one batch.
 """
 
 import functools
@@ -44,8 +44,8 @@ def packed_attention(
     """Return the attention output within each sequence, (1, T, heads, head_dim), and None.
 
     ``query``, ``key`` and ``value`` are (1, heads, T, head_dim). ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries
-    of the n sequences. The second result is None, because transformers expects the attention weights there, and they
-    are not computed. Raises ValueError if ``cu_seq_lens_q`` is None.
+    of the n sequences. The second result is always None: transformers expects the attention weights as the second
+    result, but they are not computed. Raises ValueError if ``cu_seq_lens_q`` is None.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:

@@ -97,7 +97,7 @@ def checkpoints(folder: Path) -> list[Path]:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
 
-    Tensors that the ranks of a training wrote in parts are joined.
+    If the ranks of a training wrote their parts of a tensor separately, the parts are joined.
 
     Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
@@ -166,9 +166,9 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
 def export(checkpoint: Path, out: Path) -> Path:
     """Write the model of a checkpoint to the folder ``out``, and return ``out``.
 
-    The files are those that a finished training writes. Weights that were not trained are read from the base model. It
-    must still be at the path ``model.path`` of the run. Raises CheckpointError if the checkpoint cannot be used,
-    ModelError if the base model cannot be loaded, and UserError if ``out`` is not empty or cannot be written.
+    The files are those that a finished training writes. Weights that were not trained are read from the base model. The
+    base model must still be at the path ``model.path`` of the run. Raises CheckpointError if the checkpoint cannot be
+    used, ModelError if the base model cannot be loaded, and UserError if ``out`` is not empty or cannot be written.
     """
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)

@@ -20,7 +20,7 @@ class DistinctImages:
     Attributes:
         patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
         grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
-        shown: the index among the U images for each image of the samples, in the order of the image tokens.
+        shown: for each image of the samples, in the order of their image tokens, its index among the U images.
     """
 
     patches: torch.Tensor | None
@@ -63,7 +63,7 @@ class Batch:
         patches: (P, values per patch) float32, the patches of the U distinct images of the samples; None without
             images.
         grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
-        shown: the index among the U images for each image of the samples, in the order of the image tokens.
+        shown: for each image of the samples, in the order of their image tokens, its index among the U images.
         longest: the length of the longest sequence.
     """
 

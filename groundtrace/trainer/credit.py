@@ -60,9 +60,9 @@ def turn_advantages(
 ) -> list[tuple[float, ...]]:
     """Return the advantage of each turn of each rollout, as the reward recipe computes it.
 
-    ``sequence`` holds one advantage per rollout, from which the recipe computes those of its turns. If
-    ``grpo.shuffle_advantages`` is True, the advantages of all turns of all rollouts are exchanged at random. ``step``
-    is part of the seed of this exchange.
+    ``sequence`` holds one advantage per rollout. From it, the recipe computes the advantages of the rollout's turns. If
+    ``grpo.shuffle_advantages`` is True, the advantages of all turns of all rollouts are shuffled. ``step`` is part of
+    the seed of this shuffle.
     """
     executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
     found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]

@@ -1,4 +1,4 @@
-"""Draws turns from a model in this process: one pass over the prompts, then one token of each turn at a time.
+"""Samples turns from a model in this process. The model processes the prompts, then one token of each turn at a time.
 
 A turn is one answer of the model in a conversation. This code takes less time and memory than transformers'
 ``generate``. If several turns are drawn for a prompt, the model processes the prompt and its images once. The keys and
@@ -137,7 +137,7 @@ class _Batch:
         return self._tokens[:, 0].tolist(), logprobs.gather(1, self._tokens)[:, 0].tolist()
 
     def keep(self, places: Sequence[int]) -> None:
-        """Keep the turns at these places of the batch, in this order; a repeated place copies its turn."""
+        """Keep the turns with these indices in the batch, in this order; a repeated index copies its turn."""
         rows = torch.tensor(places, device=self._seen.device)
         self._cache.batch_select_indices(rows)
         self._seen, self._next, self._tokens, self._hidden = (

@@ -40,7 +40,7 @@ def encode_messages(
 
     - The number of ``<image>`` marks differs from the number of images.
     - The last turn is not the assistant's.
-    - The chat template cannot be used for the turns.
+    - The chat template cannot render the turns.
     """
     if not messages or messages[-1]["role"] != "assistant":
         raise UnusableRow(
@@ -62,7 +62,7 @@ def encode_prompt(
     """Return a conversation as a prompt: a sample without targets that ends where the next answer starts.
 
     ``id`` is the row's id, for errors. Raises UnusableRow if the number of ``<image>`` marks differs from the number of
-    images, or if the chat template refuses the turns.
+    images, or if the chat template cannot render the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -75,8 +75,8 @@ def encode_observation(
 
     ``message`` is the observation, and ``images`` are its images. The result begins with the end token of the earlier
     assistant turn. If ``has_ended`` is True, the policy has already drawn this token, and it is left out. Raises
-    UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template refuses
-    the turns.
+    UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template cannot
+    render the turns.
     """
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
     pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)
@@ -138,7 +138,9 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
     try:
         return vlm.processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=with_prompt)
     except Exception as error:  # a template can raise any type
-        raise UnusableRow(f"{id}: the chat template refuses these turns: {error}") from error
+        raise UnusableRow(
+            f"{id}: the chat template cannot render the row's turns ({error}): remove the row, or use another template"
+        ) from error
 
 
 def _pieces(

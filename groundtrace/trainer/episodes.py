@@ -1,4 +1,4 @@
-"""Runs responses in several turns.
+"""Runs responses that have several turns.
 
 The turns of the policy (the model in training) alternate with the observations of the environment. An environment may
 end the response after its first turn. The tokens of a turn are kept as they were sampled. Only observations are
@@ -166,11 +166,11 @@ def _key_of(pixels: Pixels) -> str:
 def roll_out(
     vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
 ) -> list[list[Rollout]]:
-    """Return ``n`` responses to each prompt, in the order of the prompts ``drawn``.
+    """Return ``n`` responses to each prompt, in the order of the prompts.
 
-    The same weights and the same seed give the same responses, provided that the environment's observations depend only
-    on the turns. At most ``environment.steps_at_once`` environments work at the same time. Raises SamplerError if turns
-    cannot be sampled.
+    ``drawn`` holds the prompts, each with its row. The same weights and the same seed give the same responses, provided
+    that the environment's observations depend only on the turns. At most ``environment.steps_at_once`` environments
+    work at the same time. Raises SamplerError if turns cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     gate = asyncio.Semaphore(settings.environment.steps_at_once)

@@ -58,8 +58,8 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
     """Return the metrics of a step: means over all sampled rollouts, and counts.
 
     ``sampled`` are all groups of the step. ``kept`` are the groups that remain after dynamic sampling; they are only
-    counted. ``shown`` names the verdicts whose means are included. If rows have streams, the metrics of each stream
-    follow, such as ``reward_grounded``. Unscored values are left out of the means.
+    counted. ``shown`` holds the names of the verdicts whose means are included. If rows have streams, the metrics of
+    each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]

@@ -191,12 +191,12 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
-    """Sample the groups of a step; return all groups that this rank sampled, and its groups to learn from.
+    """Sample the groups of a step; return all groups that this rank sampled, and those of them that the step trains on.
 
     Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. If the recipe's
-    ``samples_by_reward`` is True, these are the groups with equal rewards. If it is False, these are the groups whose
-    answers are all right or all wrong. After the last draw, a step may have fewer groups than configured, or no group.
-    ``grpo.prompts_per_step`` is the number of groups over all ranks.
+    ``samples_by_reward`` is True, a group gives no gradient if its rewards are equal. If it is False, a group gives no
+    gradient if its answers are all right or all wrong. After the last draw, a step may have fewer groups than
+    configured, or no group. ``grpo.prompts_per_step`` is the number of groups over all ranks.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -217,8 +217,8 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
     """Sample and score this rank's groups for the next ``count`` prompts of all ranks, and return the groups.
 
-    A row with two streams has two prompts, and so two groups. The prompts of a row stay together. So the result may
-    have fewer groups than its share of ``count``, or be empty. Raises JudgesDown and SamplerError.
+    A row with two streams has two prompts, and so two groups. A row is never split. So all ranks together may
+    sample fewer than ``count`` groups, and the result of this rank may be empty. Raises JudgesDown and SamplerError.
     """
     drawn = trainee.draws.take(count)
     return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))
@@ -266,7 +266,9 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that have a gradient without a KL term: some target has an advantage other than 0.
+    """Return the samples that have a gradient without a KL term.
+
+    At least one target of each of these samples has an advantage other than 0.
 
     If no sample has a gradient, the first sample is returned, so that the optimiser makes its step.
     """

@@ -1,4 +1,4 @@
-"""Decides whether two commands are the same run, so that the second can resume the first.
+"""Decides whether two commands belong to the same run, so that the second command can resume the run of the first.
 
 The two commands must have the same data, and the same value of each setting that changes the result. The second command
 may have more steps, and other log settings, threads, timeouts and addresses. This module lists the settings that are
@@ -37,7 +37,7 @@ def identity(
 ) -> dict[str, Any]:
     """Return a run's identity: the command, the data, the batch plan, and each compared setting by its dotted key.
 
-    ``plan`` is the batch plan as a text; "" without a plan. ``held_out`` is a text about the validation's questions; ""
+    ``plan`` is the batch plan as a text; "" without a plan. ``held_out`` describes the validation's questions; ""
     without a validation. Settings of the validation are compared only by this text, because they do not change the
     weights.
 

@@ -68,9 +68,10 @@ class Clipping:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """Holds a micro-batch's part of the step's loss, and sums over the micro-batch's targets for the metrics.
+    """Holds the loss of a micro-batch, and two numbers for the metrics.
 
-    ``clipped`` is the number of clipped targets, and ``kl`` is the sum of their KL estimates over all targets.
+    ``loss`` is the micro-batch's part of the step's loss. ``clipped`` is the number of clipped targets. ``kl`` is the
+    sum of the KL estimates of all targets; 0 without a reference model.
     """
 
     loss: torch.Tensor

@@ -24,11 +24,11 @@ GPUS = (1, 2, 4, 8)
 
 
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
-    """Print the table of a config's memory; return a sentence about whether it fits its machine.
+    """Print a table of the memory that the config needs; return a sentence about whether the config fits its machine.
 
-    If ``machine.gpu_gib`` is not set, the sentence states that nothing was compared. Raises ModelError if the model's
-    config cannot be loaded, and DoesNotFit if the config needs more memory than the machine in the section ``machine``
-    has.
+    If ``machine.gpu_gib`` is not set, the sentence states that the needed memory was not compared. Raises ModelError if
+    the model's config cannot be loaded, and DoesNotFit if the config needs more memory than the machine in the section
+    ``machine`` has.
     """
     model, machine = outline_of(settings.model), settings.machine
     counts = sorted({*GPUS, machine.gpus})
@@ -54,8 +54,8 @@ def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int)
 def table(found: Mapping[int, Estimate]) -> str:
     """Return a text table of the estimates' parts in GiB, with one column for each number of GPUs.
 
-    Parts that are 0 in all columns are left out. A cell is "-" if the part belongs to a phase that is not the largest
-    phase.
+    Parts that are 0 in all columns are left out. An estimate includes only the phase that needs the most memory. A
+    cell is "-" if its part belongs to another phase.
     """
     parts = {gpus: dict(each.parts) for gpus, each in found.items()}
     names = dict.fromkeys(name for each in parts.values() for name in each)

@@ -143,7 +143,9 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
             **source,
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"cannot load {settings.path}: {_line(error)}") from error
+        raise ModelError(
+            f"cannot load {settings.path}: {_line(error)}: check model.path and the files of the model"
+        ) from error
     if missing := sorted(report["missing_keys"]):
         raise ModelError(
             f"the model {settings.path} lacks {len(missing)} weights, such as {missing[0]}: download the complete model"
@@ -170,7 +172,7 @@ def model_config(settings: ModelSettings) -> Any:
     try:
         return AutoConfig.from_pretrained(settings.path, revision=settings.revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        raise ModelError(f"cannot load the config of {settings.path}: {_line(error)}") from error
+        raise ModelError(f"cannot load the config of {settings.path}: {_line(error)}: check model.path") from error
 
 
 def family_of(config: Any, settings: ModelSettings) -> Family:
@@ -280,8 +282,8 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
     frame = CoordinateFrame(settings.frame) if settings.frame else family.frame
     if frame is CoordinateFrame.UNIT:
         raise ModelError(
-            "coordinates from 0 to 1 in the frame unit cannot be written with one decimal: set model.frame to "
-            "norm1000 or molmo100"
+            "coordinates in the frame 'unit' (numbers from 0 to 1) cannot be written with one decimal: set model.frame "
+            "to norm1000 or molmo100"
         )
     decimals = settings.decimals
     if decimals is None:

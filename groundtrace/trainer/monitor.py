@@ -167,7 +167,7 @@ class Monitor:
 class SilentMonitor(Monitor):
     """Writes and shows nothing.
 
-    All ranks of a training except the first use it (:mod:`groundtrace.trainer.ranks`).
+    In a training on several GPUs, every rank but the first uses this class (:mod:`groundtrace.trainer.ranks`).
     """
 
     def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:

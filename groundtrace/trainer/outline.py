@@ -15,7 +15,7 @@ ARCHITECTURES = Path(__file__).parent / "architectures.toml"
 
 
 def outline_of(settings: ModelSettings) -> Any:
-    """Return the model that the settings name on torch's meta device: it has all sizes and types, but no values.
+    """Return the model of the settings on torch's meta device: its weights have sizes and types, but no values.
 
     Adapters, frozen parts and gradient checkpointing are those of the settings. The sizes are from
     ``architectures.toml`` if this file has the model, else from the model's config. Raises ModelError if the config

@@ -13,9 +13,9 @@ _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an eva
 
 
 def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
-    """Raise UserError unless ``output`` is missing, new, or of an earlier run of the same command.
+    """Raise UserError if ``output`` holds files that the command must not replace or delete.
 
-    The error is raised if ``output`` holds one of the following:
+    An earlier run of the same command may be replaced. The error is raised if ``output`` holds one of the following:
 
     - a run of `beam`, or of another ``trainer`` command;
     - files of other programs under names that ``command`` writes;

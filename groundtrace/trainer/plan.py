@@ -89,7 +89,7 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ShardError(
-            f"{path} is not a batch plan: {reason}; remove it to draw all rows with the same probability"
+            f"{path} is not a batch plan: {reason}; correct the file, or remove it to draw rows without a plan"
         ) from error
 
 
@@ -112,7 +112,7 @@ def _part(value: Any, where: str) -> PlannedPart:
     if not isinstance(streams, list) or not streams or not all(isinstance(name, str) and name for name in streams):
         raise ValueError(f"{where}.streams must be a list of names of streams")
     if len(set(streams)) < len(streams):
-        raise ValueError(f"{where}.streams names a stream twice")
+        raise ValueError(f"{where}.streams has the same stream twice")
     share = value.get("share")
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
         raise ValueError(f"{where}.share must be a number above 0 and at most 1, got {share!r:.40}")

@@ -134,7 +134,7 @@ def total(value: int) -> int:
 
 
 def totals(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the sum of each named number over all ranks. A rank may lack a name, which then adds nothing."""
+    """Return the sum of each named number over all ranks. A rank without a number for a name adds 0."""
     found: dict[str, float] = {}
     for own in gathered(dict(values)):
         for name, value in own.items():

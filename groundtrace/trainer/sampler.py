@@ -62,8 +62,8 @@ class Sampler(Protocol):
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt.
 
-        Each turn is passed to ``take``. This function runs on another thread and returns the prompt of the next turn,
-        or None if the response has ended. The first turns of all responses are drawn first, then the second turns of
+        Each turn is passed to ``take``, which runs on another thread. It returns the prompt of the next turn, or None
+        if the response has ended. The first turns of all responses are drawn first, then the second turns of
         all responses that continue, and so on. The order in which turns are drawn depends only on the responses, and
         not on the duration of observations. So the same weights and seed give the same responses.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class ModelSettings:
     """Holds the settings of the model to train.
 
-    The optimiser's copy of the weights is float32 for each value of ``dtype``.
+    The optimiser's copy of the weights is always float32, even if ``dtype`` is ``bfloat16``.
     """
 
     path: Annotated[str, "a local folder or a Hub id"]
@@ -308,9 +308,9 @@ class TrainerSettings:
             )
 
     def at_evaluation(self) -> "TrainerSettings":
-        """Return the settings with which an evaluation samples.
+        """Return the settings that an evaluation uses to sample answers.
 
-        The values that are set in ``eval`` replace those of ``rollout`` and ``environment``.
+        The values that are set in ``eval`` replace the values in ``rollout`` and ``environment``.
         """
         rollout, environment, own = self.rollout, self.environment, self.eval
         if own.temperature is not None:
@@ -322,9 +322,10 @@ class TrainerSettings:
         return replace(self, rollout=rollout, environment=environment)
 
     def at_validation(self) -> "TrainerSettings":
-        """Return the settings with which a validation samples.
+        """Return the settings that a validation uses to sample answers.
 
-        They are those of an evaluation, except for the number of answers, which is ``validation.samples``.
+        They are the settings of an evaluation, but ``validation.samples`` is the number of answers, and no prompt shows
+        crops.
         """
         evaluated = self.at_evaluation()
         return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))

@@ -64,9 +64,10 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
 
 
 def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
-    """Return a state of whole tensors, in which the tensors are sharded like the weights of the optimiser.
+    """Shard the whole tensors of a state like the weights of the optimiser, and return the sharded state.
 
-    In a training of one process, the state is returned unchanged.
+    Only tensors with the name and the shape of a weight or of its moments are sharded. In a training of one process,
+    the state is returned unchanged.
     """
     if ranks.count() == 1:
         return dict(state)

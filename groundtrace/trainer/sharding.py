@@ -59,9 +59,9 @@ def shard(model: Any) -> None:
 
 
 def parts(model: nn.Module) -> list[FSDPModule]:
-    """Return the parts of a model whose weights are gathered together; the first part is the model itself.
+    """Return the parts into which FSDP divides a model. The weights of one part are gathered together.
 
-    The list is empty if the model is not sharded.
+    The first part is the model, for the weights that no other part has. The list is empty if the model is not sharded.
     """
     return [module for module in model.modules() if isinstance(module, FSDPModule)]
 
@@ -100,8 +100,9 @@ def reshard(model: Any) -> None:
 def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield each part of a model while its weights are gathered, and the prefix of the part's weight names.
 
-    A part may contain inner parts. The weights of an inner part are still sharded (:func:`is_sharded`) in the part
-    around it. If the model is not sharded, the whole model is the only part. All ranks must iterate over the parts.
+    A part may contain other parts, as the model contains its layers. The weights of these inner parts are not gathered
+    together with the outer part: they are still sharded (:func:`is_sharded`). If the model is not sharded, the whole
+    model is the only part. All ranks must iterate over the parts.
     """
     if not isinstance(model, FSDPModule):
         yield "", model
@@ -120,7 +121,10 @@ def is_sharded(tensor: torch.Tensor) -> bool:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with the parts of all ranks. If the tensor is sharded, all ranks must call this function."""
+    """Return the whole tensor, joined from the parts of all ranks.
+
+    If the tensor is sharded, all ranks must call this function.
+    """
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 

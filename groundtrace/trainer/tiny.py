@@ -68,7 +68,7 @@ def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
 
 
 def shared_sentences(prompts: Sequence[str]) -> list[str]:
-    """Return the sentences that at least the share ``SHARED_BY`` of the prompts has, the longest sentence first."""
+    """Return the sentences that at least the share ``SHARED_BY`` of the prompts contains, from long to short."""
     counts = Counter(sentence for prompt in prompts for sentence in {*_SENTENCE.split(prompt)})
     shared = [
         sentence

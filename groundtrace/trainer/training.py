@@ -180,9 +180,9 @@ class Training:
     ) -> None:
         """Record a completed step, and save a checkpoint if one is due by the settings in ``log``.
 
-        ``metrics`` are the step's metrics, and ``shown`` names those that are printed. ``position`` and ``memory`` have
-        the same meaning as in :class:`groundtrace.trainer.checkpoint.Progress`. ``idle`` is the reason that is reported
-        if the step had no gradient.
+        ``metrics`` are the step's metrics, and ``shown`` holds the names of the metrics to print. ``position`` and
+        ``memory`` have the same meaning as in :class:`groundtrace.trainer.checkpoint.Progress`. ``idle`` is the reason
+        that is reported if the step had no gradient.
 
         Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient, and Stopped if a signal arrived
         during the update. Raises NotFinite if a checkpoint is due, but some weights are not finite; these weights are

@@ -21,7 +21,7 @@ Sampling from the server differs from sampling in this process:
 
 - The server stops a turn at a text such as ``</code>``. But it returns whole tokens, and it may have drawn tokens after
   this text. The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`).
-  Characters of this token after the text stay. The tokens that are cut off are neither executed nor trained on.
+  Characters of this token after the text are kept. The tokens that are cut off are neither executed nor trained on.
 - The request for each turn sends all images of its prompt again, as float32 patches. If the server's caches are large
   enough, the server encodes each image once, and keeps the keys and values of the earlier turns.
 - The server's numerical results depend on how it batches requests. So the same seed gives the same responses only if
@@ -211,7 +211,9 @@ class VllmSampler(Sampler):
             mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
             longest = model["max_model_len"]
         except (KeyError, TypeError) as error:
-            raise self._error(path, f"its reply has no {error}: use vLLM 0.32 or later") from error
+            raise self._error(
+                path, f"its reply does not have the expected fields ({error}): use vLLM 0.32 or later"
+            ) from error
         if mode != "processed_logprobs":
             raise self._error(
                 path,
@@ -225,7 +227,9 @@ class VllmSampler(Sampler):
             )
         if longest < self._max_tokens:
             limit = f"a prompt with its response may have batch.max_tokens = {self._max_tokens} tokens"
-            raise self._error(path, f"start the server with --max-model-len {self._max_tokens}, not {longest}: {limit}")
+            raise self._error(
+                path, f"its --max-model-len must be at least {self._max_tokens}, but is {longest}: {limit}"
+            )
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
@@ -241,7 +245,7 @@ class VllmSampler(Sampler):
             async with session.request(method, self._root + path, json=body) as reply:
                 if reply.status == 200:
                     return await reply.json(content_type=None)
-                cause = f"status {reply.status}: {_line(await reply.text())}"
+                cause = f"it answered with status {reply.status}: {_line(await reply.text())}"
                 if reply.status in BUSY:
                     after_s = retry_after_s(reply.headers.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
                     raise CallError(failure_of(reply.status), cause, retry_after_s=after_s)
@@ -254,9 +258,13 @@ class VllmSampler(Sampler):
                 f"it did not answer within rollout.timeout_s = {self._settings.timeout_s:g} s: raise this limit",
             ) from error
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
+            raise CallError(
+                Failure.CONNECTION, _line(f"the connection failed: {type(error).__name__}: {error}")
+            ) from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise self._error(path, f"its reply is not JSON: {_line(str(error))}") from error
+            raise self._error(
+                path, f"its reply is not JSON ({_line(str(error))}): set rollout.base_url to a vLLM server"
+            ) from error
 
     def _turns(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
@@ -265,7 +273,9 @@ class VllmSampler(Sampler):
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
             found = [self._turn(choice) for choice in choices]
         except (KeyError, TypeError) as error:
-            raise self._error(GENERATE, f"its reply has no {error}: use vLLM 0.32 or later") from error
+            raise self._error(
+                GENERATE, f"its reply does not have the expected fields ({error}): use vLLM 0.32 or later"
+            ) from error
         if len(found) != n:
             raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}: use vLLM 0.32 or later")
         return found

@@ -97,7 +97,7 @@ CONFIGS = [
     (("grpo.steps='many'",), "grpo.steps must be an integer"),
     (("model.dtype=float16",), "model.dtype must be 'bfloat16' or 'float32', got 'float16'"),
     (("model.frame=norm",), "model.frame must be 'molmo100', "),
-    (("model.frame=unit",), "unit cannot be written with one decimal"),
+    (("model.frame=unit",), "cannot be written with one decimal"),
     (("batch.tokens=8",), "batch.max_tokens must be at most tokens = 8, got 512"),
     (("reward.roles.judge=gpt",), "reward.roles.judge must be one of coarse, colour, edges, got 'gpt'"),
     (

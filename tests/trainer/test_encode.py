@@ -142,7 +142,7 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'][0][
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ raise_exception('no tools here') }}", "q: the chat template refuses these turns"),
+        ("{{ raise_exception('no tools here') }}", "q: the chat template cannot render the row's turns"),
         ("{% for m in messages %}{{ m['role'] }}<|im_end|>{% endfor %}", "q: the chat template leaves out 1 assistant"),
         (
             TURNS + "\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",

@@ -42,7 +42,7 @@ def test_a_plan_is_read_beside_its_shards_and_may_be_missing(tmp_path: Path) -> 
         ({"parts": []}, '"parts" must be a list'),
         ({"parts": [{"share": 1}]}, "parts[0].streams must be a list of names"),
         ({"parts": [{"streams": "textual", "share": 1}]}, "parts[0].streams must be a list of names"),
-        ({"parts": [{"streams": ["a", "a"], "share": 1}]}, "parts[0].streams names a stream twice"),
+        ({"parts": [{"streams": ["a", "a"], "share": 1}]}, "parts[0].streams has the same stream twice"),
         ({"parts": [{"streams": ["a"], "share": True}]}, "parts[0].share must be a number above 0"),
         ({"parts": [{"streams": ["a"], "share": "0.9"}]}, "parts[0].share must be a number above 0"),
         ({"parts": [{"streams": ["a"], "share": 0.9}]}, "the shares must add up to 1, not 0.9"),

@@ -77,7 +77,7 @@ class Environment(Protocol):
     async def reset(self, row: TrainingRow) -> StepResult:
         """Begin a response to this row, and return the observation that is appended to the row's last user turn.
 
-        By default, this observation is empty, so that the prompt is that of the row. The observation must depend only
+        By default, this observation is empty, so that the row's prompt is unchanged. The observation must depend only
         on the row, since all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
         begin.
         """

@@ -46,7 +46,7 @@ class SandboxEnvironment(Environment):
             raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row, and return an empty observation, since the prompt is that of the row."""
+        """Begin a response to this row, and return an empty observation, so that the row's prompt is unchanged."""
         self._executed = ExecutedTurns(self.settings, row)
         return StepResult()
 

@@ -114,8 +114,8 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
     """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), in [0, 1], as a list with one number.
 
     The IoU is R_box of Eq. 2 without labels. Each gold box has its best IoU with a predicted box, and each predicted
-    box has its best IoU with a gold box. R_box is the mean of two averages: that over the gold boxes, and that over the
-    predicted boxes.
+    box has its best IoU with a gold box. R_box is the mean of two averages: the average over the gold boxes, and the
+    average over the predicted boxes.
 
     A response in the grounded stream (answers with boxes) has 0 if it has no boxes. The list is empty if the question
     has no gold boxes. It is also empty for a response without boxes in any other stream.

@@ -39,10 +39,11 @@ def form_asked(row: TrainingRow) -> str | None:
 
 @dataclass(frozen=True)
 class WithoutColumns(Recipe):
-    """Computes the outcome and the form of responses in place of the reward ``replaced``.
+    """Computes the outcome and the form of responses, if the configured reward cannot be computed.
 
-    ``form`` is the name of the form that the prompts request. If it is None, the form is unknown and is not scored. A
-    response in a stream has the form of this stream. ``missing`` describes the data that the questions lack.
+    ``replaced`` is the recipe of the configured reward. ``form`` is the name of the form that the prompts request. If
+    it is None, the form is unknown and is not scored. A response in a stream has the form of this stream. ``missing``
+    describes the data that the questions lack.
     """
 
     name: ClassVar[str] = "without_columns"

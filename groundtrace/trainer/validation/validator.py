@@ -141,8 +141,8 @@ class Validator:
             best = checkpoints(self._output / BEST)
             where = f"; the best validation is that of {best[-1]}" if best else ""
             raise Overfitted(
-                f"{problem}{where}: correct the reward, or set validation.stop_after = 0 to continue the training "
-                "anyway"
+                f"the training overfits: {problem}{where}: correct the reward, or set validation.stop_after = 0 to "
+                "continue the training anyway"
             )
 
     def _validate(self) -> tuple[list[EvaluatedQuestion], Figures]:

@@ -1,7 +1,7 @@
 """Sends metrics to other programs that draw them: TensorBoard, Weights & Biases (W&B), and trackio.
 
-W&B and trackio have the same functions, so one class serves both. Only metrics are sent, and the settings of the
-training without those of its endpoints. No key, address or prompt is sent.
+W&B and trackio have the same functions, so one class serves both. Only metrics and settings are sent. The settings of
+endpoints are left out, so that no key, address or prompt is sent.
 """
 
 import dataclasses

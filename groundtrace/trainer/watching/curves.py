@@ -24,10 +24,11 @@ Records = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Metric:
-    """Names the metrics of one chart.
+    """Holds the title of one chart, and the names of its metrics.
 
-    ``training`` and ``validation`` are their names in the records of the training and of the validation. ``blind`` is
-    the name of the value that a model can reach without images. A name is "" if the chart has no such line.
+    ``training`` is the metric's name in the records of the training, and ``validation`` is its name in the records of
+    the validation. ``blind`` is the name of the value that a model can reach without images. A name is "" if the chart
+    has no such line.
     """
 
     title: str
@@ -61,8 +62,8 @@ HIDDEN = ("step", "idle_steps", "wall_s", "rollout_s", "questions", "groups_samp
 class Line:
     """Holds one line of a chart.
 
-    ``raw`` is the SVG path of the points, and ``smooth`` is that of their running mean; either may be "". ``dots`` are
-    the places of single points with their texts.
+    ``raw`` is the SVG path of the points, and ``smooth`` is the SVG path of their running mean; either may be "".
+    ``dots`` holds the positions and the texts of single points.
 
     ``kind`` is ``training``, ``validation`` or ``blind`` (:class:`Metric`). ``last`` is the last value.
     """
