@@ -87,7 +87,7 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
     """Return the reward of a response for training; None if the response is unscored.
 
-    This is the recipe's reward. If ``grpo.overlong`` is ``soft``, the length penalty, which is at most 0, is added.
+    The result is the recipe's reward. If ``grpo.overlong`` is ``soft``, a length penalty of at most 0 is added.
     """
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward

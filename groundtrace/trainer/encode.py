@@ -4,8 +4,8 @@ The chat template renders the conversation with a placeholder for each answer. T
 inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. Its first
 token begins at the same place as in sampling.
 
-If the text of a user or a model contains the text of a special token, a space is inserted there. So no text is read as
-an image or as the end of a turn.
+If the text of a user or a model contains the text of a special token, a space is inserted into this token. So no text
+is read as an image or as the end of a turn.
 
 The decoder of the curation pipeline decodes the images, one row at a time.
 """

@@ -93,9 +93,10 @@ def policy_loss(
 
     All tensors are (M,). N is ``denominator``, and A is ``advantage``. r = exp(logprobs - old) is the probability
     ratio; ``old`` are the trainer's log-probabilities before the step's first update. w = min(exp(old - sampler), cap)
-    is the truncated importance weight; ``sampler`` are the log-probabilities of the sampler that drew the tokens. A NaN
-    in ``sampler`` means the same as ``old``. If ``reference`` (the reference model's log-probabilities) is given, the
-    KL term is added. It is kl_beta/N · the sum of exp(d) - d - 1 with d = reference - logprobs.
+    is the truncated importance weight; ``sampler`` are the log-probabilities of the sampler that drew the tokens. If a
+    value of ``sampler`` is NaN, the value of ``old`` is used. If ``reference`` (the reference model's
+    log-probabilities) is given, the KL term is added. It is kl_beta/N · the sum of exp(d) - d - 1 with d = reference -
+    logprobs.
     """
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clipping.low, 1 + clipping.high)

@@ -1,7 +1,7 @@
 """Makes optimiser steps with float32 master weights, AdamW with or without Muon, a schedule and gradient clipping.
 
-In a sharded model, the copies, gradients and moments of the weights are sharded, too. Each rank updates its own part.
-All ranks clip by the norm of the whole gradient.
+In a sharded model, the float32 copies, gradients and moments of the weights are sharded, too. Each rank updates its own
+part. All ranks clip by the norm of the whole gradient.
 
 Weights in 16 bits have a float32 copy (master weights). The optimiser updates this copy, and copies it back. Without
 the copy, an update smaller than the last bit of a weight would be lost. Gradients are accumulated in float32 on the

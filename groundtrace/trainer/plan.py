@@ -169,7 +169,7 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     """Return the index of the part from which the next row of a batch is drawn; None if the batch is finished.
 
     ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the number of prompts
-    in all batches, including this batch once it is full. ``room`` is the number of prompts that this batch still needs.
+    that all batches so far have when this batch is full. ``room`` is the number of prompts that this batch still needs.
 
     A part qualifies if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``. Among
     the parts that qualify, the part that lacks the most prompts is chosen. So if rows have one or two prompts, each

@@ -324,8 +324,8 @@ class TrainerSettings:
     def at_validation(self) -> "TrainerSettings":
         """Return the settings that a validation uses to sample answers.
 
-        They are the settings of an evaluation, but ``validation.samples`` is the number of answers, and no prompt shows
-        crops.
+        They are the settings of an evaluation with three changes: ``samples`` is ``validation.samples``, ``k`` has its
+        default, and no prompt shows crops.
         """
         evaluated = self.at_evaluation()
         return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))

@@ -118,7 +118,7 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 
     - the exact text of an option;
     - a label, such as "B" or "option B";
-    - a text that equals the text of an option after normalisation, or in value;
+    - a text that equals the text of an option after normalisation, or that has the same value;
     - the words of an option within a sentence.
 
     "A and B" names two options, except if an option has the text "A and B".

@@ -104,8 +104,8 @@ def read_date(text: str) -> WrittenDate | None:
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     """Return whether two dates or times are the same, or None if the rules cannot decide.
 
-    The module's docstring explains the rules. In one more case the result is None: two different times are equal if
-    they are read as ratios (1:15 and 2:30).
+    The module's docstring explains the rules. The result is also None for two different times that would be equal
+    as ratios (1:15 and 2:30).
     """
     if predicted.spelling == gold.spelling:
         return True

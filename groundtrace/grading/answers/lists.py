@@ -193,7 +193,7 @@ def _is_short(words: str) -> bool:
 
 
 def may_be_interval(text: str, gold: str) -> bool:
-    """Return whether an answer may be an interval although its numbers are those of a gold set.
+    """Return whether an answer may be an interval, although the gold is a set of the same numbers.
 
     This is so if ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as "{1, 2}". The
     caller must have checked that their numbers are equal.

@@ -51,7 +51,7 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield a function that validates the model if a validation is due; it does nothing if no questions are held out.
+    """Yield a function that validates the model if a validation is due. Without held-out questions, it does nothing.
 
     ``reward`` scores the answers. If it is None, a reward is made from the settings, and closed at the end. Raises
     NotServed if an endpoint of the reward does not serve its model, ConfigError if a setting does not fit, SamplerError
