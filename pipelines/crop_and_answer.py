@@ -6,8 +6,9 @@ rates without and with crops, and ``crops.json`` holds the accuracies without an
 for training the policy: it does not filter questions by difficulty, and has no SFT side. ``trainer eval --crops`` makes
 the same measurement, but loads the model itself instead of sending requests to an endpoint.
 
-The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a margin of
-a tenth around each box; crops of at least 56 px, and at most 8 for each image (:mod:`groundtrace.vision.crops`).
+The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a box
+with a margin of a tenth of its width and height on each side; crops of at least 56 px, and at most 8 for each image
+(:mod:`groundtrace.vision.crops`).
 """
 
 from dataclasses import field

@@ -65,8 +65,8 @@ class Settings(RunSettings):
     """Holds the config of this pipeline: one section for each stage, with the paper's values.
 
     With the defaults of ``attempt`` and ``difficulty``, general questions (without boxes) are kept if one or two of
-    five answers are right. The paper samples these answers from its cold-start model. With ``attempt.as_trained``, such
-    a model gets the prompts of its training rows.
+    five answers are right. The paper samples these answers from its cold-start model. If the
+    policy is a cold-start model, set ``attempt.as_trained``: it then gets the prompts of its training rows.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -4,7 +4,7 @@ The rubrics are measured on a sample of the questions.
 
 ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
-→ the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
+→ all questions, in the sample or not: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
 
 In this diagram, η is the share of attempts to which a rubric applies, and p is the share of these attempts that meet
 the rubric. The filter removes rubrics that seldom apply. The strata are the easy and the hard rubrics.
@@ -54,7 +54,7 @@ class OneAttempt(AttemptSettings):
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """Holds the band of pass rates. By default every question is kept, as in the paper (§4.1)."""
+    """Holds the band of pass rates of the questions to keep. By default all are kept, as in the paper (§4.1)."""
 
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
     include_high: Annotated[bool, "keep a pass rate of exactly high"] = True

@@ -3,7 +3,7 @@
 As the teacher, the engine writes real OpenCV and PIL code. The prompt requires one of these kinds of code:
 
 - A computation: the code finds the objects in the pixels, and the answer is the last line that the code prints. The
-  code does not contain the answer: run on another image, it prints the answer for that image.
+  code does not contain the answer. If it runs on another image, it prints the answer for that image.
 - A drawing or a crop: the engine finds the objects that its answer is based on, and then writes code that marks or
   crops these objects and displays the result. The answer follows in the next turn.
 """

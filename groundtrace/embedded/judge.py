@@ -54,8 +54,8 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether the prompt's two names, ``label`` and ``gold``, can name the same object.
 
-    The verdict is no if ``label`` has several colours, since such a label names several objects. Raises CallError for
-    words that the engine does not know.
+    The verdict is "not the same" if ``label`` has several colours, since such a label names several objects. Raises
+    CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

@@ -4,7 +4,8 @@ Four of its rubrics are the foundational rubrics of RuCL's Table 1: presence, ta
 rubric is about grounding, and one about the form of the response. The engine also proposes a rubric for the coherence
 of the steps. This rubric never applies, since the engine cannot judge it. Every rubric considers the text as well as
 points and boxes, since some prompts do not request points. The question and the image alone decide whether a rubric
-applies. Rubrics about the image's content apply only to images of flat shapes, since the engine cannot read others.
+applies. Rubrics about the image's content apply only to images of flat shapes, since the engine cannot read other
+images.
 """
 
 import json

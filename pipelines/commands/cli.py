@@ -117,7 +117,10 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """Return the installed packages that have their own ``beam`` command."""
+    """Return those of the packages ``names`` that are installed.
+
+    The default is a list of packages that have their own ``beam`` command.
+    """
     found = []
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

@@ -28,7 +28,10 @@ config it may also be the name of a bundled config, such as `extends = "argos"`.
 
 
 def config_page() -> str:
-    """Return the page: the configs of the main pipeline, of the trainer, and of a reward for other trainers."""
+    """Return the text of docs/config.md.
+
+    It describes the configs of the main pipeline, of the trainer, and of a reward for other trainers.
+    """
     return "\n".join(
         [
             _INTRODUCTION,

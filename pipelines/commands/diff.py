@@ -1,4 +1,7 @@
-"""Implements ``beam diff``: shows what differs between two finished runs, on the terminal, as a page and as ids."""
+"""Implements ``beam diff``: shows what differs between two finished runs.
+
+The output is text on the terminal, a page, or the ids of the records that differ.
+"""
 
 import argparse
 import io
@@ -63,9 +66,9 @@ def diff_runs(
 ) -> Comparison:
     """Return the comparison of the finished runs in the folders ``first`` and ``second``.
 
-    ``names`` are the names of the two runs for the user; by default they are the paths. At most ``limit`` ids are
-    listed (None: all). If ``all_settings`` is True, a default that differs only because one config lacks the key is
-    listed too. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    ``names`` are the names of the two runs for the user; by default they are the paths. At most ``limit`` record
+    ids are listed (None: all). If ``all_settings`` is True, a default that differs only because one config lacks the
+    key is listed too. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     name_a, name_b = names or (str(first), str(second))
     return compare(

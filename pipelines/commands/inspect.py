@@ -1,4 +1,4 @@
-"""Implements ``beam inspect``: prints a finished run's figures, or the rows of a query over one or more runs."""
+"""Implements ``beam inspect``: prints tables on a finished run, or the rows of a query over one or more runs."""
 
 import argparse
 import base64
@@ -35,7 +35,7 @@ BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
-    """Return the run's figures, or the rows of the query ``sql``, as plain text.
+    """Return tables on the run (:func:`figures_of`), or the rows of the query ``sql``, as plain text.
 
     With ``others``, the query is over several runs. Each run is then a separate schema of the database
     (:func:`groundtrace.publishing.reading.open_several`). Raises :class:`InspectError` if a run cannot be read or the
@@ -47,7 +47,7 @@ def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
 
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the run's figures, or the rows of a query over one or more runs, and return the exit code.
+    """Print tables on a run (:func:`figures_of`), or the rows of a query over one or more runs; return the exit code.
 
     Raises :class:`InspectError` if a run cannot be read or the query fails.
     """
@@ -75,11 +75,11 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
         try:
             yield connection, summaries[0]
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InspectError(f"{one_line(error)}{_tables_of(runs, sql)}") from error
+            raise InspectError(f"the query failed: {one_line(error)}{_tables_of(runs, sql)}") from error
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """Return the run's figures: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
+    """Return tables on a run: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
 
     The table of difficulty is left out if no attempts were graded, and the table of truncated replies if it is empty.
     Diversity is how evenly the rows are spread over the classes of each property, such as their source.

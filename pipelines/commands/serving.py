@@ -1,4 +1,4 @@
-"""Provides the parts of a command that runs an HTTP server: its event loop, its address, and its end by a signal."""
+"""Provides the parts of a command that runs an HTTP server: event loop, address and handling of signals."""
 
 import argparse
 import asyncio

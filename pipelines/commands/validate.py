@@ -1,7 +1,7 @@
 """Implements ``beam validate``, which describes a run and checks whether the run is possible.
 
 The command sends no request that would generate a reply. It reads all records; of a large input, it reads only the
-first records. It also prints an example: the prompt of the training row that one record would become.
+first records. It also prints an example: the prompt that one record would have in its training row.
 """
 
 import argparse

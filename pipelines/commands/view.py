@@ -73,8 +73,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     if parsed.audit:
         if "://" in parsed.run:
             raise InspectError(
-                "--audit cannot write judgements beside a run in a store: copy the run to this machine, and name "
-                "the copy"
+                "--audit cannot write judgements into the folder of a run in a store: copy the run to this machine, "
+                "and name the copy"
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]

@@ -84,8 +84,8 @@ def verify(
             (:mod:`groundtrace.grading.answers.registry`).
         choices: The choices of a multiple-choice question.
         entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
-            If it is unknown, the things to count are read from a counting question. To any other question, a response
-            without points and boxes is then unscored.
+            If it is unknown, the text of a counting question names the things to count. For all other questions, a
+            response without points and boxes is then unscored.
         endpoints: The endpoints by name; by default the embedded engine.
         roles: The name of the endpoint of each role; by default the embedded engine has all roles.
         gate: The weights and the threshold of Argos Eq. 9.

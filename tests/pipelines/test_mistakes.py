@@ -309,6 +309,6 @@ def test_what_to_do_about_records_that_are_all_rejected(home: Path, run_beam: Ca
     (home / "good/a.png").unlink()
     ran = run_beam("good", home / "run")
     ran.check_refused(2, "good: all records were rejected, 1 of 1 as media_missing (")
-    assert "Nothing was replaced: correct the records; `beam validate` shows the first of them" in ran.err
+    assert "No earlier output was replaced: correct the records; `beam validate` lists their problems" in ran.err
     assert {path.name for path in (home / "run").iterdir()}.isdisjoint(("sft", "rl", "rejected", "run.json"))
     assert "media_missing" in (home / "run/failed.html").read_text("utf-8").split('id="rejections"')[1]

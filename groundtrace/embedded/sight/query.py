@@ -39,7 +39,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Requires that an object touches a wall, a corner or a side of its box.
+    """Requires that an object touches a side or a corner of the panel or image that contains it.
 
     If `negated` is set, the object must not touch it.
     """
@@ -121,10 +121,11 @@ class ObjectStatement:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatement:
-    """Holds a statement such as "There is a tower with a black block at the top": `amount` groups (towers or boxes)
-    meet all conditions. The answer is yes or no.
+    """Holds a statement such as "There is a tower with a black block at the top". The answer is yes or no.
 
-    If `amount` is None, each group must meet the conditions. If `of` is given, it identifies one group: the only group
+    The statement is true if the number of groups (towers or boxes) that meet all conditions agrees with `amount`.
+
+    If `amount` is None, every group must meet the conditions. If `of` is given, it identifies one group: the only group
     that meets the conditions in `of`. The statement is then about this group ("the tower with four blocks has …").
     """
 

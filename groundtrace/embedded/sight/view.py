@@ -1,7 +1,7 @@
 """Makes the policy's view of an image. This view is jittered, downscaled, blurred and noisy, and differs per sample.
 
-With this view, some samples have wrong answers because their image is hard (small, touching or crowded objects). So the
-pass rate of a question depends on its image, and not on pure chance.
+With this view, some of the sampled answers are wrong because their image is hard (small, touching or crowded objects).
+So the pass rate of a question depends on its image, and not on pure chance.
 """
 
 import cv2

@@ -49,7 +49,10 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     try:
         return _act(parsed)
     except (OSError, sqlite3.Error, Damaged) as error:
-        raise CacheCommandError(f"{parsed.cache}: {' '.join(str(error).split())}") from error
+        raise CacheCommandError(
+            f"the command failed on the cache {parsed.cache}: {' '.join(str(error).split())}; remove the cause, and "
+            "run the command again"
+        ) from error
 
 
 def _act(parsed: argparse.Namespace) -> int:

@@ -43,7 +43,10 @@ class _Figures:
 
 
 def print_stats(named: str) -> int:
-    """Print the figures of the cache that the command line names, and return the exit code."""
+    """Print how many replies and tokens a cache holds, with its size and age, and return the exit code.
+
+    ``named`` is the cache as the command line names it.
+    """
     place, figures = find_cache(named), _Figures()
     with opened(place) as cache:
         for logged in cache.entries():

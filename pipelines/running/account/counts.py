@@ -1,4 +1,4 @@
-"""Computes the figures of a run from the final outcomes of its records, and from the notes on its requests.
+"""Computes the counts and the usage of a run from its records' final outcomes and the notes on its requests.
 
 A record's final outcome is a row in the SFT, RL or rejected set. The job writes tables of these outcomes ("tables of
 ends"). Each process of a run writes notes on the requests that it sends. A runner's metrics are not used, since they
@@ -37,7 +37,7 @@ RoleStage = tuple[str, str]
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Holds the figures of one pass of a DAG over its input.
+    """Holds the counts and the usage of one pass of a DAG over its input.
 
     Attributes:
         counts: The records that were read, and the rows of each set.
@@ -85,7 +85,10 @@ class RunCounts:
 
 
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
-    """Return the figures of a finished job. ``samples`` are the names of the stages that read a sample of records."""
+    """Return the counts and the usage of a finished job.
+
+    ``samples`` are the names of the stages that read a sample of records.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="sums-", dir=job.folder) as scratch,
         duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": scratch}) as db,

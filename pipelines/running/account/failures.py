@@ -28,14 +28,16 @@ def check_records(summary: RunSummary) -> None:
     """Raise InputError if the input has no records, or none of its records can be used."""
     counts = summary.counts
     if not counts.input:
-        raise InputError(f"{summary.input} has no records: nothing was replaced; name an input that has records")
+        raise InputError(
+            f"{summary.input} has no records: no earlier output was replaced; name an input that has records"
+        )
     reasons = counts.rejected.get(INGEST, {})
     if sum(reasons.values()) == counts.input:
         reason, records = max(reasons.items(), key=itemgetter(1))
         raise InputError(
             f"{summary.input}: all records were rejected, {records} of {counts.input} as {reason} "
-            f"({summary.detail_of(reason)}). Nothing was replaced: correct the records; `beam validate` shows the "
-            "first of them"
+            f"({summary.detail_of(reason)}). No earlier output was replaced: correct the records; `beam validate` "
+            "lists their problems"
         )
 
 
@@ -55,7 +57,8 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             detail = most_frequent_detail(staging, stage.name, found)
             raise PipelineError(
                 f"{stage.name}: {failed} of {read} records were rejected as {' or '.join(found)}; most often: {detail}"
-                f". Nothing was replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
+                f". No earlier output was replaced, and the replies are kept: remove the cause and run again, or raise "
+                "max_failed"
             )
 
 

@@ -45,8 +45,8 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
     lines = [f"this run kept no rows: {why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)]
     change = "Set a larger budget to continue from the cache" if reason == BUDGET else "Correct the cause and run again"
     raise NothingKept(
-        f"{'; '.join(lines)}. Nothing was replaced: {output} still holds {held}. {change}; "
-        "to replace it by the empty set anyway, add --replace (replace=True in Python)"
+        f"{'; '.join(lines)}. The old outputs were not replaced: {output} still holds {held}. {change}; "
+        "to replace them by the empty set anyway, add --replace (replace=True in Python)"
     )
 
 

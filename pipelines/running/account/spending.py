@@ -71,7 +71,7 @@ class Spending:
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
-        """Return the sums of all runs, including the present run's notes so far."""
+        """Return the total cost of all runs, including the present run's notes so far."""
         return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:

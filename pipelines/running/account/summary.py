@@ -1,4 +1,4 @@
-"""Makes the summary of a run (``run.json``) from the figures of its waves and the notes on its requests.
+"""Makes the summary of a run (``run.json``) from the counts and the usage of its waves, and the notes on its requests.
 
 A run with a target of SFT rows consists of one or more waves, which draw more and more questions.
 """
@@ -41,7 +41,7 @@ _SETTING = "max_tokens"
 
 @dataclass(frozen=True)
 class Wave:
-    """Holds the result of one wave: its figures, and its files in the staging folder.
+    """Holds the result of one wave: its counts and usage, and its files in the staging folder.
 
     A run with a target of SFT rows draws questions in several waves. Each wave includes the questions of the waves
     before it. Other runs have one wave.
@@ -143,7 +143,7 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
 
 
 def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigures]:
-    """Return the figures and the description of each stage that any record reached, in the order of the stages."""
+    """Return the counts and the description of each stage that a record reached, in the order of the stages."""
     live = board()
     return {
         stage.name: StageFigures(

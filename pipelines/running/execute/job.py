@@ -66,7 +66,7 @@ def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: 
 
 
 def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
-    """Return the data that all rows of the run share."""
+    """Return the data that all rows of the run share, such as the recipe's name and the columns of each set."""
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(
         plan.recipe.name,

@@ -106,7 +106,7 @@ class JobFolder:
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """Return the paths of the job's shards in the store, by final name. A local job has none."""
+        """Return the paths of the job's shards in the store, by final name; empty for a local job."""
         if self.remote is None:
             return {}
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
@@ -135,7 +135,7 @@ class JobFolder:
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
     """Yield a folder for the files of one job, and remove it afterwards.
 
-    In its subfolder :data:`SPOOL`, a local job keeps the data of its shuffles on the disk instead of in memory.
+    A local job keeps the data of its shuffles in the subfolder :data:`SPOOL`, on the disk instead of in memory.
 
     Each job has its own folder, in an empty staging folder, so that files of earlier or abandoned jobs are ignored. If
     the workers are on other machines (``elsewhere``) and the run folder is in a store, the job also has a folder in the
@@ -174,7 +174,8 @@ def read_job(folder: Path) -> Job:
         if job is not None and not wrong:
             return job
     raise JobIncomplete(
-        f"the runner reports that the job is done, but {wrong}: nothing was replaced; the runner's log may show why"
+        f"the runner reports that the job is done, but {wrong}: no earlier output was replaced; "
+        "the runner's log may show why"
     )
 
 

@@ -1,7 +1,7 @@
 """Shows a local run's progress live: its stages, tokens, cost and errors, and the time left.
 
-In a terminal the view is a table that is redrawn. Otherwise a line is printed every few seconds if the figures have
-changed. Other processes count the progress of their stages separately, so only their tokens and cost are shown.
+In a terminal the view is a table that is redrawn. Otherwise a line is printed every few seconds if the run has made
+progress. Other processes count the progress of their stages separately, so only their tokens and cost are shown.
 """
 
 import contextlib
@@ -200,7 +200,7 @@ def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str
     """Return one line on the progress of the first stage that waits for replies.
 
     If no stage waits for replies, the line is about the last stage. It is empty if there are no stages. Stages after a
-    waiting stage have finished all elements that they have received. So their figures do not show the progress of the
+    waiting stage have finished all elements that they have received. So their counts do not show the progress of the
     run.
     """
     if not stages:

@@ -10,8 +10,10 @@ of a unit, plus the time left in which no stage works:
   before have so far kept more or fewer of their records than in the earlier run.
 * The seconds of a unit are the wall time of the stage divided by its units. Both are measured over the latter half of
   the stage's time, so that a slow start, or a start from the cache, soon has no effect.
-* The seconds of a unit from the earlier run are included in this mean with a weight of :data:`PRIOR_UNITS` units. They
-  are first scaled by the ratio between this run and the earlier run, measured in the stages that have begun.
+* The result is averaged with the seconds of a unit in the earlier run. The earlier run has the weight of
+  :data:`PRIOR_UNITS` units. Its seconds are first scaled by the ratio between this run and the earlier run, measured in
+  the stages that have begun. If the latter half has fewer than :data:`PRIOR_UNITS` units, only the seconds of the
+  earlier run are used.
 * The time in which no stage works, such as the start, is assumed to be as long as in the earlier run.
 """
 

@@ -102,7 +102,8 @@ def _is_video(medium: object) -> bool:
 def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """Return two lists of lines for the user: the problems and the notes.
 
-    A problem is an ability that a stage needs and its endpoint lacks, for example several images in one request.
+    A problem is an ability that a stage needs and its endpoint lacks, for example several images in one request. A
+    note is a fact that does not prevent the run, for example that an endpoint accepts no reply schema.
     """
     problems, notes = unfit_for(models, stages.asks), list[str]()
     if scan.videos:

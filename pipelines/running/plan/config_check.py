@@ -14,7 +14,7 @@ JUDGES = frozenset({"judge", "second_judge"})
 
 
 def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a config with which the stages cannot work, or would give wrong results.
+    """Raise ConfigError if the stages could not work with the config, or if their results would be wrong.
 
     ``given`` are the values that the user has set.
     """

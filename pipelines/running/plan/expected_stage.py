@@ -1,4 +1,4 @@
-"""Defines the expected figures of a run's stages, taken from an earlier run, to estimate the time left."""
+"""Defines the expected counts and speed of a run's stages, taken from an earlier run, to estimate the time left."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExpectedStage:
-    """Holds the expected figures of a stage: the records that it reads and keeps, its calls, and its speed.
+    """Holds the expected values of a stage: the records that it reads and keeps, its calls, and its speed.
 
     ``unit_s`` is the number of seconds for one call, or for one record if the stage makes no calls; 0 if it is unknown.
     Only the ratio between the values of ``unit_s`` of different stages is used. If ``is_sample`` is True, the stage
@@ -23,7 +23,7 @@ class ExpectedStage:
 
 @dataclass(frozen=True)
 class ExpectedRun:
-    """Holds the expected figures of each stage, in order, and the seconds ``rest_s`` in which no stage works.
+    """Holds the expected counts and speed of each stage, in order, and the seconds ``rest_s`` in which no stage works.
 
     For example, no stage works while the workers start.
     """

@@ -193,7 +193,7 @@ def _tokens_text(tokens: tuple[float, float], calls: tuple[float, float, float])
 
 
 def run_to_expect(plan: Plan) -> ExpectedRun | None:
-    """Return the expected figures of the stages in the whole run; None if they cannot be estimated.
+    """Return the expected counts and speed of the stages in the whole run; None if they cannot be estimated.
 
     The estimate needs the size of the input and an earlier run with the same recipe and config. The earlier run must be
     in the same run folder or in a run folder beside it.
@@ -203,7 +203,7 @@ def run_to_expect(plan: Plan) -> ExpectedRun | None:
 
 
 def expected_run(summary: RunSummary, total: int, stages: StageList, settings: Any) -> ExpectedRun:
-    """Return the expected figures of each stage for ``total`` records.
+    """Return the expected counts and speed of each stage for ``total`` records.
 
     They are extrapolated from ``summary``, a run of fewer records with the same settings.
     """

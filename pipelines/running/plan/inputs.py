@@ -109,9 +109,10 @@ def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = Fal
 
 
 def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) -> list[str]:
-    """Return the required fields that no column and no constant provides. The list is empty for unknown columns.
+    """Return the required fields that neither a column nor a constant of the config provides.
 
-    If ``may_lack_questions`` is True, the input may lack the question and the answer together.
+    The list is empty if the columns of the input are not known before a run. If ``may_lack_questions`` is True, an
+    input that lacks both the question and the answer is accepted, and the list then contains neither of the two.
     """
     if not found.columns:
         return []
@@ -125,7 +126,7 @@ def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) ->
 def check_questions(found: Input, rows: RowSettings) -> None:
     """Raise :class:`InputError` if the input is a folder of images without questions.
 
-    The user cannot correct this by naming columns, so the error describes another way.
+    The user cannot correct this by naming columns, so the error describes another remedy.
     """
     if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Checks the options of a job for other machines before it is planned.
+"""Checks the options of a job for other machines before the job is planned.
 
 With wrong options Beam would retry for minutes.
 """
@@ -63,7 +63,9 @@ def _check_locations(options: PipelineOptions) -> None:
                 "letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
             )
         if not slash:
-            raise OptionError(f"--{option}={location}: name a folder in the bucket, such as {location}/beam")
+            raise OptionError(
+                f"--{option}={location} is a bucket without a folder: name a folder, such as {location}/beam"
+            )
 
 
 def _check_dataflow(options: PipelineOptions) -> None:

@@ -4,7 +4,7 @@ Besides the outputs, a run folder RUN holds these files:
 RUN/input.json names the input to which the folder belongs.
 RUN/.lock is locked by the process that writes into the folder.
 RUN/.staging/ holds the new outputs while they are written.
-RUN/previous/ holds older outputs: those that were replaced by the last run whose result was different.
+RUN/previous/ holds older outputs. They were replaced by the last run whose result differed from theirs.
 RUN/ledger/ holds the payments of all runs of the folder.
 RUN/.fresh.json holds the time of ``--fresh``: only replies since then are used.
 RUN/failed.html says why the last run did not finish. The next run removes it.
@@ -60,7 +60,7 @@ class LocalRun:
 
     @property
     def previous(self) -> Path:
-        """Return the folder of the older outputs: those that were replaced by the last run with a different result."""
+        """Return the folder of older outputs. They were replaced by the last run whose result differed from theirs."""
         return self.root / "previous"
 
     @property

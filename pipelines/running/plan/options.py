@@ -61,7 +61,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
         try:
             create_runner(named)
         except (ValueError, ImportError, AttributeError) as error:
-            raise OptionError(f"--runner={named}: {str(error).splitlines()[0]}") from error
+            raise OptionError(f"cannot use --runner={named}: {str(error).splitlines()[0]}") from error
     options.view_as(SetupOptions).beam_plugins = sorted(RECORD_MODULES)
     return options
 

@@ -1,4 +1,4 @@
-"""Reads, checks and decodes the first records of an input as a run does it, without models."""
+"""Reads, checks and decodes the first records of an input in the same way as a run, but without models."""
 
 import itertools
 import tempfile

@@ -13,7 +13,7 @@ LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
 
 
 def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[str, EndpointSettings]:
-    """Return the endpoints with the limits of one of ``workers`` machines: equal parts, rounded down.
+    """Return the endpoints with each limit divided by ``workers``, the number of machines, and rounded down.
 
     Raises OptionError if a limit is smaller than ``workers``.
     """

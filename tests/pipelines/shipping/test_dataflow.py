@@ -111,7 +111,8 @@ def test_what_is_submitted(server: Dataflow, mine: Path, questions: RemotePath, 
     """Graph, staged files and options. And a job that is done without having written anything is a failed run."""
     done = beam_run(server, mine, questions, run, "--num_workers=3", "--worker_machine_type=n2-standard-4")
     assert done.returncode == 1
-    assert "the runner reports that the job is done, but it wrote no manifest: nothing was replaced" in done.stderr
+    message = "the runner reports that the job is done, but it wrote no manifest: no earlier output was replaced"
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (run / "run.json").exists()
     assert done.stdout == ""

@@ -83,7 +83,7 @@ def test_no_reason_lets_it_take_the_place_of_rows(
             asked = asking(server.url, role, repair_attempts=0, model=f"m{len(said)}", check_model="false")
             ran = run_beam(data, run, *asked, *more)
         ran.check_refused(2, f"this run kept no rows: all records were rejected, {said}")
-        assert f"Nothing was replaced: {run} still holds the run of " in ran.err
+        assert f"The old outputs were not replaced: {run} still holds the run of " in ran.err
         assert f"({RECORDS} sft and 0 rl)" in ran.err and "add --replace" in ran.err
         assert held(run) == before
     page = (run / "failed.html").read_text("utf-8")

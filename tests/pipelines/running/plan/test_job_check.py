@@ -85,7 +85,7 @@ def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: p
         (["--staging_location=s3:///x"], "--staging_location=s3:///x: '' is not the name of a bucket"),
         (
             ["--temp_location=gs://bucket"],
-            "--temp_location=gs://bucket: name a folder in the bucket, such as gs://buck",
+            "--temp_location=gs://bucket is a bucket without a folder: name a folder, such as gs://buck",
         ),
     ],
 )
