@@ -54,7 +54,7 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     if len(parsed.runs) > 1 and parsed.sql is None:
         raise InspectError("several runs need a query: add --sql, or compare two runs with `beam diff RUN_A RUN_B`")
     if len(parsed.runs) > MAX_RUNS:
-        raise InspectError(f"a query is over at most {MAX_RUNS} runs, got {len(parsed.runs)}: name fewer runs")
+        raise InspectError(f"a query can read at most {MAX_RUNS} runs, got {len(parsed.runs)}: name fewer runs")
     runs = [local_copy(run) for run in parsed.runs]
     if parsed.json or parsed.csv:
         _write_run(runs, parsed.sql, parsed.csv)
@@ -148,7 +148,7 @@ def _write_run(runs: Sequence[Path], sql: str | None, as_csv: bool) -> None:
     """Write all figures, or the rows of a query, as JSON or CSV. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError(
-            "--csv writes the rows of one query: add --sql with the query, or use --json for all figures"
+            "--csv writes the rows of one query: add --sql with the query, or --json for all tables of the run"
         )
     with _opened(runs, sql) as (connection, summary):
         if sql is None:

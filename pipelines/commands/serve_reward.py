@@ -141,17 +141,18 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
             return
     if host != "localhost" and not has_token and not allows_remote:
         raise ServeError(
-            f"--host {host} accepts requests from other machines: set {TOKEN_VARIABLE} here and in the clients, or "
-            "add --allow-remote if only trusted machines can reach this host"
+            f"--host {host} accepts requests from other machines: set the environment variable {TOKEN_VARIABLE} for "
+            "the server and the clients, or add --allow-remote if only trusted machines can reach this host"
         )
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
     """Start the server, and return its runner (the aiohttp object that stops it) and its URL.
 
-    Must run on the event loop of :func:`http_loop`. ``reward`` scores the responses. ``rows`` is the number of rows of
-    the opened runs, which the path /health shows. ``bounds`` holds the limits for requests. ``token`` is the bearer
-    token that clients must send; "" if they need none. Raises ServeError if the server cannot listen on the address.
+    The caller must run this coroutine on the event loop of :func:`http_loop`. ``reward`` scores the responses. ``rows``
+    is the number of rows of the opened runs, which the path /health shows. ``bounds`` holds the limits for requests.
+    ``token`` is the bearer token that clients must send; "" if they need none. Raises ServeError if the server cannot
+    listen on the address.
     """
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
 

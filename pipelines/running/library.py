@@ -136,5 +136,7 @@ def _medium(path: Path, store: MediaStore) -> MediaRef:
         raise UserError(f"cannot read {path}: {error.strerror or error}; correct its path in media") from error
     checked = check_medium(uri, store, VideoSettings())
     if checked.ref is None:
-        raise UserError(f"{path} cannot be used as a medium: {checked.detail.removeprefix(f'{uri}: ')}")
+        raise UserError(
+            f"{path} cannot be used as a medium: {checked.detail.removeprefix(f'{uri}: ')}; name another file in media"
+        )
     return checked.ref

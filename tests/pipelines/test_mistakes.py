@@ -180,7 +180,10 @@ MISTAKES = {
         "run third/leaves.py --input good --output run",
         ["leaves.py cannot be imported: SystemExit", "(line 3)"],
     ),
-    "a recipe in a file of text": ("run notes/todo.txt --input good --output run", ["a pipeline is a .py file"]),
+    "a recipe in a file of text": (
+        "run notes/todo.txt --input good --output run",
+        ["the name of a pipeline's file must end in .py"],
+    ),
     "a recipe that raises": (
         "run second/raises.py --input good --output run",
         ["raises.py", "ValueError: ", "(line 3)"],

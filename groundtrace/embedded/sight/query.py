@@ -150,7 +150,7 @@ Query = CountQuery | ObjectStatement | GroupStatement | AttributeQuery
 
 
 def nouns_of(query: Query) -> tuple[Noun, ...]:
-    """Return the nouns of a question in order, without duplicates. A question without nouns has the noun "object"."""
+    """Return the nouns of a question in order, without duplicates. If it has none, return the noun "object"."""
     if not isinstance(query, GroupStatement):
         return (query.noun,)
     nouns: list[Noun] = []

@@ -45,8 +45,8 @@ class RunCounts:
         side: For each stage that reads a sample: the number of elements that it read, and the number of elements that
             have a result.
         asked: For each role and stage, the number of calls, the number of repairs (further requests after a bad reply),
-            and the cost that the calls would have had without the cache. Here the field ``cached`` is the number of all
-            samples of these calls, whether they came from the cache or not.
+            and the cost that the calls would have had without the cache. The field ``cached`` does not have its
+            usual meaning here: it is the number of all samples of these calls, cached or not.
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
         taken_over: The number of replies that this run took from the cache of another run folder, by folder.

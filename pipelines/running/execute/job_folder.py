@@ -77,7 +77,10 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """Represents a job's local folder ``here`` and, if remote workers write the files, their folder in a store."""
+    """Represents the folder ``here`` of a job on this machine.
+
+    If workers on other machines write the files, ``remote`` is their folder in a store; else it is None.
+    """
 
     here: Path
     remote: RemotePath | None = None

@@ -64,7 +64,10 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """Keeps a marker file in ``folder`` while this worker process runs, until its last replies have arrived."""
+    """Puts a marker file of this worker process into ``folder``, and removes it after the process's last replies.
+
+    The file shows that the process still waits for replies or may send requests.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())

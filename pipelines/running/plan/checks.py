@@ -72,8 +72,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
     records, most = held.counts.input, count_records(plan.context.sources, limit)
     if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
-            f"{plan.folder.name} holds a finished run of {records} records, and this run would replace it by "
-            "fewer records: choose another --output"
+            f"{plan.folder.name} holds a finished run of {records} records, and this run would replace it by a "
+            "run of fewer records: choose another --output"
         )
 
 

@@ -39,7 +39,8 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
     taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
     if name := next((name for name in names if name.casefold() in taken), ""):
         raise ConfigError(
-            f"input.keep: every row already has a column {name.casefold()}: rename the input's column, or leave it out"
+            f"input.keep: every row already has a column {name.casefold()}: rename the input's column, or remove it "
+            "from input.keep"
         )
 
 
@@ -62,6 +63,12 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
         )
         if role == "segmenter":
             no_masks = 'leave it out with roles.segmenter = "" (boxes then replace masks)'
-            raise ConfigError(f"{beside}: choose another endpoint, {no_masks}, or set allow_embedded = true")
+            raise ConfigError(
+                f"the roles do not fit together: {beside}: choose another endpoint, {no_masks}, or set "
+                "allow_embedded = true"
+            )
         if role not in named:
-            raise ConfigError(f"{beside}: name another endpoint for {role}, or set allow_embedded = true")
+            raise ConfigError(
+                f"the roles do not fit together: {beside}: name another endpoint for {role}, or set "
+                "allow_embedded = true"
+            )

@@ -25,8 +25,8 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
     :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`. A user's recipe is not imported. Keys of
-    the config are not checked, and a config in a pipe is left to the plan, which reads it once. An input is not checked
-    if it may be a data set, a pattern of files, or in a store.
+    the config are not checked. A config in a pipe is not read, since it can be read only once, by the plan. An input is
+    not checked if it may be a data set, a pattern of files, or in a store.
     """
     recipe_file(pipeline)
     given_values(None if config is not None and is_pipe(config) else config, overrides)

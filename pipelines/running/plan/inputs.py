@@ -178,4 +178,4 @@ def _check_columns(rows: RowSettings, found: Input) -> None:
             raise InputError(f"{key}: the input has no column {column!r}; {hint}")
     if (media := media_column(rows, found.columns)) in rows.keep:
         remedy = "every row already has them as images, with their names in media_names: leave the column out"
-        raise InputError(f"input.keep: the column {media!r} holds the media; {remedy}")
+        raise InputError(f"input.keep: the column {media!r} cannot be kept, because it holds the media; {remedy}")

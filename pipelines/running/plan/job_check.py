@@ -81,7 +81,7 @@ def _check_dataflow(options: PipelineOptions) -> None:
         location = getattr(google, option)
         if location and not location.startswith("gs://"):
             raise OptionError(
-                f"--{option}={location}: Dataflow's workers can only read gs://, so name a folder as gs://BUCKET/FOLDER"
+                f"--{option}={location}: Dataflow's workers can read only gs:// URLs: name a folder as gs://BUCKET/FOLDER"
             )
 
 

@@ -97,7 +97,7 @@ def adopt_file(path: str) -> ModuleType:
     if is_bundled(file):
         return importlib.import_module(f"groundtrace.pipelines.{file.stem}")
     if file.suffix != ".py":
-        raise PipelineError(f"{file}: a pipeline is a .py file: rename it")
+        raise PipelineError(f"{file}: the name of a pipeline's file must end in .py: rename the file")
     if not file.stem.isidentifier():
         raise PipelineError(f"{file}: a pipeline's file name must be a Python name, such as my_pipeline.py")
     if (file.parent / "prompts").is_dir():

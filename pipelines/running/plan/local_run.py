@@ -149,7 +149,7 @@ class LocalRun:
             raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
         if found != fingerprint and resume:
             raise RunFolderError(
-                f"{self.name} belongs to the input {name} ({found[:12]}): choose another --output, "
+                f"{self.name} belongs to the input {name} (digest {found[:12]}): choose another --output, "
                 "or replace its outputs with --resume=never"
             )
 

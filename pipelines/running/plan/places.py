@@ -71,5 +71,5 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
                 f"folder, such as {root}/cache"
             )
     if isinstance(cache, Path) and not (cache / FILE).exists() and (cache / "cache" / FILE).exists():
-        raise OptionError(f"--cache {named} is a run folder: name the cache in it, {joined(named, 'cache')}")
+        raise OptionError(f"--cache {named} is a run folder: name the cache in this folder, {joined(named, 'cache')}")
     return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"

@@ -160,7 +160,7 @@ def test_a_part_does_not_replace_a_finished_run_of_more(
     for command, words in (("preview", ["--limit", "3"]), ("run", ["--limit", "3"])):
         ran = run_short(data, tmp_path / "run", *words, command=command)
         ran.check_refused(
-            2, "run holds a finished run of 4 records, and this run would replace it by fewer records: choose"
+            2, "run holds a finished run of 4 records, and this run would replace it by a run of fewer records: choose"
         )
         assert ran.counts["input"] == 4
     assert outcome("preview", "--limit", "9") == (0, 4)

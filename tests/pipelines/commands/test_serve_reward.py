@@ -110,7 +110,7 @@ REFUSED = [
     (["--data", "nowhere"], "--data nowhere: the folder nowhere does not exist"),
     (["--data", "a=nowhere"], "--data a=nowhere: the folder nowhere does not exist"),
     (["--config", "none.toml"], "cannot read the config none.toml"),
-    (["--host", "0.0.0.0"], f"--host 0.0.0.0 accepts requests from other machines: set {TOKEN_VARIABLE}"),
+    (["--host", "0.0.0.0"], f"requests from other machines: set the environment variable {TOKEN_VARIABLE}"),
     (["--host", "::"], "--host :: accepts requests from other machines"),
     (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
     (["--max-batch", "0"], "argument --max-batch: the number must be at least 1, got 0"),

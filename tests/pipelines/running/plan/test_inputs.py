@@ -323,7 +323,7 @@ def test_images_alone_are_questions_where_the_config_gives_one() -> None:
 KEPT = [
     ("collected_by", ""),
     ("colected_by", "input.keep: the input has no column 'colected_by'; did you mean collected_by?"),
-    ("image", "input.keep: the column 'image' holds the media; every row already has them as images"),
+    ("image", "the column 'image' cannot be kept, because it holds the media; every row already has them as images"),
 ]
 
 

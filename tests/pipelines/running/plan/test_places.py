@@ -41,7 +41,7 @@ def test_a_run_folder_is_not_its_cache(tmp_path: Path) -> None:
     (tmp_path / "old/cache").mkdir(parents=True)
     (tmp_path / "old/cache/replies.sqlite").touch()
     run = named_folder(str(tmp_path / "run"))
-    with pytest.raises(OptionError, match=r"old is a run folder: name the cache in it, .*/old/cache$"):
+    with pytest.raises(OptionError, match=r"old is a run folder: name the cache in this folder, .*/old/cache$"):
         cache_path(str(tmp_path / "old"), run)
     (tmp_path / "old/replies.sqlite").touch()
     assert cache_path(str(tmp_path / "old"), run) == str(tmp_path / "old/replies.sqlite")
