@@ -2,10 +2,10 @@
 
 Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)".
 
-Some words for the place or size can be checked with the objects' boxes, and are checked: an extreme position
-("leftmost"), the rank from a side ("second from the left"), the panel, and the size relative to the other objects. All
-other words for the place are accepted without a check, such as "on the left", "upper", "in the corner" or "next to a
-circle". In "topmost block of the left tower", the tower cannot be checked; therefore "topmost" is not checked either.
+Some words for the place or size are checked with the objects' boxes: an extreme position ("leftmost"), the rank from a
+side ("second from the left"), the panel, and the size relative to the other objects. All other words for the place are
+accepted without a check, such as "on the left", "upper", "in the corner" or "next to a circle". In "topmost block of
+the left tower", the tower cannot be checked; therefore "topmost" is not checked either.
 
 A name with unknown words is parsed if a colour and a shape are adjacent ("yet another blue square"). The other words
 must not be a negation, must not refer to another thing ("edge of the blue square"), and must not contain another colour
@@ -84,11 +84,12 @@ _PX = 2.0
 class Name:
     """Describes the objects that a name means: objects of a noun, with optional restrictions.
 
-    ``rank`` (from 1) is the position of an object, counted from the side ``end`` of the image. ``end`` is (0, 1) for
-    the left side, (0, -1) for the right, (1, 1) for the top, and (1, -1) for the bottom: the axis, and the direction in
-    which the objects are counted along this axis. ``panel`` is the index of the panel from the left; -1 is the last
-    panel. ``size`` is -1 for small and 1 for large objects, compared with all objects in the image. ``extreme`` is -1
-    for the smallest and 1 for the largest objects of the noun. The default values mean no restriction.
+    ``rank`` (from 1) is the position of an object, counted from one side of the image. ``end`` is this side: (0, 1) is
+    the left side, (0, -1) the right, (1, 1) the top, and (1, -1) the bottom. Its first number is the axis (0 for x, 1
+    for y), and its second number is the direction in which objects are counted along this axis. ``panel`` is the index
+    of the panel from the left; -1 is the last panel. ``size`` is -1 for small and 1 for large objects, compared with
+    all objects in the image. ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The default
+    values mean no restriction.
     """
 
     noun: Noun

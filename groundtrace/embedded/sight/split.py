@@ -21,8 +21,8 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 
     Each cut begins at a concave corner of the outline. It is a straight line to another concave corner, or the
     continuation of one of the two sides that meet in the corner. If at least one cut leaves only simple shapes, the
-    shortest such cut is chosen. Otherwise, a cut that leaves one simple shape is chosen, and the other part is cut
-    again. Each returned mask has the size (h, w). `depth` is the number of cuts made so far.
+    shortest such cut is chosen. Otherwise, the three shortest cuts that leave one simple shape are tried, and the
+    remaining part is cut again. Each returned mask has the size (h, w). `depth` is the number of cuts made so far.
     """
     if depth >= _MAX_PARTS:
         return None

@@ -2,9 +2,9 @@
 
 Calls, cost and yield have a 95 % interval. The constants on workers are from our benchmarks:
 
-| constant | command | date |
+| constant | measured with | date |
 |---|---|---|
-| ``RECORD_S`` | ``benchmarks/bench_pipeline_overhead.py --flat --profile``, steady | 2026-11-22 |
+| ``RECORD_S`` | ``benchmarks/bench_pipeline_overhead.py --flat --profile``: the steady rate | 2026-11-22 |
 | ``CALL_S`` | ``benchmarks/bench_saturation.py`` | 2026-11-21 |
 | ``START_S`` | a job of 20 records on a worker that installs the staged wheels (docs/workers.md) | 2026-11-23 |
 

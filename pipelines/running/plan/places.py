@@ -52,10 +52,11 @@ def _root_on_disk(name: str) -> Path:
 def cache_path(named: str | None, folder: LocalRun) -> str:
     """Return the path or URL of the reply cache's file.
 
-    The file is in ``named``, a folder or a URL. If ``named`` is None, the file is in the run folder ``folder``. Raises
-    :class:`groundtrace.pipelines.running.plan.options.OptionError` in three cases: the name is empty; a run would
-    delete the place; the place is the folder of another run (the replies are then in the folder ``cache`` inside it).
-    Raises :class:`groundtrace.storage.places.StorageError` for an invalid URL.
+    The file is in ``named``, a folder or a URL. If ``named`` is None, the file is in the run folder ``folder``.
+
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` if ``named`` is empty, or if a run would
+    delete a cache at this place. Also raises it if ``named`` is the folder of another run: the user should name the
+    subfolder ``cache`` instead. Raises :class:`groundtrace.storage.places.StorageError` for an invalid URL.
     """
     if named is None:
         return folder.cache_path
