@@ -1,7 +1,7 @@
 """Runs asynchronous work that calls models in a Beam pipeline: many elements at once, with results in any order.
 
-A stage that calls models consists of a coroutine ``work(draft, session)`` and a small subclass of
-:class:`CallingStage`. :class:`CallModels` starts the coroutine for each element on the event loop of the process, and
+A stage that calls models consists of a coroutine function ``work(draft, session)`` and a small subclass of
+:class:`CallingStage`. :class:`CallModels` calls this function for each element on the event loop of the process, and
 keeps a bounded number of elements in flight. It emits finished results without waiting for the slowest call, and the
 remaining results at the end of the bundle.
 """
@@ -93,7 +93,10 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining results as they complete, and write the notes of the requests and their cost to a file."""
+        """Emit the remaining results as they complete.
+
+        Then wait until the run's other processes can see the notes about these requests (their tokens and cost).
+        """
         while self._pending:
             yield from self._emit(self._done.get())
         if self._asked:
@@ -126,8 +129,8 @@ def _check_declared(stage: Stage, call: Call) -> None:
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
         raise ValueError(
-            f"the stage {stage.name} sends the prompt {prompt} to the {call.role}: "
-            "add this prompt to `asks` in the description of the stage"
+            f"the stage {stage.name} sends the prompt {prompt} to the {call.role}, but does not declare this prompt: "
+            "add it to `asks` in the description of the stage"
         )
 
 
@@ -166,8 +169,9 @@ def call_models(
     """Apply :class:`CallModels` as the step ``name``, and return its outputs.
 
     The outputs are ``kept``, ``rejected`` and one for each of ``tags``, which maps names of outputs to element types. A
-    sample stage reads some of the records and passes none on. It has a further output ``side_calls`` with its calls, as
-    :class:`groundtrace.stages.plumbing.ends.SideCalls`. A sample stage must return this output too.
+    sample stage reads some of the records and passes none on. For a sample stage, there is also an output
+    ``side_calls`` with the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The stage must return
+    this output too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls
@@ -175,18 +179,19 @@ def call_models(
 
 
 class CallingStage(DraftStage):
-    """Runs a stage that calls models. Its work is a coroutine of one draft and of the session that makes the calls.
+    """Runs a stage that calls models.
 
-    A subclass is a dataclass with a field ``models`` beside its settings. If ``spread`` is True, the drafts are
+    A subclass is a dataclass with a field ``models`` beside its settings. Its method :meth:`work` returns a coroutine
+    function, whose arguments are a draft and the session that makes the calls. If ``spread`` is True, the drafts are
     redistributed over the workers before the calls. A stage directly after another stage that calls models does not
-    need this.
+    need to redistribute them.
     """
 
     spread: ClassVar[bool] = True
     models: ModelsSettings
 
     def work(self) -> Work:  # type: ignore[override]
-        """Return the coroutine that is called with each draft and its session."""
+        """Return the coroutine function that is called with each draft and its session."""
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:

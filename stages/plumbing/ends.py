@@ -1,9 +1,9 @@
 """Defines the table of final outcomes (``ends``), which has one row for each record.
 
-A row names the stages that the record passed and the calls made for the record. Each shard has its own table, which is
-written once. The run's figures (the funnel, the ledger and the agreement of judges) are sums over the rows of these
-tables. The live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used. They may be too large or
-too small, because runners may repeat work and lose workers.
+A row holds the names of the stages that the record passed, and the calls made for the record. Each shard has its own
+table, which is written once. The run's figures (the funnel, the ledger and the agreement of judges) are sums over the
+rows of these tables. The live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used. They may be
+too large or too small, because runners may repeat work and lose workers.
 """
 
 from typing import Any, TypedDict

@@ -1,8 +1,8 @@
 """Counts elements and calls while stages run, in Beam metrics and on a live board for a local progress display.
 
-The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). The counts are for
-display only, because a runner that repeats work counts this work twice. The figures of a finished run come from
-:mod:`groundtrace.stages.plumbing.ends` instead.
+The namespace ``stage/<name>`` has the counters ``in`` and ``kept``, and ``rejected/<stage>`` has one counter for each
+reason. The counts are for display only, because a runner that repeats work counts this work twice. The counts of a
+finished run come from :mod:`groundtrace.stages.plumbing.ends` instead.
 """
 
 import functools
@@ -30,7 +30,7 @@ class StageProgress:
 
     ``in_flight`` is the number of the stage's in-flight requests (:mod:`groundtrace.inference.flow.in_flight`).
     ``wall_s`` is the stage's share of the run's time in seconds. ``in_flight_s`` is the sum of the seconds that each of
-    its requests took. Both are set at the end of a run.
+    its requests took. ``wall_s`` and ``in_flight_s`` are set at the end of a run.
     """
 
     stage: str = ""
@@ -75,19 +75,19 @@ _lock = threading.Lock()
 
 
 def progress(stage: str) -> StageProgress:
-    """Return the live figures of a stage in this process."""
+    """Return the live counts of a stage in this process."""
     with _lock:
         return _board.setdefault(stage, StageProgress(stage))
 
 
 def board() -> dict[str, StageProgress]:
-    """Return the figures of all stages that have begun in this process, in the order in which they began."""
+    """Return the counts of all stages that have begun in this process, in the order in which they began."""
     with _lock:
         return dict(_board)
 
 
 def clear_board() -> None:
-    """Remove the figures of an earlier run in this process."""
+    """Remove the counts of an earlier run in this process."""
     with _lock:
         _board.clear()
 

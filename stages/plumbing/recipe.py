@@ -66,7 +66,7 @@ class Ends:
         """Create the ends. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions did."""
         if values or "rejected" in named:
             raise RecipeError(
-                "build returns Ends(rejected=…): remove rejected=, since rejections are collected from the DAG"
+                "`build` returns Ends(rejected=…): remove `rejected`, since rejections are collected from the DAG"
             )
         return super().__new__(cls)
 
@@ -101,5 +101,5 @@ class Recipe:
     def __new__(cls, *values: Any, **named: Any) -> Self:
         """Create the recipe. Raises RecipeError if its file passes ``stages``, as recipes for earlier versions did."""
         if len(values) > 3 or "stages" in named:
-            raise RecipeError("Recipe(stages=…): remove stages=, since the list is read from the DAG")
+            raise RecipeError("Recipe has the argument `stages`: remove it, since the stages are read from the DAG")
         return super().__new__(cls)

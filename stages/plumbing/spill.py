@@ -62,7 +62,9 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
     if kind == _HERE:
         return rest
     if kind != _SPOOLED or len(rest) != _SLIP.size or not folder:
-        raise ValueError(f"this run's spool did not make these bytes: {crossed[:32]!r}: start the run again")
+        raise ValueError(
+            f"this run's spool did not make the bytes {crossed[:32]!r} that crossed a shuffle: start the run again"
+        )
     return _open(folder).get(rest)
 
 

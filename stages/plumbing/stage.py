@@ -60,9 +60,10 @@ class Stage:
         asks: the roles that it calls, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
         max_calls: for a sample stage, a function of its settings that returns the maximum number of calls in a run of
-            any size. A sample stage reads some of the records and passes none on. It is None for all other stages.
-        max_kept: for a stage that keeps a drawn part of the records, a function of its settings that returns the
-            maximum number of kept records. It is None for all other stages. This number also bounds the calls of later
+            any size. A sample stage reads some of the records and passes none on. ``max_calls`` is None for all other
+            stages.
+        max_kept: for a stage that draws a limited number of records and keeps them, a function of its settings that
+            returns this number. ``max_kept`` is None for all other stages. The number also bounds the calls of later
             stages, because records that leave by another output need no calls.
         joins: whether the stage's input differs from the records that the stage before it keeps. For example, the input
             may be the records of several stages.
@@ -178,8 +179,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 def check_added(stage: Stage, before: object, after: object) -> None:
     """Raise ColumnError if the stage has set a column that it does not declare, because no shard would hold the column.
 
-    ``before`` is the stage's input, and ``after`` is its result: a draft, a route, or the draft of a rejection. Nothing
-    is checked if ``before`` or ``after`` has another type.
+    ``before`` is the stage's input, and ``after`` is its result: a draft, a route, or the draft of a rejection.
+    If ``before`` or ``after`` holds no draft, nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -232,7 +233,7 @@ class DraftStage(beam.PTransform):
     A subclass is a dataclass whose fields are its settings. It sets ``stage``, and its method :meth:`work` returns the
     function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the function sends
     a draft to such an output by a :class:`Route`. If ``expand`` also does the work of other stages, ``inner`` has the
-    descriptions of these stages. Lists of stages have ``inner`` before ``stage``.
+    descriptions of these stages. In lists of stages, the stages of ``inner`` come before ``stage``.
     """
 
     stage: ClassVar[Stage]

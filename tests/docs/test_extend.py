@@ -335,13 +335,13 @@ def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) 
         (
             "    build=build,\n",
             "    build=build,\n    stages=(IngestRecords.stage,),\n",
-            "beam: {file} cannot be imported: Recipe(stages=…): remove stages=, since the list is read from the DAG "
-            "(line 31)\n",
+            "beam: {file} cannot be imported: Recipe has the argument `stages`: remove it, since the stages are "
+            "read from the DAG (line 31)\n",
         ),
         (
             "Ends(rl=in_band.kept)",
             "Ends(rl=in_band.kept, rejected=[in_band.rejected])",
-            "beam: build returns Ends(rejected=…): remove rejected=, since rejections are collected from the DAG\n",
+            "beam: `build` returns Ends(rejected=…): remove `rejected`, since rejections are collected from the DAG\n",
         ),
         (
             "Ends(rl=in_band.kept)",

@@ -35,7 +35,7 @@ def test_a_recipe_can_be_changed_and_copied() -> None:
 def test_a_list_of_stages_is_refused(make: Any) -> None:
     with pytest.raises(RecipeError) as caught:
         make()
-    assert str(caught.value) == "Recipe(stages=…): remove stages=, since the list is read from the DAG"
+    assert str(caught.value) == "Recipe has the argument `stages`: remove it, since the stages are read from the DAG"
 
 
 @pytest.mark.parametrize("make", [lambda: Ends(rejected=[]), lambda: Ends([])])  # type: ignore[call-arg]
@@ -43,5 +43,5 @@ def test_a_list_of_rejections_is_refused(make: Any) -> None:
     with pytest.raises(RecipeError) as caught:
         make()
     assert str(caught.value) == (
-        "build returns Ends(rejected=…): remove rejected=, since rejections are collected from the DAG"
+        "`build` returns Ends(rejected=…): remove `rejected`, since rejections are collected from the DAG"
     )
