@@ -71,7 +71,7 @@ DATA_SETS = DataSets()
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """Open the split of a data set that the settings ``rows`` name.
+    """Open one split of a data set; the setting ``rows.split`` is the name of the split.
 
     ``path`` is a folder, an id or a name with ``hf://``. No row is read yet. A ``Dataset`` that ``save_to_disk`` wrote
     has no splits, so all its rows are used. Raises the errors of ``datasets``, such as ValueError for a missing split

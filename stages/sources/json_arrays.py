@@ -26,10 +26,10 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each object of the named arrays in a JSON object, with its array's name, in the order of the file.
+    """Yield the entries of some arrays of a JSON object, each with the name of its array, in the order of the file.
 
-    Other values are skipped. Memory holds only one entry of an array, or one skipped value, at a time. Raises
-    :class:`NotAnArray` at the first error.
+    ``names`` are the names of these arrays, and their entries are objects. Other values are skipped. Memory holds only
+    one entry of an array, or one skipped value, at a time. Raises :class:`NotAnArray` at the first error.
     """
     text = _Window(stream)
     if text.next_sign() != "{":
@@ -107,9 +107,9 @@ class _Window:
             except json.JSONDecodeError as error:
                 cut = error.pos >= len(self._text) - _MAX_LITERAL_CHARS or error.msg.startswith("Unterminated string")
                 if not (cut and self._grow()):
-                    raise self.wrong(error.msg, self._at + error.pos - begins) from error
+                    raise self.wrong(f"the JSON is invalid: {error.msg}", self._at + error.pos - begins) from error
             except ValueError as error:  # a number with more digits than Python reads
-                raise self.wrong(str(error).partition(";")[0]) from error
+                raise self.wrong(f"a number cannot be read: {str(error).partition(';')[0]}") from error
             except RecursionError as error:
                 raise self.wrong("the value is nested too deeply") from error
             else:

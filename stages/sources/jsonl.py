@@ -65,7 +65,7 @@ class JsonLines(Format):
         except (StorageError, StoreUnavailable):
             raise
         except OSError as error:  # such as a link to a device
-            raise InputError(f"cannot read {path} ({error.strerror}): correct --input to a file of records") from error
+            raise InputError(f"cannot read {path} ({error.strerror}): set --input to a file with records") from error
         folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
@@ -83,7 +83,10 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """Return the number of records, by default the number of lines that are not blank."""
+        """Return the number of records.
+
+        Unless a line can give several records, this is the number of lines that are not blank.
+        """
         if source.records is not None:
             return source.records
         with source.place.open("rb") as stream:

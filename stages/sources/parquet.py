@@ -72,7 +72,10 @@ class Parquet(Format):
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """Return the number of records, by default the number of rows in the file's footer."""
+        """Return the number of records.
+
+        Unless a row can give several records, this is the number of rows in the file's footer.
+        """
         if source.records is not None:
             return source.records
         return pq.read_metadata(arrow_source(source.place)).num_rows
@@ -90,7 +93,10 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each row's answer; the column map (``input.columns``) names the columns to read."""
+        """Yield the fields :data:`ANSWER_FIELDS` of each record.
+
+        The column map (``input.columns``) determines which columns hold these fields.
+        """
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)

@@ -157,7 +157,7 @@ def _separator(first_line: str) -> str:
 def _header(path: str, cells: Sequence[str]) -> list[str]:
     header = [name.strip() for name in cells]
     if twice := next((name for name in header if name and header.count(name) > 1), ""):
-        raise InputError(f"{path}: two columns have the name {twice}: rename one of them")
+        raise InputError(f"{path}: two columns have the name '{twice}': rename one of them")
     return header
 
 

@@ -2,8 +2,8 @@
 
 A turn is ``{"from", "value"}`` or ``{"role", "content"}``, and a content may be a list of parts. Each user turn becomes
 a record, with the next turn as its answer. The text of earlier turns is not part of the record, and system turns are
-not read. ``<image>`` and ``<video>`` marks in the texts show to which turn each medium belongs. A record has all media
-up to its question, or all media of the row if no text has a mark.
+not read. A mark (``<image>`` or ``<video>``) in the text of a turn shows that one medium belongs to this turn. A record
+has all media up to its question. If no text has a mark, a record has all media of the row.
 """
 
 import re

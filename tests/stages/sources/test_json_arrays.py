@@ -51,10 +51,10 @@ WRONG = [
     ('[{"a": 1}', "(line 1, entry 1): expected a comma or ] after this entry"),
     ('[{"a": 1}] x', "(line 1, entry 1): the file has more text after the end of the array"),
     ('[{"a": 1}]\0', "(line 1, entry 1): the file has more text after the end of the array"),
-    ('[{"a": 1},\n{"b" 2}]', "(line 2, entry 2): Expecting ':' delimiter"),
-    ('[{"a": 1},\n{"b": 2 3}\n]', "(line 2, entry 2): Expecting ',' delimiter"),
-    ('[{"a": 1},\n{"b": "2}]', "(line 2, entry 2): Unterminated string starting at"),
-    ('[{"a": ' + "1" * 5000 + "}]", "(line 1, entry 1): Exceeds the limit (4300 digits) for integer string conversion"),
+    ('[{"a": 1},\n{"b" 2}]', "(line 2, entry 2): the JSON is invalid: Expecting ':' delimiter"),
+    ('[{"a": 1},\n{"b": 2 3}\n]', "(line 2, entry 2): the JSON is invalid: Expecting ',' delimiter"),
+    ('[{"a": 1},\n{"b": "2}]', "(line 2, entry 2): the JSON is invalid: Unterminated string starting at"),
+    ('[{"a": ' + "1" * 5000 + "}]", "(line 1, entry 1): a number cannot be read: Exceeds the limit (4300 digits)"),
     ('[{"a": ' + "[" * 100_000, "(line 1, entry 1): the value is nested too deeply"),
 ]
 
