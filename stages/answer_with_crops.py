@@ -1,9 +1,9 @@
 """Shows the policy its crops, and lets it answer again in words alone, without boxes (iVGR §3.4, third step).
 
 Crops are the parts of the images that the policy boxed. The inputs are drafts with attempts; for these attempts the
-policy saw no crops. The outputs are the same drafts with as many new answers, which are graded. For these answers the
-policy saw the images and their crops. A draft is rejected if a call failed or too few answers could be graded. For a
-draft without crops no call is made: its attempts are also used as its answers with crops.
+policy saw no crops. The outputs are the same drafts with new graded answers, one for each attempt. For these answers
+the policy saw the images and their crops. A draft is rejected if a call failed or too few answers could be graded. For
+a draft without crops no call is made: its attempts are also used as its answers with crops.
 """
 
 import json

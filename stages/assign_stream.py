@@ -1,11 +1,11 @@
 """Chooses the stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
 
 A trace of the grounded stream has boxes, a trace of the textual stream has words alone. The inputs are drafts of the
-SFT side. The outputs are drafts with the form of their trace, with or without boxes. A hash of the question's id
-chooses the stream before the teacher is called. So the teacher is called for each question in one stream only, and the
-choice does not depend on other questions. On average, the numbers of questions in the two streams have the ratio of the
-config (32 to 3 in the paper, for 35,000 questions). :class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the
-ratio exact.
+SFT side. The outputs are the same drafts, in which a field names the form of the trace: with boxes, or in words alone.
+A hash of the question's id chooses the stream before the teacher is called. So the teacher is called for each question
+in one stream only, and the choice does not depend on other questions. On average, the numbers of questions in the two
+streams have the ratio of the config (32 to 3 in the paper, for 35,000 questions).
+:class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the ratio exact.
 
 The boxes of a grounded trace are later compared with the question's boxes. A question of the grounded stream without
 boxes is therefore rejected. So on the SFT side, only the textual stream has questions without boxes. This follows the
@@ -60,7 +60,7 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """Return the form of the draft's trace, as the class of the draft for the stage KeepRatio."""
+    """Return the form of the draft's trace; the stage KeepRatio uses this form as the class of the draft."""
     return draft.form
 
 

@@ -1,4 +1,4 @@
-"""Samples k answers of the policy to each question, and grades them; each answer is an attempt.
+"""Lets the policy answer each question k times, and grades the answers; each answer is an attempt.
 
 The inputs are drafts. The outputs are drafts with k attempts. Each attempt is right, wrong or unscored (not graded). A
 draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An answer in prose is graded

@@ -70,8 +70,9 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
     """Return the largest number of chains that a bin may keep without exceeding its share of all kept chains.
 
-    ``counts`` has the number of chains of each bin. The share is ``max_share``, or 1 divided by the number of bins with
-    chains if this is larger. The result is at least 1 if any bin has chains, so that some chains are always kept.
+    ``counts`` has the number of chains of each bin. The maximum share is the larger of two values: ``max_share``, and 1
+    divided by the number of bins that hold chains. The result is at least 1 if any bin has chains, so that some chains
+    are always kept.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:

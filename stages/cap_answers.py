@@ -134,7 +134,7 @@ class _CapAnswers(beam.DoFn):
     def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
         """Emit the draft if it is within the quota of its key; otherwise emit a rejection.
 
-        ``quotas`` has the number of questions to keep for each limited key, and ``last`` the highest id hash to keep.
+        For each limited key, ``quotas`` has the number of questions to keep, and ``last`` the highest id hash to keep.
         """
         count_in(STAGE.name)
         key = written_key(draft)

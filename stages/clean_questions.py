@@ -43,10 +43,11 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str, media_count: int = 1) -> str:
-    """Return the question without special tokens, media placeholders, hidden characters and instructions on the form.
+    """Return the question without special tokens, media placeholders, hidden characters and answer instructions.
 
-    The words of the question itself are never changed. A media placeholder inside a sentence, such as ``<image>``, is
-    replaced by words. ``media_count`` is the number of the question's media. Cleaning is idempotent.
+    An answer instruction requests a form of the answer, such as a single word. The words of the question itself are
+    never changed. A media placeholder inside a sentence, such as ``<image>``, is replaced by words. ``media_count`` is
+    the number of the question's media. Cleaning is idempotent.
     """
     before = None
     while text != before:

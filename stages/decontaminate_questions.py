@@ -60,22 +60,25 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 def check_benchmark(folder: str) -> None:
     """Raise ValueError if a line or a medium of the benchmark cannot be used.
 
-    Overlaps with this line or medium would not be found. The causes are a line that is not a record, a record without
-    question and media, a missing medium, and a medium that is neither an image nor a clip.
+    Without this check, overlaps with this line or medium would not be found. A line cannot be used if it is not a
+    record, or if the record has neither a question nor media. A medium cannot be used if its file is missing, or if it
+    is neither an image nor a clip.
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
         where = f"benchmark: line {number}"
         uris = benchmark_media(fields, where)
         if not uris and not fields.get("question"):
-            raise ValueError(f"{where} has neither a question nor media: add the field question or the field media")
+            raise ValueError(f"{where} has neither a question nor media: add the field 'question' or 'media'")
         for uri in uris:
             try:
                 kind = store.kind_of(uri)
             except OSError as error:
-                raise ValueError(f"{where}: {error}; add the file, or remove it from media") from error
+                raise ValueError(
+                    f"{where}: a medium cannot be read: {error}; add the file, or remove it from 'media'"
+                ) from error
             if kind is None:
-                raise ValueError(f"{where}: {uri} is neither an image nor a clip: remove it from media")
+                raise ValueError(f"{where}: {uri} is neither an image nor a clip: remove it from 'media'")
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
@@ -87,10 +90,10 @@ def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise ValueError(f"{where}: the field media must hold a path or a list of paths, got {media!r:.80}")
+        raise ValueError(f"{where}: the field 'media' must hold a path or a list of paths, got {media!r:.80}")
     unread = next((name for name in ("image", "images") if fields.get(name) and not paths), None)
     if unread:
-        raise ValueError(f"{where} has no media: rename its field {unread} to media")
+        raise ValueError(f"{where} has no field 'media': rename its field '{unread}' to 'media'")
     return [f"input:{path}" for path in paths]
 
 

@@ -3,8 +3,8 @@
 :class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
 questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. The
 highest of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected, as over_quota on
-the SFT side and as not_drawn on the RL side. So a run that draws more questions than needed has the same result. The
-result depends only on the ids and on the models' replies.
+the SFT side and as not_drawn on the RL side. So the result is the same if a run draws more questions than it needs. It
+depends only on the ids and on the models' replies.
 """
 
 from collections.abc import Iterator

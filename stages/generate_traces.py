@@ -73,7 +73,7 @@ def listed_events(events: tuple[Event, ...]) -> str:
 
 
 def shown_overlays(draft: Draft) -> list[Part]:
-    """Return a part of a prompt for each image or frame: its overlay, or the image itself if it has no overlay."""
+    """Return one part of a prompt for each image or frame: its overlay, or the original if there is no overlay."""
     return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
 
 

@@ -189,7 +189,7 @@ class _Parse(beam.DoFn):
     def process(self, raw: RawRecord) -> Iterator[object]:
         """Emit the record and the URIs of its media, or the reason why the record is unusable.
 
-        Also emit the record's entry in the list of records read.
+        Also emit the record's number and id to the output ``read``.
         """
         count_in(STAGE.name)
         try:

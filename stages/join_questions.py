@@ -27,7 +27,7 @@ STAGE = Stage(
 
 @dataclass
 class JoinQuestions(DraftStage):
-    """Marks every draft with the source of its question; see the module."""
+    """Adds the source of its question to every draft; see the module."""
 
     stage = STAGE
 

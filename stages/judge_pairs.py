@@ -1,8 +1,8 @@
-"""Judges written questions with their answers (CodeDance §7.2, Table 7).
+"""Lets the judge assess each question that the teacher wrote, with its answer (CodeDance §7.2, Table 7).
 
 The inputs are drafts with a question of the teacher. The outputs are the drafts whose question and answer the judge
 calls GOOD: the answer is right, and a close look is needed to find it. Drafts that the judge calls BAD are rejected. A
-reply that is neither GOOD nor BAD is requested again. If the new replies are wrong too, the draft is rejected.
+reply that is neither GOOD nor BAD is requested again. If no new reply is GOOD or BAD either, the draft is rejected.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ BAD_PAIR = "bad_pair"
 
 @settings
 class PairSettings:
-    """Holds the settings of the calls in which the judge judges written questions with their answers."""
+    """Holds the settings of the calls in which the judge assesses the teacher's questions and answers."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 

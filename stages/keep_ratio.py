@@ -24,9 +24,9 @@ def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | No
     """Return how many questions of each class to keep; ``counts`` has the number of questions of each class.
 
     ``ratio`` has the weight of each class. ``most`` is the maximum total (None: no maximum). Classes without questions
-    are left out. If the ratio allows more than ``most`` questions, exactly ``most`` are kept. Then the number of each
-    class is rounded down, and the remaining questions go to the classes with the largest rounding errors. Raises
-    ValueError for a class that the ratio lacks.
+    are left out. If the ratio allows more than ``most`` questions, exactly ``most`` are kept: the number of each class
+    is rounded down, and the classes with the largest rounding errors each keep one more question until the total is
+    ``most``. Raises ValueError for a class that the ratio lacks.
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:

@@ -87,8 +87,8 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
     """Return whether, without the choices, the gold answer is graded as right and every other choice as wrong.
 
-    ``judged`` is whether a judge grades free text. If it is True, the rules of grading need not find every other choice
-    wrong; they may also leave a choice to the judge.
+    Rules grade the choices. ``judged`` is whether a judge grades free text. If it is True, the rules may leave some of
+    the other choices ungraded, because the judge would grade them.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}

@@ -61,7 +61,7 @@ def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
     for kind in ("actions", "interactions"):
         rows = fields.get(kind)
         if not isinstance(rows, list):
-            raise BadReply(f"{kind}: expected a list, got {rows!r:.80}")
+            raise BadReply(f"{kind}: expected a list of events, got {rows!r:.80}")
         events += [_event(row, last_s) for row in rows[:most]]
     return tuple(dict.fromkeys(events))
 
@@ -70,7 +70,9 @@ def _event(row: object, last_s: float) -> Event:
     fields = row if isinstance(row, dict) else {}
     description, start_s, end_s = (fields.get(name) for name in ("description", "start_s", "end_s"))
     if not isinstance(description, str) or not description.strip() or not (_is_number(start_s) and _is_number(end_s)):
-        raise BadReply(f"an event must have a description, start_s and end_s, but one is {row!r:.80}")
+        raise BadReply(
+            f"an event must have a text 'description' and the numbers 'start_s' and 'end_s', but one is {row!r:.80}"
+        )
     if not 0 <= start_s <= min(end_s, last_s + ROUNDING_S):
         raise BadReply(
             f"the event from {start_s:g} s to {end_s:g} s is wrong: start_s must be from 0 to {last_s:.2f}, "

@@ -48,7 +48,7 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the teacher's reply with the draft's trace; None if the teacher was not called."""
+    """Return the cache key of the teacher's reply that holds the draft's trace; None if the teacher was not called."""
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 

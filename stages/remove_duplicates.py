@@ -91,7 +91,7 @@ def find_duplicates(
 ) -> Iterator[tuple[Draft, Reject | None]]:
     """Yield each draft with None if it is kept, or with its rejection if it is a duplicate.
 
-    All drafts have the same :func:`question_key`. ``same`` returns whether the images of two questions show the same,
+    All drafts have the same :func:`question_key`. ``same`` returns whether the images of two questions are equal,
     apart from re-encoding and scale. The result depends on ids and content, not on the order of the drafts.
     """
     kept = KeptImages()
@@ -136,7 +136,10 @@ class _FindDuplicates(beam.DoFn):
         self._store = self._roots.store()
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
-        """Emit the kept drafts of one question, and a rejection for each of its other drafts."""
+        """Emit the kept drafts of one group, and a rejection for each other draft of the group.
+
+        A group has all drafts with the same :func:`question_key`.
+        """
         for draft, why in find_duplicates(group[1], self._settings, self._same):
             count_in(STAGE.name)
             if why is None:

@@ -51,15 +51,17 @@ def has_option_letters(text: str) -> bool:
 def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
     """Return the rewritten question of a reply; None if the reply states that the question needs its choices.
 
-    ``choices`` are the choices of the original question. Raises BadReply if the reply has no usable question and is not
-    null, or if the question still names the choices.
+    ``choices`` are the choices of the original question. Raises BadReply if the reply's field ``question`` is neither
+    null nor a usable question. Also raises BadReply if the rewritten question still refers to the choices.
     """
     fields = json_object(reply.text)
     question = fields.get("question")
     if question is None and "question" in fields:
         return None
     if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
-        raise BadReply(f"question: expected a question or null, got {question!r:.80}")
+        raise BadReply(
+            f"question: expected a question of at most {MAX_QUESTION_CHARS} characters, or null, got {question!r:.80}"
+        )
     if found := find_control(question):
         raise BadReply(f"question: write the question without the special token or control character {found!r}")
     if has_option_letters(question):

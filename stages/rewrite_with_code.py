@@ -7,10 +7,10 @@ and print exactly the expected words; only blanks and the form of numbers (``2``
 rewritten solution is unusable. The trajectory holds the real outputs. A draft is rejected if no rewritten solution is
 usable.
 
-The teacher must keep all sentences that are not calculations in their order, including failed attempts. The paper
-states no check of this. Here two shares are checked. At least the share ``min_kept`` of the new solution's words must
-be in the old solution, in the same order. At least the share :data:`MIN_LEFT` of the old solution's words must be in
-the new solution.
+The teacher must keep all sentences except calculations, in the same order. It must also keep failed attempts. The paper
+describes no check of this. Here two shares are checked. At least the share ``min_kept`` of the new solution's words
+must be in the old solution, in the same order. At least the share :data:`MIN_LEFT` of the old solution's words must be
+in the new solution.
 """
 
 import asyncio
@@ -151,7 +151,7 @@ async def executed(
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
     """Execute the scripts of the turns; return the turns with the real outputs, and the images that the scripts showed.
 
-    At first each turn holds the output that the teacher expects of its script. Only the standard output is compared
+    Each turn in ``turns`` holds the output that the teacher expects of its script. Only the standard output is compared
     with the expected output, because the teacher cannot foresee the warnings of libraries. Raises :class:`Reject` if a
     script fails, or if its output differs from the expected output. Raises SandboxLost if the sandbox loses the state
     of the scripts.

@@ -7,9 +7,10 @@ of the general questions. Each question is one row. The trainer uses the row onc
 holds the class of the row, which is ``boxed`` or ``general``.
 
 A question is rejected if its gold answer is free text and no judge can grade free text, because no reward could be
-computed. This stage rejects such a question, because no later stage would reject it if it has boxes: App. B filters
-only general questions by difficulty, so the policy makes no attempts at questions with boxes. No later stage changes
-the text of a question. So this stage also makes the prompts of the streams.
+computed. In other recipes, the stage that requests the policy's attempts does this. Here the policy attempts only
+general questions, because App. B filters only these by difficulty. So this stage has to check the questions with boxes.
+
+This stage also makes the prompts of the streams, because no later stage changes the text of a question.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +36,8 @@ STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
     """Return the draft with its streams; a draft without boxes is returned as a route to ``general``.
 
-    Raises :class:`Reject` if only a judge could grade the draft and ``judged`` is False.
+    ``judged`` is whether a judge grades free text. Raises :class:`Reject` if the gold answer is free text and there is
+    no such judge.
     """
     if not judged and needs_judge(draft.question):
         raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that can grade it")

@@ -47,7 +47,7 @@ class _Gradable(beam.DoFn):
         self._judged = judged
 
     def process(self, draft: Draft) -> Iterator[object]:
-        """Emit the draft, or its rejection if its answers could not be graded."""
+        """Emit the draft, or its rejection if no answers to its question could be graded."""
         count_in(STAGE.name)
         if self._judged or not needs_judge(draft.question):
             yield draft

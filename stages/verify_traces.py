@@ -85,8 +85,8 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
         raise ValueError(
-            f"scorers must have different names, and one of them must be {outcome.NAME}, but the recipe and the config "
-            f"name {', '.join(names)}"
+            f"scorers must have different names, and one must be '{outcome.NAME}', but the recipe and the config have "
+            f"the scorers {', '.join(names)}: correct the recipe or verify.scorers"
         )
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)
@@ -138,11 +138,12 @@ def why_rejected(
 ) -> tuple[str, str, int]:
     """Return the reason and the detail of a rejection, and the index of the trace to which they apply.
 
-    The function is called if no trace is good enough. The rejection applies to one of these traces:
+    The function is called if no trace is good enough. The rejection applies to the first of these traces that exists:
 
     - the right trace with the highest score;
-    - a trace that could not be verified, if no right trace has a score, or no trace at all;
-    - the wrong trace with the highest score, if no trace is right.
+    - a right trace that could not be verified, and so has no score;
+    - a wrong or ungraded trace that could not be verified, if no trace has a score;
+    - the wrong trace with the highest score, or the first trace if no trace has a score.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))

@@ -1,4 +1,4 @@
-"""Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code and the statements about its results.
+"""Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code, and the statements about code results.
 
 The inputs are drafts with trajectories (turns of text and code). The outputs are drafts with the first trajectory that
 passes all checks, its turns and its kinds of operations. If no trajectory passes, a rejection names the first check
@@ -6,10 +6,10 @@ that the first right trajectory fails. The checks are, in this order:
 
 1. The answer is right, and the turns have the requested form.
 2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
-3. No call of code is a pretence. A pretence is code of comments or constants, a result that no turn uses, or an output
-   that does not depend on the objects of the question. To find such outputs, all code is executed again on the image
-   and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded
-   results.
+3. No code is a pretence. Code is a pretence if it has only comments or constants, if no later turn uses its result, or
+   if its output does not depend on the objects of the question. To find such outputs, all code is executed again on the
+   image and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the
+   recorded results.
 4. The statements after each result agree with the result. The judge decides this ``judges`` times (a setting), and must
    find agreement each time.
 
@@ -151,10 +151,11 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of the judgements that find all statements supported by their results, and a reason.
+    """Return the share of judgements that find no fault in the trajectory, and a reason.
 
-    The reason is the reason of the first judgement that finds an unsupported statement. If all statements are
-    supported, it is a sentence with the number of judgements. Raises BadReply if a judgement has the wrong form.
+    A fault is a statement that the results of the code do not support. The reason is the reason of the first judgement
+    that finds a fault. If no judgement finds a fault, it is a sentence with the number of judgements. Raises BadReply
+    if a judgement has the wrong form.
     """
     reasons = list[str]()
     for completion in reply.completions:

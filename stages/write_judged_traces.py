@@ -85,7 +85,10 @@ def read_judgement(reply: CallResult) -> str:
     """
     text = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, text)) or len(text) > MAX_JUDGEMENT_CHARS:
-        raise BadReply(f"expected one or two short sentences in words, got {len(text)} characters: {text!r:.80}")
+        raise BadReply(
+            f"expected one or two short sentences in words, with at most {MAX_JUDGEMENT_CHARS} characters in all, got "
+            f"{len(text)} characters: {text!r:.80}"
+        )
     if found := find_control(text):
         raise BadReply(f"expected sentences without special tokens and control characters, got {found!r}")
     if _MARKUP.search(unicodedata.normalize("NFKC", text)):

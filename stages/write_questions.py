@@ -102,7 +102,8 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         answer = answer.removesuffix(".")
     if not question or len(question) > MAX_QUESTION_CHARS or len(answer) > MAX_ANSWER_CHARS:
         raise BadReply(
-            f"question: expected a short question and a short answer, got {question!r:.80} and {answer!r:.80}"
+            f"question: expected a question of at most {MAX_QUESTION_CHARS} characters and an answer of at most "
+            f"{MAX_ANSWER_CHARS}, got {question!r:.80} and {answer!r:.80}"
         )
     if _TAG.search(question) or not any(map(str.isalnum, question)):
         raise BadReply(f"question: expected a question in words, without tags, got {question!r:.80}")

@@ -226,7 +226,8 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 class ShardTarget:
     """Holds the destination of the shards of one set of rows, such as ``sft``.
 
-    The shards have the Arrow schema ``schema``, and are written to the folder ``set`` in the job's folder ``folder``.
+    ``schema`` is the Arrow schema of the shards. ``set`` is the name of the set, and of the shards' folder in the job's
+    folder ``folder``.
     """
 
     folder: str

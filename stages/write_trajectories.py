@@ -83,8 +83,8 @@ class TrajectorySettings:
 def operation_for(question: Question, settings: TrajectorySettings) -> str:
     """Return the kind of operation that a question is assigned; "" if the mixture has no weights above 0.
 
-    A question of a data set in ``settings.rewritten_sources`` is assigned a computation. The solutions of these data
-    sets are written in text and then rewritten with code, and such code only calculates.
+    A question of a data set in ``settings.rewritten_sources`` is assigned the kind :data:`COMPUTATION`. The solutions
+    of these data sets are written in text and then rewritten with code, and such code only calculates.
     """
     if question.source in settings.rewritten_sources:
         return COMPUTATION

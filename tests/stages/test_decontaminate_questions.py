@@ -139,9 +139,9 @@ UNREADABLE = [
     (b"{half a line\n", "line 2 is not JSON"),
     (b"[1, 2]\n", "line 2 is not a JSON object"),
     ({"id": "b"}, "line 2 has neither a question nor media"),
-    ({"id": "b", "question": "what", "images": ["b.png"]}, "line 2 has no media: rename its field images to media"),
-    ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: the field media must hold a path or a list of paths"),
-    ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; add the file, or remove it from media"),
+    ({"id": "b", "question": "what", "images": ["b.png"]}, "line 2 has no field 'media': rename its field 'images' to"),
+    ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: the field 'media' must hold a path or a list of paths"),
+    ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; add the file, or remove it from 'media'"),
     ({"id": "b", "media": ["../outside.png"]}, r"line 2: .*outside\.png"),
     ({"id": "b", "media": "text.png"}, r"line 2: input:text\.png is neither an image nor a clip"),
 ]
