@@ -46,10 +46,11 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
     ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is whether this
     is the last pass over the input. There are three cases:
 
-    - At least ``target`` drafts: both limits are the hash at position ``target`` in the sorted list of hashes.
-    - Fewer drafts, last pass: neither side has a limit.
-    - Fewer drafts, not the last pass: the pass is repeated with more questions. The SFT side has no limit. The RL limit
-      is "", so that the RL side keeps nothing, because rubrics mined in this pass would be discarded.
+    - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
+      hashes.
+    - If there are fewer drafts in the last pass, neither side has a limit.
+    - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT side has no limit.
+      The RL limit is "", so that the RL side keeps nothing, because rubrics mined in this pass would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]

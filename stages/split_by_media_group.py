@@ -6,9 +6,9 @@ of the group's name decides on which side all questions of the group are. So the
 neither input order nor worker count can change the side of a question.
 
 Earlier stages may select questions, for example by their pass rates. The groups must not depend on this selection.
-Otherwise a question could change its side if more questions were selected. The stage therefore also accepts the drafts
-before the selection. A question with several media then joins these media into one group, even if the question itself
-was not selected.
+Otherwise a question could change its side if more questions were selected. The stage therefore also accepts all drafts,
+as they were before the selection. A question with several media then joins these media into one group, even if the
+question itself was not selected.
 """
 
 from collections.abc import Iterable, Iterator

@@ -160,7 +160,7 @@ def write_shard(
 ) -> tuple[int, HashedStream, str]:
     """Write one shard to ``path``, and the table of final outcomes of its rows to ``ends`` (None: no table).
 
-    Both files are complete on return. Return the number of rows, the stream that was written, and the digest of the
+    Both files are complete on return. Return the number of rows, the stream to the shard's file, and the digest of the
     ids. Raises ValueError for a repeated id.
     """
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))

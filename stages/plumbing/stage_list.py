@@ -141,7 +141,7 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 def max_kept(stage: Stage, settings: Any) -> int | None:
     """Return the maximum number of records that a stage keeps in a run with these settings.
 
-    Return None for a stage that does not draw a sample of the records.
+    Return None for a stage without such a maximum.
     """
     if stage.max_kept is None:
         return None

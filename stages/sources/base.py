@@ -120,12 +120,12 @@ class RowSettings(ShapeSettings):
             if not name.strip() or "." in name:
                 raise ValueError(
                     f"keep: {name!r} cannot be the name of a Parquet column, because it is empty or has a dot: rename "
-                    "the column in the input and in keep"
+                    "the column in the input and in 'keep'"
                 )
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
         ):
-            raise ValueError(f"keep has the name {twice!r} twice (upper and lower case are the same): remove one")
+            raise ValueError(f"'keep' has the name {twice!r} twice (upper and lower case are the same): remove one")
 
 
 class Format(abc.ABC):

@@ -131,9 +131,10 @@ def _are_rows(rows: RowSettings) -> bool:
 
 
 def lines_fingerprint(stream: IO[bytes]) -> str:
-    """Return a digest of a file's lines, as 64 hex digits, that does not depend on their order or line endings.
+    """Return a digest of a file's lines, as 64 hex digits.
 
-    The file is read in pieces, because a single line may be the whole file.
+    The digest does not depend on the order of the lines or on their line endings. The file is read in pieces, because a
+    single line may be the whole file.
     """
     total, digest, ends, is_begun = 0, hashlib.sha256(), b"", False
     while piece := stream.readline(PIECE_BYTES):

@@ -49,7 +49,7 @@ class Parquet(Format):
         has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
-            raise InputError(f"{name} is a run folder: give --input the input of that run, or a folder of its shards")
+            raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of its shards")
         files, root = _files(path)
         if not files:
             raise NothingHere("no .parquet file")

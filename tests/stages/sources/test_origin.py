@@ -121,7 +121,7 @@ def test_dates_and_decimals_are_kept_as_they_read(tmp_path: Path) -> None:
         ({"number_ids": True, "file_ids": True}, "number_ids and file_ids are both set"),
         ({"keep": ("a.b",)}, "'a.b' cannot be the name of a Parquet column"),
         ({"keep": (" ",)}, "' ' cannot be the name of a Parquet column"),
-        ({"keep": ("Mood", "mood")}, "keep has the name 'Mood' twice"),
+        ({"keep": ("Mood", "mood")}, "'keep' has the name 'Mood' twice"),
     ],
 )
 def test_what_cannot_be_kept(settings: dict[str, Any], said: str) -> None:

@@ -116,7 +116,7 @@ def test_a_run_folder_is_input_only_by_its_shards(here: Path) -> None:
     LocalRun(here / "run").prepare("data", "0", resume=True)
     (here / "run/sft").mkdir()
     pq.write_table(pa.table({"id": ["a"]}), here / "run/sft/x.parquet")
-    with pytest.raises(InputError, match="run is a run folder: give --input the input of that run"):
+    with pytest.raises(InputError, match="run is a run folder: set --input to the run's input"):
         find_input(str(here / "run"))
     for name in ("run/sft", "run/sft/*.parquet"):
         assert find_input(str(here / name)).sources == (Source("parquet", str(here / "run/sft/x.parquet")),)
