@@ -36,10 +36,10 @@ class CallInProgress:
     def wanted(self) -> dict[int, list[int]]:
         """Return the indices of the samples to request, grouped by the token budget of the request.
 
-        A sample is requested with the call's budget (``sampling.max_tokens``) if it is missing, or if it was truncated
-        at a smaller budget. A sample that was truncated at this budget or a larger one is requested again if its budget
-        was below the endpoint's ``max_tokens_limit``. Its new budget is twice the old one, at most
-        ``max_tokens_limit``.
+        - A missing sample is requested with the call's budget (``sampling.max_tokens``).
+        - A sample that was truncated at a smaller budget is also requested with the call's budget.
+        - Any other truncated sample is requested with twice its old budget, at most with the endpoint's
+          ``max_tokens_limit``. If its old budget has already reached this limit, it is not requested again.
         """
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)

@@ -8,7 +8,7 @@ _NETWORK = re.compile(r"nfs4?|cifs|smb3|smbfs|9p|lustre|ceph|glusterfs|beegfs|gp
 
 
 def on_network(folder: Path) -> bool:
-    """Return whether a folder, which need not exist yet, is on a network file system of this machine."""
+    """Return whether a folder is on a network file system of this machine. The folder may not exist yet."""
     try:
         mounts = Path("/proc/mounts").read_text("utf-8", "surrogateescape")
     except OSError:  # not Linux: the folder is assumed to be local

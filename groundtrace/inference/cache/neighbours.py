@@ -28,7 +28,7 @@ class Neighbours:
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Return the replies that the caches hold for the wanted samples.
 
-        ``keys`` maps two cache keys of each sample: the sample's key in this run's cache, and its key before
+        Each sample has one entry in ``keys``. It maps the sample's key in this run's cache to the key before
         :func:`groundtrace.inference.request.fresh_key` changed it. The result has the keys of this run's cache. If
         several caches hold a reply, the reply of the first cache is used. In a returned reply, ``taken_from`` is the
         name of the run from whose cache the reply was copied.

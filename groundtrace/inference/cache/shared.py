@@ -221,8 +221,8 @@ def prune_segments(
     location: str, local_folder: str, keep: Callable[[LogEntry], bool], storage: StorageSettings = STANDARD
 ) -> int:
     """Delete the replies for which ``keep`` returns False, both from the segments at ``location`` and from this
-    machine's copy in ``local_folder``. Returns the number of deleted replies, which is the larger one of the two
-    numbers.
+    machine's copy in ``local_folder``. Replies are counted separately in the segments and in the copy. The function
+    returns the larger number.
 
     The copies on other machines are not changed, so these machines still use the deleted replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
@@ -240,10 +240,10 @@ def prune_segments(
 def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None) -> ReplyCache:
     """Open the cache ``path``. ``path`` is ":memory:", or the path or URL of a file such as ``replies.sqlite``.
 
-    A path on a local disk is a SQLite file. If ``path`` is on a network file system or is a URL, no such file exists.
-    Instead the folder of ``path`` holds segments (:class:`SegmentStore`), which several machines share. ``storage``
-    holds the settings of the store. ``uploads`` is the background thread that regularly exchanges the segments with
-    other machines.
+    A path on a local disk is a SQLite file. If ``path`` is on a network file system or is a URL, the file itself is
+    never created. Instead the folder of ``path`` holds segments (:class:`SegmentStore`), which several machines share.
+    ``storage`` holds the settings of the store. ``uploads`` is the background thread that regularly exchanges the
+    segments with other machines.
     """
     location = shared_location(path)
     if location is None:

@@ -31,9 +31,10 @@ class Budget:
     ``peers`` are the other processes on this machine. Processes with the same run and the same peers share one budget.
     The first process reads from the notes what all earlier processes have spent, including killed processes.
 
-    A run with several ``workers`` (machines) divides its budget evenly. Each machine spends at most its own part. In
-    addition, its own spending and the noted spending of all other machines together stay within the whole budget
-    (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost machine's part again.
+    A run with several ``workers`` (machines) divides its budget evenly. Each machine spends at most its own part. A
+    second rule applies too: the sum of its own spending and the noted spending of all other machines stays within the
+    whole budget (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost machine's part
+    again.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Budget:
             raise BudgetUsedUp(f"the budget is used up: {self._as_text()}")
 
     def reserve_at_once(self, cost: Cost) -> bool:
-        """Reserve the cost if it fits without waiting. Returns whether it was reserved."""
+        """Reserve the cost if it fits into the budget now. Returns whether it was reserved."""
         return not self._bounded or self._fits_now(cost) is True
 
     def saw(self, prompt: str, samples: int, tokens_out: int) -> None:
@@ -243,8 +244,8 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read from the file what all processes have spent, and remove this process's reservation from the file. This
-        process still holds its reservation in memory.
+        """Read the spending of all processes from the file that the processes of this machine share. Remove this
+        process's reservation from this file, but keep it in memory.
         """
         if self._is_read:
             self._read(db)
@@ -254,5 +255,5 @@ class Budget:
         db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
 
     def changed(self) -> None:
-        """Do nothing after the shared state has moved between memory and the file. A request that waits for the budget
-        reads it again soon in any case."""
+        """Do nothing. The method is called after the shared state has moved between memory and the shared file. No
+        update is necessary, since a request that waits for the budget reads the state again soon."""

@@ -103,9 +103,9 @@ class Claims:
         db.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?)", held)  # a peer may have a lost process's claims
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Remove the claims from the file. This process still holds its claims in memory."""
+        """Remove this process's claims from the file that the processes share, but keep them in memory."""
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing after the claims have moved between memory and the file. Each later change of a claim is written
-        to the file if the process has peers at that time."""
+        """Do nothing. The method is called after the claims have moved between memory and the shared file. No update is
+        necessary: if the process has peers, each later change of a claim is written to this file."""

@@ -5,7 +5,7 @@ process that is alone has this state in memory, so that coordination takes no ti
 file and wakes the first process. It sends no request until the first process has written its state into the file. From
 then on all changes are transactions in the file. The last remaining process reads the state back into memory.
 
-A process registers with its first request. Processes detect at once whether another process lives
+A process registers with its first request. Processes detect at once whether another process is still running
 (:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
 and slots that the process held. Its budget reservations are then added to the spending, since the servers may charge
 for its requests.
@@ -43,19 +43,19 @@ _log = logging.getLogger(__name__)
 
 
 class Part(Protocol):
-    """Defines the interface of one kind of shared state, such as claims on requests. The state is in memory while the
-    process is alone, else in the file.
+    """Defines the interface of one kind of shared state, such as claims on requests. The state is in memory while this
+    process is alone, else in the file that the processes of this machine share.
 
     :class:`Peers` calls ``publish`` and ``withdraw`` in a transaction, while it holds its lock.
     """
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write this process's state into the file, because the process has peers now or is about to end."""
+        """Write this process's state into the shared file, because the process has peers now or is about to end."""
         ...
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the state from the file into memory, and remove this process's own entries from the file, because this
-        process has no peers.
+        """Read the state from the shared file into memory, and remove this process's own entries from this file. The
+        method is called when this process has no peers.
         """
         ...
 
@@ -70,8 +70,8 @@ class Peers:
     """Represents this process among its peers: the processes that share ``folder``. If ``folder`` is None, this process
     never has peers.
 
-    ``has_peers`` is True while the state is in the file. ``had_peers`` is True if the state has ever been in the file.
-    Both change only while ``lock`` is held.
+    ``has_peers`` is True while the process has peers, so that its state is in the shared file. ``had_peers`` is True if
+    the state has ever been in this file. Both attributes change only while ``lock`` is held.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -95,7 +95,7 @@ class Peers:
 
     def add(self, part: Part) -> None:
         """Add a kind of shared state, such as the claims. From now on :class:`Peers` moves it between memory and the
-        file.
+        shared file.
         """
         with self.lock:
             self._parts.append(part)
@@ -106,9 +106,9 @@ class Peers:
     def join(self) -> bool:
         """Register this process at the first call, and return whether it may send requests.
 
-        The result is False while a peer has not written its state into the file, or while another process registers.
-        Call the method again soon in this case. Raises :class:`groundtrace.inference.errors.RunStopped` if the folder
-        cannot be used.
+        The result is False while a peer has not written its state into the shared file yet, and while another process
+        registers. Call the method again soon in this case. Raises :class:`groundtrace.inference.errors.RunStopped` if
+        the folder cannot be used.
         """
         if self._may_send:
             return True

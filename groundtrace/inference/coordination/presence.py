@@ -1,9 +1,9 @@
-"""Shows other processes that this process lives, and lets them wake it.
+"""Shows other processes that this process is running, and lets them wake it.
 
 Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
 also after ``kill -9``. So a process whose pipe has no reader has ended. Other processes wake a process by writing a
-byte into its pipe. This needs no heartbeat and no clock. A process that is suspended (SIGSTOP) still lives. A deleted
-pipe is created again.
+byte into its pipe. This needs no heartbeat and no clock. A suspended process (SIGSTOP) is also treated as running. A
+deleted pipe is created again.
 """
 
 import contextlib

@@ -206,8 +206,8 @@ class Quota:
     # The state that peers share
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the schedule into the file, and register all slots of the endpoint as held by this process.
-        :meth:`changed` reduces them later to this process's part
+        """Write the schedule into the file that the processes of this machine share. Register all slots of the endpoint
+        as held by this process. :meth:`changed` reduces them later to this process's part
         (:class:`groundtrace.inference.coordination.peers.Part`).
         """
         requests_free_s, tokens_free_s, *_ = self._row(db)
@@ -218,8 +218,8 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the schedule from the file, with the requests that other processes have sent. Remove this process's
-        slots from the file.
+        """Read the schedule from the shared file. It includes the requests that other processes have sent. Remove this
+        process's slots from the file.
 
         The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
         measured in Unix time.
@@ -231,7 +231,8 @@ class Quota:
         self._hold_none(db)
 
     def changed(self) -> None:
-        """Take this process's part of the slots, after the process has got peers or has lost them."""
+        """Adjust this process's slots to its part. The method is called when the process has got its first peer, or has
+        no peers any more."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._beat)
 
