@@ -1,7 +1,7 @@
-"""Samples the frames of a video file, writes them once to the run folder, and returns a reference to the clip.
+"""Selects some frames of a video file, writes them once to the run folder, and returns a reference to the clip.
 
-Every model gets a clip as its sampled frames, each with its number and time, even if the model could read the video
-file. All models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
+Every model gets a clip as these frames, each with its number and time, even if the model could read the video file. All
+models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ JPEG_QUALITY = 95
 
 @settings
 class VideoSettings:
-    """Limits how many frames of a clip the models see; Argos §4 samples 32."""
+    """Limits how many frames of a clip the models see; Argos §4 uses 32 frames."""
 
     max_frames: Annotated[int, Field(ge=1, le=32), "the maximum number of frames sampled from a clip"] = 32
     pointed_frames: Annotated[PositiveInt, "the number of these frames that the pointer sees"] = 8
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
-    """Sample the clip, write its frames to the store and return the clip's reference.
+    """Select some frames of the clip, write them to the store and return the clip's reference.
 
     Raises :class:`groundtrace.vision.decode.UndecodableMedia` if ``data`` is not a complete clip within the limits.
     """

@@ -1,8 +1,8 @@
 """Decodes image bytes to upright 8-bit RGB pixels, or raises a typed error with the reason.
 
-The content of the file determines the format. The result equals what an image viewer shows: the EXIF orientation is
-applied, transparency is composited on white, 16-bit samples are scaled (not clipped), and CMYK and palettes are
-converted. Colour profiles and gamma chunks are ignored, because vision encoders ignore them, too.
+The content of the file determines the format. The result has the same pixels as in an image viewer: the EXIF
+orientation is applied, transparency is composited on white, 16-bit samples are scaled (not clipped), and CMYK and
+palettes are converted. Colour profiles and gamma chunks are ignored, because vision encoders ignore them, too.
 
 OpenCV decodes JPEG (RGB and grey) and PNG, because it is faster and keeps 16-bit samples; Pillow decodes the other
 formats. Both give the same pixels. OpenCV also accepts damaged files, so it decodes a JPEG only if the file ends with
