@@ -1,6 +1,7 @@
 """Loads and fills the versioned prompt files of this folder, and of folders that pipelines add.
 
-A prompt is a file ``NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and reply_schema.
+A prompt is a file ``NAME.vN.yaml``. It has the fields id, version, purpose, paper, variables, media, system, user and
+reply_schema.
 ``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is
 never edited: a change needs a new version. If no code sends a version any more, the version is retired: its file is
 deleted. Its name, digest and purpose are kept in ``retired.json``, because the lineage of older rows refers to them.
@@ -121,8 +122,8 @@ def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]
     if declared != given:
         missing, unknown = sorted(declared - given), sorted(given - declared)
         raise PromptError(
-            f"prompt {prompt}: use exactly the names that its file declares: missing {what}s {missing}, "
-            f"unknown {what}s {unknown}"
+            f"prompt {prompt} has missing {what}s {missing}, unknown {what}s {unknown}: use exactly the names that its "
+            "file declares"
         )
 
 
@@ -157,7 +158,7 @@ def load_prompt(name: str) -> Prompt:
         raise PromptError(
             f"the prompt {name} is retired; its file is in revision {retired.revision[:12]}: use a newer version"
         )
-    raise PromptError(f"there is no prompt {name!r}; name one of {', '.join(prompt_names())}")
+    raise PromptError(f"there is no prompt {name!r}; use one of {', '.join(prompt_names())}")
 
 
 @functools.cache
@@ -168,7 +169,7 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """Return the purpose of a prompt, from its name and digest in a row's lineage; "" for an unknown prompt.
+    """Return the purpose of a prompt, from its name and digest in a row's lineage. Returns "" for an unknown prompt.
 
     Retired prompts are found, too. A prompt is unknown if it belongs to a user's pipeline that is not loaded here.
     """

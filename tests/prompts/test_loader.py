@@ -171,7 +171,7 @@ def test_sha256_is_of_the_file() -> None:
 
 
 def test_unknown_name_lists_the_known() -> None:
-    with pytest.raises(PromptError, match=r"no prompt 'trace\.v99'; name one of .*trace\.v1"):
+    with pytest.raises(PromptError, match=r"no prompt 'trace\.v99'; use one of .*trace\.v1"):
         load_prompt("trace.v99")
 
 
