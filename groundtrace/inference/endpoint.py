@@ -206,7 +206,10 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
     family = settings.model_family
     if not (family.box_prompt if role == "detector" else family.asked_to_point):
         able = "write points" if family.point_prompt else "write boxes"
-        raise ValueError(f"roles.{role}: the family {family.name} of {name!r} can only {able}: choose another endpoint")
+        raise ValueError(
+            f"roles.{role}: the model family {family.name} of the endpoint {name!r} can only {able}: "
+            "choose another endpoint"
+        )
 
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
@@ -215,8 +218,8 @@ def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
         raise ValueError(
-            f"roles.{role}: the family {settings.model_family.name} of {name!r} can only write points: "
-            "choose another endpoint"
+            f"roles.{role}: the model family {settings.model_family.name} of the endpoint {name!r} can only write "
+            "points: choose another endpoint"
         )
 
 
@@ -261,5 +264,5 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     try:
         endpoint = load(kind_of(settings.kind).endpoint)
     except RegistryError as error:
-        raise EndpointError(f"the endpoint kind {settings.kind} names {error}") from error
+        raise EndpointError(f"the endpoint kind {settings.kind} cannot be used, since it refers to {error}") from error
     return endpoint(settings, media, threads)

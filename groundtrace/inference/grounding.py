@@ -45,8 +45,8 @@ T_co = TypeVar("T_co", covariant=True)
 class ParsedPointing(Generic[T_co]):
     """Holds the points or boxes that a reply has for a label.
 
-    ``called`` is the reply's own name for the object if this name is another or a more general word than the label,
-    such as "sofa" for "couch". Otherwise ``called`` is "".
+    The reply may use another word for the object than the label, such as "sofa" for "couch", or a more general word.
+    Then ``called`` is the word of the reply. Otherwise ``called`` is "".
     """
 
     found: tuple[T_co, ...]

@@ -118,8 +118,8 @@ class Models:
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model (models that write coordinates in the same way): its prompts for
-        pointing and boxing, and its parsers.
+        """Return the family of the role's model. A family consists of models that write coordinates in the same way. It
+        holds their prompts for points and boxes, and the parsers of their replies.
         """
         return self.settings.endpoint(role).model_family
 

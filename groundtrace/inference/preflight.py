@@ -71,7 +71,7 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there
-            raise NotServed(f"{described(name, roles, settings)}: {error}", can_wait=False) from error
+            raise NotServed(f"{described(name, roles, settings)}: cannot be opened: {error}", can_wait=False) from error
     faulty = [each for each in await healths(models, asks, where, CHECK_RETRIES, CHECK_TIMEOUT_S) if each.fault]
     names = {each.name for each in faulty}
     served = {role for name, roles in _played(models.settings, asks).items() for role in roles if name not in names}

@@ -60,8 +60,8 @@ class Request:
 
     A reply may arrive in several parts. ``arrived`` is None, or a function that is awaited with each part as soon as
     the part has arrived. The request holds its slot until the function returns
-    (:class:`groundtrace.inference.flow.requests.Flow`). The arguments of the function are the number of samples before
-    the part, and the part.
+    (:class:`groundtrace.inference.flow.requests.Flow`). The function has two arguments: the number of samples that
+    arrived before this part, and the part itself.
     """
 
     prompt: RenderedPrompt

@@ -50,8 +50,8 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """Return a copy for the model that plays the role. In the copy, this project's own prompts for pointing and
-        boxing (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by those of the model's family.
+        """Return a copy for the model that plays the role. In the copy, this project's own prompts for points and boxes
+        (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by the prompts of the model's family.
         """
         if not models.has_role(self.role):
             return self

@@ -46,8 +46,8 @@ class Runtime:
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine on the loop, from any other thread. If the coroutine raises SystemExit, its future raises
-        RuntimeError."""
+        """Start the coroutine on the event loop. Any thread except the event loop's own may call this method. If the
+        coroutine raises SystemExit, the returned future raises RuntimeError."""
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 
     def _run(self) -> None:

@@ -101,8 +101,18 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ),
     ("detector", "gemini", {}, "or set endpoints.e.frame for a model of another family"),
     ("pointer", "mine:Own", {}, "endpoints.e.family is not set, and the pointer"),
-    ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only write points"),
-    ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
+    (
+        "detector",
+        "openai",
+        {"family": "molmo"},
+        "roles.detector: the model family molmo of the endpoint 'e' can only write points",
+    ),
+    (
+        "detector",
+        "openai",
+        {"family": "molmo2", "frame": "px"},
+        "roles.detector: the model family molmo2 of the endpoint 'e' can only",
+    ),
     (
         "pointer",
         "classical",

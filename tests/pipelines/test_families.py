@@ -159,7 +159,8 @@ def test_point_detect_verify_by_geminis_own_interface(
 @pytest.mark.parametrize("name", ["molmo", "molmo2"])
 def test_a_family_that_cannot_box_is_no_detector(name: str, image: Path) -> None:
     settings = EndpointSettings("openai", "tiny", base_url="http://127.0.0.1:9/v1", family=name)
-    with pytest.raises(gt.UserError, match=f"roles.detector: the family {name} of 'model' can only write points"):
+    expected = f"roles.detector: the model family {name} of the endpoint 'model' can only write points"
+    with pytest.raises(gt.UserError, match=expected):
         verified(settings, image, MIDDLES)
 
 

@@ -28,7 +28,9 @@ _MEDIA_TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "v
 
 @dataclass(frozen=True)
 class Chat:
-    """Holds a prompt as the chat template's text, its images, and the digest from which its random numbers follow."""
+    """Holds a prompt for a chat model. ``text`` is the prompt in the form of the chat template. Random numbers choose
+    the tokens of a sample. They are seeded with ``digest`` and the sample's index.
+    """
 
     text: str
     images: tuple[Image.Image, ...]
@@ -61,7 +63,7 @@ class ChatModel:
     ) -> list[list[tuple[str, str]]]:
         """Return the text and the finish reason ("stop" or "length") of each sample of each chat.
 
-        ``indices`` holds the numbers of the samples to draw for each chat. All are drawn in one batch.
+        ``indices`` holds the numbers of the samples to draw for each chat. All samples are drawn in one batch.
         """
         rows = [(chat, index) for chat, numbers in zip(chats, indices, strict=True) for index in numbers]
         inputs = self._inputs([chat for chat, _ in rows])
@@ -110,9 +112,9 @@ class ChatModel:
 
     @torch.inference_mode()
     def logprobs(self, chat: Chat, given: str, text: str) -> tuple[float, ...]:
-        """Return the log-probability (nats) of each token of ``text`` after the chat and the reply's begin ``given``.
+        """Return the log-probability (nats) of each token of ``text``, if the reply to the chat begins with ``given``.
 
-        A token on the border that has characters of both belongs to ``text``.
+        A token that has characters of both ``given`` and ``text`` belongs to ``text``.
         """
         before, whole = self._inputs([chat], given), self._inputs([chat], given + text)
         first, ids = before["input_ids"][0].tolist(), whole["input_ids"][0].tolist()

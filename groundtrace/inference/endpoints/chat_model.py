@@ -45,8 +45,8 @@ class _Waiting:
 class ChatEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``transformers_chat``.
 
-    The model is loaded at the first use, and runs on a thread of its own. Loading is not retried after an error. Each
-    sample has its own random numbers, from the prompt and the sample's index, so that a sample does not depend on the
+    The model is loaded at the first use, and runs on a thread of its own. Loading is not retried after an error. The
+    random numbers of a sample depend only on the prompt and the sample's index. So a sample does not depend on the
     other samples of its batch, except for rounding. The argument ``threads`` is not used, since torch runs on all cores
     or on the GPU.
     """
@@ -72,7 +72,7 @@ class ChatEndpoint:
         """Return a reply with one sample for each of the request's indices, or with the log-probabilities of its
         continuation. Raises CallError if the request fails."""
         if any(part.kind != "image" for part in request.prompt.media):
-            raise not_sent(f"{self.settings.model} is shown images only, but {request.prompt.name} has a video")
+            raise not_sent(f"{self.settings.model} accepts only images, but {request.prompt.name} has a video")
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         with self._lock:
             self._waiting.append(waiting)
@@ -186,7 +186,7 @@ def _load(settings: EndpointSettings) -> "ChatModel":
     processor = AutoProcessor.from_pretrained(settings.model, **source(settings))
     if not getattr(processor, "chat_template", None) or not hasattr(processor, "image_processor"):
         raise not_sent(
-            f"{settings.model} has no chat template or no image processor: use a vision-language model for chats",
+            f"{settings.model} has no chat template or no image processor: choose a vision-language chat model",
             Failure.BAD_REQUEST,
         )
     return ChatModel(load_weights(AutoModelForImageTextToText, settings, dtype="auto"), processor)

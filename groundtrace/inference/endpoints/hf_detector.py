@@ -62,10 +62,12 @@ class Detector(ABC):
         text = self.text_of(prompt.variable("label"))
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
-            message = f"{self.settings.model} cannot search for {text!r:.80}: the label has {tokens} of at most "
+            message = (
+                f"{self.settings.model} cannot search for {text!r:.80} ({tokens} tokens): a label must have at most "
+            )
             raise CallError(
                 Failure.UNKNOWN_LABEL,
-                f"{message}{self.most_tokens} tokens, or no letter and no digit: use another label",
+                f"{message}{self.most_tokens} tokens, and a letter or a digit: use another label",
                 partial=NOT_SENT,
             )
         return text
@@ -155,8 +157,8 @@ class Owlv2(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's size and the boxes of each text (:meth:`Detector.find`). Each text is a row of the
-        model's output, so that the texts share no boxes.
+        """Return the image's size and the boxes of each text (:meth:`Detector.find`). The texts are processed as
+        separate rows of a batch, so that each text gets all boxes that match it.
         """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)

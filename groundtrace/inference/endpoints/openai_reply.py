@@ -26,7 +26,7 @@ def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))
     if not isinstance(choices, list) or not choices:
-        raise CallError(Failure.GARBLED, "the server's response has no list of choices", partial=_spent(usage, (), 1.0))
+        raise CallError(Failure.GARBLED, "the server's response has no list 'choices'", partial=_spent(usage, (), 1.0))
     completions, failures, numbers = [], [], set()
     for place, choice in enumerate(choices[:n]):
         index = field_of(choice, "index")

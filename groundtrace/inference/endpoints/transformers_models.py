@@ -121,7 +121,8 @@ class TransformersEndpoint:
     def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
             raise not_sent(
-                f"{self.settings.model} needs one image, but the prompt {prompt.name} has no image, several or a video"
+                f"{self.settings.model} needs one image, but the prompt {prompt.name} has no image, several images or "
+                "a video: use another model"
             )
         return prompt.media[0]
 
@@ -164,7 +165,9 @@ class TransformersEndpoint:
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
                 raise
-            raise CallError(Failure.OVERLOADED, one_line(f"the model has run out of memory: {error}")) from error
+            raise CallError(
+                Failure.OVERLOADED, one_line(f"the model has run out of memory: use a smaller model ({error})")
+            ) from error
         answers.update(zip(asked, texts, strict=True))
         return [answers[place] for place in range(len(batch.prompts))]
 
@@ -211,7 +214,9 @@ def load_model(settings: EndpointSettings) -> VisionModel:
 
 
 def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
-    """Return the result of ``get``. Raises CallError for the errors of the library."""
+    """Call ``get`` with the settings, and return its result. Raises CallError if ``get`` raises an error of the
+    library.
+    """
     try:
         return get(settings)
     except ImportError as error:
@@ -283,7 +288,7 @@ def _listed(model: VisionModel) -> str:
 
 
 def not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
-    """Return the error of a request that the model was not asked."""
+    """Return the error for a request that was not passed to the model."""
     return CallError(failure, one_line(message), partial=NOT_SENT)
 
 

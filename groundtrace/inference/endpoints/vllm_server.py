@@ -67,7 +67,7 @@ def find_vllm() -> str:
     if named:
         found = shutil.which(Path(named).expanduser())
         if found is None:
-            raise VllmServerError(f"{EXECUTABLE_ENV} names {named}, which is not an executable file: correct it")
+            raise VllmServerError(f"{EXECUTABLE_ENV} is set to {named}, which is not an executable file: correct it")
         return str(found)
     beside = Path(sys.executable).with_name("vllm")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm")

@@ -1,5 +1,5 @@
-"""Describes a model family (models that write coordinates in the same way): its coordinates, its prompts for pointing
-and boxing, and the parsers of its replies.
+"""Describes a model family (models that write coordinates in the same way): its coordinates, its prompts for points
+and boxes, and the parsers of its replies.
 """
 
 import re

@@ -181,7 +181,7 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
         value = [each for item in value for each in item]
     are_items = [isinstance(item, dict) and numbers(item) is not None for item in value]
     if any(are_items) and not all(are_items):
-        raise BadReply(f"the list has an item without coordinates: {value!r:.80}")
+        raise BadReply(f"the list has an item without coordinates ({value!r:.80}): write coordinates for each item")
     return value if all(are_items) else None
 
 

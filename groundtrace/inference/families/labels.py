@@ -55,7 +55,7 @@ def quoted(label: str) -> str:
         plain = "".join(letter if letter.isprintable() else " " for letter in plain.replace('"', "'"))
         plain = " ".join(plain.split())
     if not any(letter.isalnum() for letter in plain):
-        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} has no letter or digit: name the object")
+        raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} has no letter or digit: write the object's name")
     if len(plain) > MAX_LABEL_CHARS:
         raise BadReply(f"the label {label[:MAX_SHOWN_CHARS]!r} has over {MAX_LABEL_CHARS} characters: shorten it")
     return plain

@@ -3,10 +3,10 @@
 
 The sources are vikhyat/moondream and docs.moondream.ai (point, detect).
 
-Known limits: Moondream has separate calls for pointing and detection (``/v1/point``, ``/v1/detect``), whose coordinates
-are not decoded from the text. Its chat call (``/v1/chat/completions``) is documented only for questions. So the prompts
-of this family request the JSON of the separate calls. Good results need a gateway that maps a chat request to these
-calls. The replies have no labels, and the calls return at most 50 instances.
+Known limits: Moondream has separate calls for pointing and detection (``/v1/point``, ``/v1/detect``). In these calls
+the model does not generate the coordinates as text. Its chat call (``/v1/chat/completions``) is documented only for
+questions. The prompts of this family request JSON in the form that the separate calls return. Good results need a
+gateway that maps a chat request to these calls. The replies have no labels, and the calls return at most 50 instances.
 """
 
 from groundtrace.inference.families.base import Family

@@ -81,14 +81,15 @@ class Allowance:
             self._unknown += self._expected
 
     def end_request(self) -> None:
-        """End one of the call's requests that are sent at the same time, and replace its reservation by its usage. The
-        reservation must not last until the call ends, since the call's other requests may wait for this part of the
-        budget."""
+        """Replace the reservation of this request by its usage, since the request has ended. The reservation must not
+        last until the call ends, since other requests of the call may wait for this part of the budget.
+        """
         self._settle(self._told)
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
-        """End the call after its last request. ``taken`` is the usage of all its requests, which returned ``samples``
-        samples of the prompt."""
+        """Record that the call has ended. ``taken`` is the usage of all its requests, which returned ``samples``
+        samples of the prompt.
+        """
         self._settle(taken.beyond(self._settled))
         self._budget.saw(prompt, samples, taken.tokens_out)
 

@@ -110,7 +110,9 @@ class Guard:
         raise self._stopped
 
     def end(self) -> None:
-        """Send no more requests, since the run ends for another reason. Requests in flight may still get replies."""
+        """Send no more requests, since the run ends for a reason that does not concern this endpoint. Requests in
+        flight may still get replies.
+        """
         if self._stopped is None:
             self._stopped = RunStopped("the run was stopped", resumable=True)
             self._wake()
@@ -139,7 +141,7 @@ class Guard:
         - The server answers the check, but refuses it or cannot serve the endpoint's calls.
         - The server is down, and no process of this run has ever had an answer from it.
         - The server is down, and the endpoint has no outage timeout.
-        - The server still demands a wait at the outage timeout, and answers no other call.
+        - The server still demands a wait when the outage timeout has passed, and it answers no other call.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:

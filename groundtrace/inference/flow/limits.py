@@ -172,7 +172,9 @@ class Rate:
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """Return the seconds from ``now_s`` until the next unit (request or token) may be used. Uses no unit."""
+        """Return the seconds from ``now_s`` until the next unit (request or token) may be used. The call itself uses no
+        unit.
+        """
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:

@@ -62,8 +62,9 @@ class NoteFiles:
         return self._here / f"{kind}-{self._process}{part}.jsonl"
 
     def flush(self) -> None:
-        """Wait until other processes can see all lines so far. If the lines cannot be written, OSError is raised, and
-        the method can be called again."""
+        """Wait until other processes can see all lines that were appended so far. If the lines cannot be written,
+        OSError is raised, and the method can be called again.
+        """
         if self._there is None:
             return
         with self._sending:  # otherwise an older text could replace a newer one

@@ -3,10 +3,10 @@ driver see.
 
 ``paid-<process>.jsonl`` has one line for each request that was sent. So the usage of a request is known even if the run
 is stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
-``reached-<endpoint>`` exists if a server has answered this run. ``away-<endpoint>-<process>`` exists while a process
-waits for a server. File names contain a digest of the endpoint's name, which may be too long for a file name. Workers
-that do not see the driver's disk write their notes to a store, with a delay
-(:mod:`groundtrace.inference.flow.note_files`).
+The file ``reached-<endpoint>`` exists if the endpoint's server has answered a request of this run. The file
+``away-<endpoint>-<process>`` exists while the process waits for the endpoint's server. File names contain a digest of
+the endpoint's name, which may be too long for a file name. Workers that do not see the driver's disk write their notes
+to a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
 """
 
 import contextlib

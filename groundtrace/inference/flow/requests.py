@@ -63,9 +63,9 @@ class Flow:
         """Return all samples of the request. Unusable and missing samples are requested again. ``send`` makes one
         attempt.
 
-        A request for more than ``samples_per_request`` samples is sent in parts, all at once. The samples are numbered
-        in the order in which they arrive. If a part fails, the parts in flight are completed, and no other part is
-        sent.
+        A request for more than ``samples_per_request`` samples is split into parts, which are sent concurrently. The
+        samples are numbered in the order in which they arrive. If a part fails, the parts that are already in flight
+        are completed. Parts that still wait for their first attempt are then not sent.
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt. ``partial`` of the error holds the samples that did arrive. If the
@@ -73,7 +73,7 @@ class Flow:
         """
         reason = _undeclared(self._settings, request)
         if reason:
-            message = f"{self._settings.model} is not declared to {reason}"
+            message = f"the endpoint's settings do not declare that {self._settings.model} can {reason}"
             raise CallError(Failure.UNSUPPORTED, message, partial=NOT_SENT)
         arrivals = Arrivals(request, self._counting(send))
         one, count = self._settings.samples_per_request, len(request.indices)
@@ -253,7 +253,7 @@ class Flow:
             overloaded = True
             _gave_up()
             raise CallError(
-                Failure.TIMEOUT, f"the reply was not complete within {self._settings.timeout_s:g} s (timeout_s)"
+                Failure.TIMEOUT, f"the reply was not complete within {self._settings.timeout_s:g} s: increase timeout_s"
             ) from error
         except NotNeeded:
             self._quota.correct(-expected)
@@ -299,9 +299,9 @@ def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
     declares all needed capabilities."""
     media = request.prompt.media
     if any(part.kind == "video" for part in media) and not settings.video:
-        return "take videos (video = true)"
+        return "read videos (if it can, set video = true)"
     if len(media) > 1 and not settings.multi_image:
-        return "take several media (multi_image = true)"
+        return "read several images or videos (if it can, set multi_image = true)"
     if request.continuation is not None and not settings.logprobs:
-        return "give log-probabilities of a continuation (logprobs = true)"
+        return "return the log-probabilities of a continuation (if it can, set logprobs = true)"
     return None

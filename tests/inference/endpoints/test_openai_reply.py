@@ -79,7 +79,7 @@ def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected:
             "the response has a choice of an unknown form",
         ),
         ([choice("", finish_reason="x" * 999)], Failure.EMPTY, "the reply has no text (finish_reason " + "x" * 40),
-        ([], Failure.GARBLED, "the server's response has no list of choices"),
+        ([], Failure.GARBLED, "the server's response has no list 'choices'"),
     ],
 )
 def test_without_a_usable_sample_all_tokens_are_wasted(choices: list[Any], failure: Failure, said: str) -> None:

@@ -100,7 +100,8 @@ def test_silence_ends_with_the_read_timeout(server, failure) -> None:
 def test_a_reply_that_trickles_ends_with_the_whole_timeout(server, failure) -> None:
     server.say("never", byte_s=0.02)
     error = failure(max_retries=0, read_timeout_s=60.0, timeout_s=0.2)
-    assert (error.failure, error.message) == (Failure.TIMEOUT, "the reply was not complete within 0.2 s (timeout_s)")
+    message = "the reply was not complete within 0.2 s: increase timeout_s"
+    assert (error.failure, error.message) == (Failure.TIMEOUT, message)
 
 
 def test_a_reply_that_trickles_in_time_is_read(server, ask) -> None:

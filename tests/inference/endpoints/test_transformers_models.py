@@ -145,7 +145,7 @@ def test_out_of_memory_fails_the_call_and_not_the_run(tmp_path, picture) -> None
         await endpoint.check()
         loaded: Any = endpoint._loaded()
         handle = loaded.model.register_forward_pre_hook(fill)
-        with pytest.raises(CallError, match="overloaded: the model has run out of memory: CUDA"):
+        with pytest.raises(CallError, match=r"overloaded: the model has run out of memory: use a smaller model \(CUDA"):
             await one_by_one(endpoint, [detect("dog", picture)])
         handle.remove()
         await one_by_one(endpoint, [detect("dog", picture)])

@@ -248,7 +248,7 @@ def test_a_try_ends_after_the_whole_timeout() -> None:
     send = Script(takes_s=1000.0)
     caught = failing(send, timeout_s=60.0, max_retries=1)
     assert (caught.failure, caught.tries) == (Failure.TIMEOUT, 2)
-    assert caught.message == "the reply was not complete within 60 s (timeout_s)"
+    assert caught.message == "the reply was not complete within 60 s: increase timeout_s"
     assert send.began_s[0] == 0.0
     assert 60.025 <= send.began_s[1] <= 60.05
     assert send.inside == 0
