@@ -43,7 +43,7 @@ def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str
             return _objects(text, name)
         if says_none(text) or _NO_ROWS.fullmatch(text):
             return []
-        raise BadReply(f"the reply has no {_BEGIN}: {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has no {_BEGIN}: {text.strip()[:80]!r}; follow the requested form")
     found: list[tuple[object, str]] = []
     for part in opened:
         inside, end, after = part.partition(_END)

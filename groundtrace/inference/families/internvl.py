@@ -28,7 +28,7 @@ def read_boxes(text: str) -> tuple[RawBox, ...]:
     if not opened:
         if says_none(text):
             return ()
-        raise BadReply(f"the reply has no <box>: {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has no <box>: {text.strip()[:80]!r}; follow the requested form")
     parts: list[tuple[str, str]] = []
     for part in opened:
         inside, end, after = part.partition("</box>")

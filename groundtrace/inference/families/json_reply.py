@@ -175,13 +175,16 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
             return None
         value = under[0]
         if not isinstance(value, list) or not all(numbers(item) is not None for item in value):
-            raise BadReply(f"expected a list of items with coordinates, got {value!r:.80}")
+            raise BadReply(f"expected a list of items with coordinates, got {value!r:.80}; follow the requested form")
         return value
     while value and all(isinstance(item, list) and any(isinstance(each, dict) for each in item) for item in value):
         value = [each for item in value for each in item]
     are_items = [isinstance(item, dict) and numbers(item) is not None for item in value]
     if any(are_items) and not all(are_items):
-        raise BadReply(f"the list has an item without coordinates ({value!r:.80}): write coordinates for each item")
+        raise BadReply(
+            f"the list has an item without coordinates ({value!r:.80}): write coordinates for each item, or leave the "
+            "item out"
+        )
     return value if all(are_items) else None
 
 
@@ -205,7 +208,9 @@ def json_values(text: str) -> Iterator[Any]:
             literal = _literal(text, start.start()) if like_json else None
             if literal is None and (like_json or getattr(error, "pos", 0) >= end):
                 shown = text[start.start() :][:80]
-                raise BadReply(f"the JSON is cut short or malformed: {shown!r}") from None
+                raise BadReply(
+                    f"the JSON is cut short or malformed: {shown!r}; write complete and valid JSON"
+                ) from None
             if literal is None:
                 at, of_prose = start.start() + 1, of_prose + 1
                 if of_prose > MAX_PROSE_BRACKETS:

@@ -20,10 +20,10 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
     - A bracket does not close, since the text is then truncated.
     """
     if text.count("[") != text.count("]"):
-        raise BadReply(f"the reply has brackets that do not close: {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has brackets that do not close: {text.strip()[:80]!r}; close each bracket")
     if _EMPTY.fullmatch(text):
         return []
     groups = [list(filter(None, _APART.split(found))) for found in _GROUP.findall(text)]
     if not groups:
-        raise BadReply(f"the reply has no {what}: {text.strip()[:80]!r}")
+        raise BadReply(f"the reply has no {what}: {text.strip()[:80]!r}; follow the requested form")
     return [numbers_of(group, count, what) for group in groups]

@@ -102,7 +102,7 @@ def _written(text: str) -> Iterator[_Rows]:
             if not depth:
                 break
         if depth:
-            raise BadReply(f"the reply has brackets that do not close: {text[:80]!r}")
+            raise BadReply(f"the reply has brackets that do not close: {text[:80]!r}; close each bracket")
         at += 1
         inside = text[start.start() : at]
         if not _NUMBERS.fullmatch(inside):
