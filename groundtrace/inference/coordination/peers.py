@@ -208,7 +208,7 @@ class Peers:
         holder = (self._folder / ".lock").read_text("utf-8", "replace").strip()
         remedy = REMEDY.format(f"process {holder or 'unknown'}, which holds {self._folder / '.lock'},")
         if now_s - first_s >= LOST_LOOKS * LOOK_S:
-            raise RunStopped(f"{remedy}, then repeat the command", resumable=True)
+            raise RunStopped(f"this run cannot send requests: {remedy}, then repeat the command", resumable=True)
         self._has_warned = True
         _log.warning("%s", remedy)
 

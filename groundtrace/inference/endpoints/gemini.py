@@ -54,9 +54,9 @@ class GeminiEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one Gemini model. The requests go
     to ``settings.base_url`` if it is set, else to Google's API.
 
-    No seed is sent. Two requests for samples of the same prompt with the same seed would return the same sample twice.
-    And a request cannot have a seed for each of its samples, since the number of samples that it will return is not
-    known in advance.
+    No seed is sent. Two requests with the same prompt and the same seed would return the same sample twice. Separate
+    seeds for the samples of a request are not possible either, since it is not known in advance how many samples a
+    request will return.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:

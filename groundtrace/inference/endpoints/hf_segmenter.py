@@ -1,10 +1,10 @@
 """Runs promptable segmenters for :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`.
 They are the segmenter h of Argos Eq. 1.
 
-An image's features are computed once for all boxes and points of this prompt and of later prompts. For a box the model
-returns a single mask. For a point the model returns three masks, since a point may mean a part or a whole object. The
-best-scored of these three masks is used, as the models' authors advise. Masks have the size of the image and may extend
-beyond their boxes. A reply crops each mask to its bounding rectangle.
+The features of an image are computed once and are used for all boxes and points, also those of later prompts. For a box
+the model returns a single mask. For a point the model returns three masks, since a point may mean a part or a whole
+object. The best-scored of these three masks is used, as the models' authors advise. Masks have the size of the image
+and may extend beyond their boxes. A reply crops each mask to its bounding rectangle.
 """
 
 import json

@@ -108,7 +108,7 @@ class HttpEndpoint(abc.ABC):
             raise self._with_hint(error) from None
         if not isinstance(listed, list):
             raise self._with_hint(
-                CallError(Failure.GARBLED, f"the response of {self.url}/models has no list of models")
+                CallError(Failure.GARBLED, f"the response of {self.url}/models has no list of models: check base_url")
             )
         names = [str(field_of(model, "id")) for model in listed]
         if self.settings.check_model and self.settings.model not in names:

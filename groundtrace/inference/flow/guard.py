@@ -188,9 +188,9 @@ class Guard:
         """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After).
 
         The outage timer starts with the first Retry-After, and is reset when any call of the endpoint gets an answer.
-        The progress display shows the wait. A wait that the server demands never lasts beyond the outage timeout. If
-        the timer has passed the outage timeout, an error is raised. It is ``error`` if the server still answers other
-        calls, and :class:`RunStopped` otherwise.
+        The progress display shows the wait. A wait that the server demands never lasts beyond the outage timeout. When
+        the timer has reached the outage timeout, the method raises an error instead of waiting: ``error`` if the server
+        still answers other calls, otherwise :class:`RunStopped`.
 
         For an endpoint without an outage timeout, the method raises ``error`` if the server demands a wait and
         ``wait_s`` is above ``MAX_WAIT_S``.

@@ -263,7 +263,8 @@ def test_a_process_that_holds_the_lock_is_waited_for_and_named(
         time.sleep(0.6)
         with pytest.raises(RunStopped) as caught:
             peers.join()
-        assert (caught.value.message, caught.value.resumable) == (f"{line}, then repeat the command", True)
+        message = f"this run cannot send requests: {line}, then repeat the command"
+        assert (caught.value.message, caught.value.resumable) == (message, True)
     assert peers.join() and (folder / ".lock").read_text() == str(os.getpid())
 
 
