@@ -1,4 +1,4 @@
-"""Checks before the first call whether the endpoints can play their roles. The checks generate nothing.
+"""Checks before the first call whether the endpoints can play their roles. In these checks no model generates a reply.
 
 A server must be up and have the model. A model in this process is loaded. If an endpoint's model answers only some
 prompts, it must answer at least one of the prompts of its role.

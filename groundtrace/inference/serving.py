@@ -23,8 +23,8 @@ def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def started_servers(models: ModelsSettings, log_folder: str) -> Iterator[ModelsSettings]:
-    """Start all servers, and yield settings with which endpoints use these servers. The servers write their output to
-    ``log_folder``, and are stopped on exit.
+    """Start all servers that a run needs on this machine. Yields settings in which the endpoints have the URLs of these
+    servers. The servers write their output to ``log_folder``, and are stopped on exit.
 
     Only workers on this machine can use the servers. Raises :class:`groundtrace.schemas.errors.UserError` if a server
     cannot be started.

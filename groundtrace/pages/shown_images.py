@@ -75,7 +75,8 @@ class ImageRoom:
 def shown_image(
     data: bytes, caption: str, room: ImageRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
 ) -> Image:
-    """Return an encoded image as the page shows it, within the budget ``room``.
+    """Return an image in the form in which the page shows it. ``data`` holds the encoded image. ``room`` is the budget
+    of the page, which the image reduces.
 
     ``places`` are the marks on the image as (number, label, coordinates in px). A point has two coordinates, a box
     four.

@@ -123,7 +123,7 @@ def decode_line(line: bytes) -> LogEntry | None:
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
     """Yield the entries of the log from the offset ``start_bytes`` on, in batches of ``batch_lines`` lines. A last line
     without a line feed is counted as damaged. Another process may still be writing this line. So the ``end_bytes`` of
-    its batch is the offset at which this line begins."""
+    the last batch is the offset at which this line begins."""
     with path.open("rb") as stream:
         stream.seek(start_bytes)
         entries: list[LogEntry] = []

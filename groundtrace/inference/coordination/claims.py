@@ -1,6 +1,6 @@
 """Deduplicates requests between processes: a process waits if another process has already sent the same request.
 
-A process claims the keys of a request before it sends the request. It releases these claims after it has put the
+A process claims the cache keys of a request before it sends the request. It releases these claims after it has put the
 replies into the cache, or after the request has failed. A process reads the cache after it has claimed a key. So it
 finds a reply that another process put into the cache before releasing its claim.
 """

@@ -142,7 +142,7 @@ class Peers:
             raise stopped_by(error, self._folder) from error
 
     def close(self) -> None:
-        """Leave the peers, and release the claims and slots of this process. Afterwards the process has no peers, even
+        """Deregister this process, and release its claims and slots. Afterwards the process has no peers, even
         if it sends requests again."""
         with self.lock:
             db, self._db, presence, self._presence = self._db, None, self._presence, None

@@ -1,8 +1,8 @@
 """Runs a vision-language model of the ``transformers`` library as an endpoint in this process, without a server.
 
-It is for small models, such as a model that was just trained, on a machine without vLLM. vLLM is faster for all others.
-The prompt becomes a chat by the checkpoint's own chat template, and ``generate`` draws the tokens. Prompts that arrive
-while the model is busy are answered together, with at most ``max_concurrency`` samples at a time.
+It is for small models, such as a model that was just trained, on a machine without vLLM. vLLM is faster for all other
+models. The prompt becomes a chat by the checkpoint's own chat template, and ``generate`` draws the tokens. Prompts that
+arrive while the model is busy are answered together, with at most ``max_concurrency`` samples at a time.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The extra ``vision`` installs the libraries, which are
 imported with the first model.

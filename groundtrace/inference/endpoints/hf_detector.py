@@ -1,9 +1,9 @@
 """Runs open-vocabulary detectors for :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`.
 They are the detector g of Argos §3.1.
 
-Each label is searched separately, even if several labels are requested at the same time. Grounding DINO also accepts
-several labels as one text ("a cat. a dog."), but then the labels influence each other. A reply would depend on labels
-that are not in its cache key. So labels that share a forward pass are separate rows of a batch.
+A separate search is made for each label, even if several labels are requested at the same time. Grounding DINO also
+accepts several labels as one text ("a cat. a dog."), but then the labels influence each other. A reply would depend on
+labels that are not in its cache key. So labels that share a forward pass are separate rows of a batch.
 
 A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold. The best box is first, and each object is
 listed once.

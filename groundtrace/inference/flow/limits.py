@@ -24,7 +24,7 @@ also end together: first the client waits for all replies, and then the server w
 
 class ConcurrencyLimit:
     """Limits the requests in flight to ``limit`` slots, as a semaphore does, and adapts this limit to the server.
-    Waiting requests of lower rank get a slot first.
+    Waiting requests of lower rank, such as retries, get a slot first.
 
     The limit changes by additive increase and multiplicative decrease, unless ``adaptive`` is false. Finished requests
     are counted in windows. A window has as many requests as there are slots, but at least 20. The rules are:
