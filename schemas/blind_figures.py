@@ -52,5 +52,5 @@ class BlindFigures:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
-        """Return the figures from ``fields``, their entry in ``run.json``."""
+        """Return a :class:`BlindFigures` with the values of ``fields``, its entry in ``run.json``."""
         return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})

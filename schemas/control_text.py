@@ -100,7 +100,7 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Return the first control text in a text; None if there is none.
+    """Return the first control text in a text; None if the text contains no control text.
 
     The result is a special token, or the code of a control character, such as ``U+001B``.
     """

@@ -25,11 +25,11 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
     """Return Newcombe's 95 % interval of the difference of two shares that were measured on the same items.
 
     An example: two models answer the same questions, and the difference is the share of right answers of the second
-    model minus that of the first. ``both`` is the number of items that are hits for both, ``first`` and ``second`` the
-    numbers of items that are hits only for the first or only for the second, and ``neither`` the number of all other
-    items.
+    model minus that of the first. In this example, ``both`` is the number of questions that both models answer rightly.
+    ``first`` is the number of questions that only the first model answers rightly, and ``second`` the number that only
+    the second model answers rightly. ``neither`` is the number of all other questions.
 
-    The interval combines Wilson's intervals of the two shares with the correlation of the hits (Newcombe 1998,
+    The interval combines Wilson's intervals of the two shares with the correlation of the right answers (Newcombe 1998,
     Statistics in Medicine 17, 2635–2650, method 10). Raises ValueError if all counts are 0.
     """
     n = both + first + second + neither

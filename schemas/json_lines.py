@@ -20,7 +20,7 @@ class NotAnObject(ValueError):
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is not blank; the first line has ``first_number``."""
+    """Yield the number and the text of each line that is not blank; the first line has the number ``first_number``."""
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
         text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")

@@ -82,7 +82,8 @@ def without_counts(label: str) -> str:
     """Return a label without the articles, quantities and numbers at its beginning and end.
 
     For example, "the two squares" becomes "squares", and "square 2" becomes "square". Ranks stay, as in "second square
-    from the left". The label must be in lower case with single blanks. A call with the result changes nothing.
+    from the left". The label must be in lower case with single blanks. A second call with the result of the
+    first call changes nothing.
     """
     before = None
     while label != before:

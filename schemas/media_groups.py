@@ -8,7 +8,7 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
 
     Two questions are in the same group if they have a medium in common, or if a chain of such questions connects them.
     Each item of ``uses`` is a question's id and the hashes of its media. Nothing is yielded for an item with the id
-    None, but its media are also connected.
+    None, but its media also connect other questions.
     """
     parent: dict[str, str] = {}
 

@@ -132,7 +132,8 @@ class Call:
     - ``keys`` are the cache keys of the samples.
     - ``worth_usd`` are the costs of the samples without the cache.
     - ``answered_by`` are the models that the server named; "" if it named ``model``.
-    - ``taken_from`` are the other run folders from whose caches the samples were taken; "" for all other samples.
+    - ``taken_from`` are the other run folders from whose caches samples were copied; "" for a sample that was not
+      copied.
 
     ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the largest token limit of their
     requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost of this call. If the same call

@@ -52,8 +52,8 @@ class StageFigures:
 
     ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` is "" in a ``run.json``
     that an earlier version of the code wrote. ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the
-    sum of the durations of its requests. Both are in seconds, and 0 if the stage ran on other machines. A later run
-    estimates the time that it needs from these two values.
+    sum of the durations of its requests. Both are in seconds, and 0 if the stage ran on other machines. From these
+    two values, a later run estimates its own duration.
     """
 
     read: int
@@ -143,7 +143,10 @@ class ReplacedFigures:
 
 @dataclass(frozen=True)
 class PaidFigures:
-    """Holds the total cost, requests and tokens of all ``runs`` of a run folder, including failed and stopped runs."""
+    """Holds the total cost, requests and tokens of all runs of a run folder, including failed and stopped runs.
+
+    ``runs`` is the number of these runs.
+    """
 
     usd: float
     requests: int
@@ -173,12 +176,12 @@ class RunSummary:
         sets: the training sets that the recipe makes, with or without rows.
         stages: the stages that ran, in the recipe's order.
         ledger: the usage of the calls, by role.
-        truncated: the figures on truncated replies, by role and stage; only for stages that have such replies.
+        truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.
         judges: the agreement of two judges, by scorer.
         roles: the model of each role.
         taken_over: the number of replies that were copied from the cache of each neighbouring run folder, by folder.
         fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
-        answered: the figures on endpoints whose server named another model than the requested one, by endpoint.
+        answered: the counts of replies in which the server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: for a preview, the sums over its records from which a full run is estimated; None for other runs.
@@ -259,9 +262,11 @@ class RunSummary:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
-        """Return the summary from the fields of a ``run.json``, which earlier code may have written.
+        """Return the summary that a ``run.json`` with these fields holds.
 
-        Raises ValueError, TypeError, KeyError or AttributeError for any other content.
+        An earlier version of the code may have written the file.
+
+        Raises ValueError, TypeError, KeyError or AttributeError if the fields are not valid.
         """
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["counts"] = Counts(**fields["counts"])

@@ -157,8 +157,8 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     """Return iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
     Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference for the
-    consistency (App. B). With the paper's weights, its result is 3/2 · (format + outcome), and the paper's sum is
-    format + outcome. The normalisation of rewards in the group cancels the factor 3/2.
+    consistency (App. B). With the paper's weights, the result for such a question is 3/2 · (format + outcome), and the
+    paper's sum is format + outcome. The normalisation of rewards in the group cancels the factor 3/2.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

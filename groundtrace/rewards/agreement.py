@@ -14,10 +14,10 @@ class Agreement:
 
     Attributes:
         n: the number of items to which both judges gave a label.
-        left_out: the number of items to which a judge gave no label.
+        left_out: the number of items to which at least one of the judges gave no label.
         observed: the share of the n items with equal labels, in [0, 1]; None if n is 0.
-        kappa: Cohen's κ in [-1, 1]. It is None if n is 0. It is also None if both judges gave one same label to all
-            items, because κ would be 0/0. If only one judge gave the same label to all items, κ is 0.
+        kappa: Cohen's κ in [-1, 1]. It is None if n is 0. It is also None if both judges gave the same label
+            to all items, for example only "yes", because κ would be 0/0. If only one judge has a single label, κ is 0.
     """
 
     n: int

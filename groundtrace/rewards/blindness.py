@@ -50,8 +50,7 @@ class RewardedQuestion:
         """Return whether there is nothing to point at.
 
         A question that asks for a count has nothing to point at if its gold answer is 0. Any other question has nothing
-        to point at if the pointer (the model that points at objects) found none of its entities. For these other
-        questions, the result is False if the entities are unknown.
+        to point at if its entities are known, and the pointer (the model that points at objects) found none of them.
         """
         count = gold_count(self.question)
         if count is not None:
@@ -102,11 +101,10 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Return the best blind policy's reward on these rows, divided by the maximum reward of a policy that uses the
-    media.
+    """Return the answers of the best blind policy on these rows, and its reward.
 
-    ``reward`` is the reward recipe, and ``settings`` are its settings (None: its defaults). Only rows that rules can
-    grade are included.
+    The reward is divided by the maximum reward of a policy that uses the media. ``reward`` is the reward recipe, and
+    ``settings`` are its settings (None: its defaults). Only rows that rules can grade are included.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)

@@ -38,11 +38,11 @@ class Case:
 
     Attributes:
         question: the question, with its media.
-        text: the response in canonical tags and original pixels.
+        text: the response in the tags of this project, with coordinates in pixels of the original image.
         answer: the response's final answer; None if it has no answer.
         points: the response's points, each with the index of its medium and, in a clip, its frame.
         boxes: the response's boxes, each with the index of its medium.
-        masks: the object that finds the objects of a label in the question's media, and holds the caller of the models.
+        masks: finds the objects that a label names in the question's media, and holds the caller of the models.
         entities: the phrases in the question for which the pointer (the model that points at objects) searched; None if
             they are unknown.
         pointable: the entities that the pointer found.
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def locatable(self) -> bool:
-        """Return whether any model can find the object of a label in the question's media."""
+        """Return whether a role that can find objects in the question's media has an endpoint."""
         return bool(self.served.locators(self.question.source))
 
     @property

@@ -97,7 +97,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     """Return a response's mean score over the easy rubrics, over the hard rubrics (Eq. 5), and over all rubrics.
 
     As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response gains nothing if it
-    leaves out the content that a rubric checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
+    leaves out the content that a rubric checks. Scores are matched by rubric id; scores with other ids are ignored.
 
     Raises:
         ValueError: if a rubric has no score. Do not call this function if the judge failed, since no rubric has a score

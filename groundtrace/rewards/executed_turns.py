@@ -1,4 +1,4 @@
-"""Executes the code in the turns of one response, and finds the objects that it looked at (CodeDance §3.1, §6.2).
+"""Executes the code in the turns of one response, and finds the objects that the code looked at (CodeDance §3.1, §6.2).
 
 The code runs in a sandbox. No sandbox is reserved between two turns. So for each call, the earlier successful calls are
 first executed again in a fresh sandbox state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve
@@ -81,10 +81,10 @@ class ExecutedTurns:
         return await run_after(earlier, code, self._images, shared_sandbox(self.settings.sandbox))
 
     async def result(self) -> Trajectory:
-        """Return the results of the turns: for each call, whether it ended well.
+        """Return the results of the turns. Each result holds whether the code of its turn ended well.
 
-        If the setting ``verify`` is True, the code is executed again. Then the results also hold whether each call only
-        pretended to use the image, and which objects it looked at.
+        If the setting ``verify`` is True, the code is executed again. In this case, each result also holds whether the
+        code only pretended to use the image, and which objects the code looked at.
 
         Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
         """

@@ -58,7 +58,8 @@ async def executions(
 ) -> tuple[Executed | None, ...]:
     """Return the result of each turn's code, in order; None for a turn without code.
 
-    The result of a call has its observation, and the objects that its output depends on or marks.
+    The result of a call holds its observation, and the objects that the call looked at: its output depends on these
+    objects, or marks them.
 
     Args:
         turns: the trajectory.
@@ -70,8 +71,9 @@ async def executions(
             selectivity of the calls: how much more their outputs show these objects than the rest of the image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. Also if a call was stopped (for
-            example, at a limit) in a later run, but not in the first run, since such runs cannot be compared.
+        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. This error is also raised if a call
+            was stopped (for example, at a limit) in a later run, but not in the first run, since such runs cannot be
+            compared.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:

@@ -3,7 +3,8 @@
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
-If the judge fails, the verdict has failed and its value is None. The response itself has no influence on this.
+If the judge fails, the verdict has failed, and its value is None. So a response never gets a low value because the
+judge failed.
 """
 
 from collections.abc import Callable, Mapping, Sequence

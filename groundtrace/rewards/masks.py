@@ -63,8 +63,9 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return a maximum matching as a dict from the indices of positions to the indices of their masks.
 
     ``options`` holds for each position the indices of the masks that contain it. Each mask is used at most once. The
-    matching is found by augmenting paths: if all masks of a position are taken, a position that holds one of these
-    masks moves to a free mask, if possible. So a matched position may get another mask, but stays matched.
+    matching is found by augmenting paths. Assume that all masks of a position are already used by other positions. If
+    one of these other positions can use a free mask instead, its old mask becomes free. So a matched position may get
+    another mask, but stays matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}

@@ -1,8 +1,9 @@
-"""Computes the figures of a run's mined rubrics with 95 % intervals, for ``rubrics.json`` (RuCL §3.2, App. D.2).
+"""Computes the applicability and the pass rate of a run's rubrics for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-The intervals are Wilson score intervals. One threshold decides whether a rubric is kept, and another whether it is easy
-or hard. If an interval contains its threshold, the measured share decides, and the rubric is marked as uncertain. More
-judged attempts can make the decision certain.
+A rubric is kept if its applicability is at least a threshold. A kept rubric is easy or hard, which depends on its pass
+rate and another threshold. Each value has a 95 % interval (Wilson's score interval). If the interval contains the
+threshold, the value itself still decides, but ``rubrics.json`` mentions that the decision is uncertain. More judged
+attempts can make the decision certain.
 """
 
 import json
@@ -36,7 +37,7 @@ class MinedRubrics:
         candidates: all measured rubrics.
         judged: the number of judged attempts.
         problems: the messages of the errors that occurred.
-        calls: the calls that made the candidates.
+        calls: the calls to the teacher that proposed the candidates.
         apart: the candidates that require a right answer, which are not measured
             (:mod:`groundtrace.rewards.outcome_rubrics`).
         pool: the origin of the candidates, ``teacher`` or ``default``; "" if there are no candidates.
@@ -82,10 +83,11 @@ def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
 
 
 def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
-    """Return the names of the uncertain decisions on a rubric.
+    """Return the names of the uncertain decisions on a rubric, which are :data:`FILTER` and :data:`STRATUM`.
 
-    The decision to keep the rubric is uncertain if the interval of its applicability contains the threshold. The
-    decision on the stratum of a kept rubric is uncertain if the interval of its pass rate contains the threshold.
+    The decision whether to keep the rubric is uncertain if the interval of its applicability contains
+    ``settings.min_applicability``. For a kept rubric (``is_kept``), the decision between easy and hard is uncertain if
+    the interval of its pass rate contains ``settings.easy_pass_rate``.
     """
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
@@ -107,8 +109,8 @@ def curriculum_defaults() -> dict[str, object]:
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     """Return the content of ``rubrics.json`` as JSON text.
 
-    The content holds every candidate with its figures, and the reason if the candidate is not kept. It also holds all
-    problems.
+    The content holds every candidate with its measurements, and the reason if the candidate is not kept. It also holds
+    all problems.
 
     The field ``curriculum`` holds the paper's training settings, for information only. A training run reads these
     settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A good

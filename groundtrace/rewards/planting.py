@@ -53,7 +53,7 @@ def with_wrong_claim(thought: str, question: Question) -> str | None:
 def other_answer(question: Question) -> str | None:
     """Return a wrong answer: the opposite of yes or no, another choice, or the gold number plus one.
 
-    The result is None for any other gold answer, and for a choice that is unknown.
+    The result is None for any other gold answer, and if the gold answer is not one of the question's choices.
     """
     choices = question.choices or ()
     if choices:

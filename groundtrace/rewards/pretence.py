@@ -201,8 +201,8 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
     The output of some code depends on the exact pixels, such as a hash, a parity, or random numbers that are seeded
     with the pixels. Such code gives another output for the copy. Counts and positions of objects do not change, and no
-    colour is new. So code that compares exact colours gives the same output. The changed pixels are at places where the
-    colour changes. These places are outside ``boxes`` if the image has such places there.
+    colour is new. So code that compares exact colours gives the same output. Only pixels whose right neighbour
+    has another colour are chosen. Pixels near ``boxes`` are chosen only if there are no such pixels elsewhere.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]
@@ -216,8 +216,8 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
 
-    No boxes means that the objects of the question are unknown. In this case the function returns the image turned by
-    180°, in inverted colours.
+    If ``boxes`` is empty, the objects of the question are unknown. In this case the function returns the image turned
+    by 180°, in inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)

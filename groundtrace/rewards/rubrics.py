@@ -173,7 +173,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Return a note if ``strata`` has only easy or only hard, since a curriculum needs both; otherwise ""."""
+    """Return a note if ``strata`` is only ``easy`` or only ``hard``, since a curriculum needs both; otherwise ""."""
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -32,8 +32,8 @@ class Scorer:
             has the reason of the first test that fails.
         means: pairs like those of ``needs``. They test whether a case that meets the needs can be scored. If a test
             fails, the verdict has failed.
-        asks: the roles that the scorer calls, with its prompts; if a required role has no endpoint, the verdict has
-            failed.
+        asks: the roles that the scorer calls, and the prompts that it sends to each role. If a required role has no
+            endpoint, the verdict has failed.
         floor: the minimum value that a trace needs to be kept. None if there is no minimum. A config can change it.
         is_grounding: whether a low value means that the media contradict the response.
         is_gate: whether a value of 0 makes the whole score 0.

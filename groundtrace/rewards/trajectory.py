@@ -52,7 +52,8 @@ class Execution:
         ended_well: whether the code ended without an error and had output (status ``ok``).
         pretence: the reason why the code only pretends to use the image; "" if it does not pretend
             (:func:`groundtrace.rewards.pretence.pretence`).
-        looked_at: the indices of the object groups that the output depends on or marks.
+        looked_at: the indices of the object groups that the code looked at: its output depends on the group or marks
+            it.
         selectivity: how much more the output shows these objects than the rest of the image, within [0, 1]
             (:func:`groundtrace.rewards.selectivity.selectivity`).
         is_overview: whether the output is only an overview: the unchanged image, or a text that does not depend on the

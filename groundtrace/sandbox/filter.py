@@ -1,9 +1,9 @@
 """Builds the seccomp filter of model-written code. It allows only system calls that Python and its libraries need.
 
-All other system calls fail. For some of them, libraries use another call if the kernel lacks the call. These calls fail
-with ENOSYS (the kernel lacks the call), all others with EPERM (not permitted). Among the forbidden calls are those that
-start programs, send signals, open sockets, trace or read other processes, mount, create namespaces or load BPF, and
-those of io_uring, userfaultfd, perf, keyrings, System V IPC and message queues.
+All other system calls fail with EPERM (not permitted). A few of them fail with ENOSYS (the kernel lacks this call)
+instead, because a library that gets ENOSYS uses an older call. Among the forbidden calls are those that start programs,
+send signals, open sockets, trace or read other processes, mount, create namespaces or load BPF, and those of io_uring,
+userfaultfd, perf, keyrings, System V IPC and message queues.
 """
 
 import errno
@@ -69,7 +69,7 @@ it. A mapped file is allowed, since it is restored after such a call.
 
 
 def can_filter() -> str:
-    """Return why no filter can be built on this machine; "" if a filter can be built."""
+    """Return the reason why no filter can be built on this machine; "" if a filter can be built."""
     try:
         _seccomp()
     except (ImportError, OSError, RuntimeError) as error:

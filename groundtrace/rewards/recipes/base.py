@@ -156,7 +156,7 @@ class Recipe(Protocol):
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if the recipe needs more roles than ``roles``, which are the roles with an endpoint."""
+        """Raise ConfigError if the recipe needs a role that is not in ``roles``, the roles with an endpoint."""
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a step with these responses."""

@@ -90,10 +90,8 @@ class CodeDance(Recipe):
 def form_verdict(case: Case) -> Verdict:
     """Return the verdict on the form of a response.
 
-    For a response in several turns, the form of the turns is checked; for a response in one turn, the form of the text.
-
-    :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form. This function accepts a direct answer
-    (without a think section), since an easy question needs no thinking.
+    :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form of all turns of the response. It accepts a
+    direct answer (without a think section), since an easy question needs no thinking.
     """
     written = case.trajectory.written if case.trajectory is not None else ()
     fault = form_fault(written or (Turn(case.text.strip()),))

@@ -101,7 +101,7 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of outcome, format and consistency; if labels are compared, also that of named boxes."""
+        """Return the scorers of outcome, format and consistency, and that of named boxes if labels are compared."""
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 

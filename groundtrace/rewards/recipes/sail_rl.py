@@ -49,8 +49,8 @@ class SailRl(Recipe):
 
     ``settings.decision`` is one of the strategies of Table 5. With ``always``, all questions are treated as complex,
     and with ``never`` as simple. With ``free`` (Judge-w/o-reward), the decision is not rewarded: judging is not scored,
-    and is not a factor of the product. A right direct answer then has the thinking 1, also for a complex question.
-    Otherwise the reward of the thinking would depend on the decision.
+    and is not a factor of the product. With ``free``, a right direct answer gets the value 1 for thinking, also for a
+    complex question. Otherwise the reward of the thinking would depend on the decision.
     """
 
     name: ClassVar[str] = "sail_rl"

@@ -72,9 +72,8 @@ class RewardSettings:
 def config_file(named: str) -> str:
     """Return the path of the config that ``named`` means.
 
-    If a file ``named`` exists, the result is ``named``. If it does not, but :data:`CONFIGS` has a bundled config with
-    this name, the result is the path of the bundled config. A folder with this name is ignored. If there is neither,
-    the result is ``named``.
+    ``named`` is the path of a file or the name of a bundled config (in :data:`CONFIGS`). If both exist, the file is
+    used. If neither exists, the result is ``named``. A folder at the path ``named`` is ignored.
     """
     bundled, own = CONFIGS / f"{named}.toml", Path(named)
     return str(bundled) if (not own.exists() or own.is_dir()) and bundled.is_file() else named

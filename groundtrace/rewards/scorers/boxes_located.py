@@ -1,9 +1,9 @@
 """Scores whether the boxes of a trace are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
 
 The paper does not have this scorer, since its grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes`
-(Eq. 2) compares only positions and rewards every box near a gold box. So it does not detect swapped labels, and a box
-near one of many gold boxes can be enough. Here each box of a trace is right or wrong, and the value is the share of
-right boxes. A box is right if all of these conditions hold:
+(Eq. 2) compares only positions and rewards every box near a gold box. So it does not detect swapped labels, and a trace
+with one precise box on one of many gold boxes can pass. Here each box of a trace is right or wrong, and the value is
+the share of right boxes. A box is right if all of these conditions hold:
 
 - its label names an object (:func:`groundtrace.schemas.labels.label_fault`);
 - it overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no

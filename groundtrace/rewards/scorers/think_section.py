@@ -25,7 +25,7 @@ _MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
 
 
 def reasons(thought: str) -> bool:
-    """Return whether a thought reasons in words: it has at least :data:`MIN_WORDS` words that are not all numbers."""
+    """Return whether a thought reasons in words: it has at least :data:`MIN_WORDS` words, not only numbers."""
     words = words_in(visible(_MARKUP.sub(" ", thought)))
     return len(words) >= MIN_WORDS and any(any(map(str.isalpha, word)) for word in words)
 

@@ -7,8 +7,8 @@ bodies of the equations, so they are taken from its published code, with three d
 
 - μ (Eq. 5) is only the group's accuracy, while the code includes a format penalty;
 - if calls lower the reward, failed calls lower it as much as successful calls (Eq. 1; see :func:`tool_reward`);
-- the reward depends on the objects that the calls looked at: the objects that their outputs depend on or mark
-  (:mod:`groundtrace.rewards.pretence`). It also depends on how selective the calls are
+- the reward depends on the objects that the calls looked at: the output of a call depends on these objects, or marks
+  them (:mod:`groundtrace.rewards.pretence`). It also depends on how selective the calls are
   (:mod:`groundtrace.rewards.selectivity`).
 """
 
@@ -115,8 +115,8 @@ def tool_reward(
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
         settings: γ and β of d(μ), and c for each kind of question.
         kind: the kind of question, which selects c.
-        looked_share: the share of the question's object groups that the outputs of the calls depend on or mark, each
-            weighted by the selectivity of the call (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
+        looked_share: the share of the question's object groups that the calls looked at; each group is weighted by the
+            selectivity of the call (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
 
     Returns:
         The reward. It is negative for calls on easy questions, which most of the group answers rightly. It is None if

@@ -30,14 +30,17 @@ def adopt_orphans() -> None:
 def hide_memory(is_hidden: bool = True) -> None:
     """Hide this process's memory and its files in /proc from other processes of the same user.
 
-    If ``is_hidden`` is False, show them again. Forks inherit the setting. While they are hidden, the process itself
-    cannot write its files in /proc either.
+    If ``is_hidden`` is False, make the memory and the files visible again. Forks inherit the setting. While the files
+    are hidden, the process itself cannot write them either.
     """
     _prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0 if is_hidden else 1))
 
 
 def set_filter(program: bytes) -> None:
-    """Install a seccomp filter, given as BPF instructions, for this thread and all threads and processes it starts."""
+    """Install a seccomp filter for this thread, and for all threads and processes that it starts later.
+
+    ``program`` is the filter as BPF instructions.
+    """
     _prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
     code = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(
