@@ -188,7 +188,7 @@ def _integer(value: object, kind: pa.DataType, where: str) -> int:
     try:
         pa.scalar(value, kind)
     except (OverflowError, pa.ArrowInvalid) as error:
-        raise _unfit(value, f"a whole number that {kind} holds", where) from error
+        raise _unfit(value, f"a whole number that fits into {kind}", where) from error
     return int(value)
 
 
@@ -201,7 +201,7 @@ def _number(value: object, kind: pa.DataType, where: str) -> float:
             return float(value)
     except OverflowError:  # an int may be too large for a float
         pass
-    raise _unfit(value, f"a finite number that {kind} holds", where)
+    raise _unfit(value, f"a finite number that fits into {kind}", where)
 
 
 def _unfit(value: object, expected: str, where: str) -> _Unfit:

@@ -172,7 +172,7 @@ class Registry(Generic[T]):
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:
             raise RegistryError(
-                self.wrong(path, found, f"a {'class below' if self._classes else 'value of'} {self._of}")
+                self.wrong(path, found, f"a {'subclass of' if self._classes else 'value of'} {self._of}")
             )
         return cast("T", found)
 
@@ -258,7 +258,7 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
             try:
                 load(path)
             except RegistryError as error:
-                raise RegistryError(f"{where}.{kind}.{name} names {error}") from error
+                raise RegistryError(f"{where}.{kind}.{name} cannot be used, since it names {error}") from error
     before = {kind: dict(parts) for kind, parts in _configured.items()}
     for kind, parts in given.items():
         named = {name: Plugin(path, f"{where}.{kind}") for name, path in parts.items()}
@@ -278,7 +278,7 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
             try:
                 registry[name]
             except RegistryError as error:
-                raise RegistryError(f"{where}.{registry.kind}.{name}: {error}") from error
+                raise RegistryError(f"{where}.{registry.kind}.{name} cannot be used: {error}") from error
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:

@@ -204,7 +204,7 @@ class Shards:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
             return _row(fields, fields["messages"], added) if self.side == "sft" else _asked_row(fields, added)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
-            raise UnusableRow(f"row {index} of {self.side}: {error}") from error
+            raise UnusableRow(f"row {index} of {self.side} cannot be used: {error}") from error
 
 
 def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
@@ -236,7 +236,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("the row has no id, no turns, or a text that is null")
+        raise TypeError("the row has no turns, or its id or one of its texts is null")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],
