@@ -251,7 +251,7 @@ def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
     """Return the columns of a shard that are not core columns, in order.
 
-    First are the columns that stages declare, and then the columns kept from the input. A column's ``meaning`` is "" if
+    The columns that stages declare are first; the columns kept from the input follow. A column's ``meaning`` is "" if
     the shard holds no text for it, for example if another program wrote the shard.
     """
     written = (schema.metadata or {}).get(_ADDED)

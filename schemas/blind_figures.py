@@ -44,7 +44,7 @@ class BlindFigures:
 
     @property
     def is_high(self) -> bool:
-        """Return whether the share exceeds :data:`MAX_BLIND_SHARE`.
+        """Return whether ``share`` exceeds :data:`MAX_BLIND_SHARE`.
 
         If so, a rising reward does not prove that a policy uses the images.
         """

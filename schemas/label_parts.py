@@ -79,11 +79,11 @@ _ONE_OF = re.compile(
 
 
 def without_counts(label: str) -> str:
-    """Return a label without the articles, quantities and numbers at its beginning and end.
+    """Return a label without the articles, ordinals, quantities and numbers at its beginning and end.
 
-    For example, "the two squares" becomes "squares", and "square 2" becomes "square". Ranks stay, as in "second square
-    from the left". The label must be in lower case with single blanks. A second call with the result of the
-    first call changes nothing.
+    For example, "the two squares" becomes "squares", and "square 2" becomes "square". Words at its end such as "in the
+    image", "visible" or "in total" are removed, too. Ranks stay, as in "second square from the left". The label must be
+    in lower case with single blanks. A second call with the result of the first call changes nothing.
     """
     before = None
     while label != before:
@@ -102,9 +102,9 @@ def without_counts(label: str) -> str:
 def noun_phrase_of(label: str) -> str:
     """Return a label up to its noun, without the places, relations and additions that follow the noun.
 
-    "small black square in the left box" becomes "small black square". If an addition describes the thing ("square
-    (black)"), the label is returned unchanged. The label must be plain
-    (:func:`groundtrace.schemas.labels.plain_label`).
+    For example, "small black square in the left box" becomes "small black square". An addition is a text after a comma
+    or in brackets. If it describes the thing ("square (black)"), the label is returned unchanged. The label must be
+    plain (:func:`groundtrace.schemas.labels.plain_label`).
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):

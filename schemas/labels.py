@@ -76,8 +76,8 @@ def words_of(text: str) -> tuple[str, ...]:
 def plain_label(label: str) -> str:
     """Return a label in its plain form for comparison: in lower case with single blanks.
 
-    Quotes, articles, ordinals, quantities, numbers of instances and a full stop are removed
-    (:func:`groundtrace.schemas.label_parts.without_counts`).
+    Hyphens and underscores become blanks. Quotes and punctuation around the label are removed, and so are articles,
+    ordinals, quantities and numbers (:func:`groundtrace.schemas.label_parts.without_counts`).
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
     if not _TOKEN.search(plain):  # a token has to stay intact, to be found

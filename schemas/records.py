@@ -98,7 +98,7 @@ class Question:
     """Holds a validated input record: a question with its media and its gold answer.
 
     ``choices`` holds the choices of a multiple-choice question; it is None for other questions. A multiple-choice
-    question can also be asked as an open question, without its choices: then ``opened_choices`` holds the choices.
+    question can also be asked as an open question, without its choices. In this case, ``opened_choices`` holds them.
     ``gold_boxes`` are the boxes in the input (None if the input has no field for boxes); no model sees them.
     ``question``, ``answer`` and ``answer_type`` are "" if the input has only images, until a stage has written a
     question.
@@ -317,8 +317,8 @@ class Rejected:
     """Holds an input record that a stage rejected. ``reason`` is one of the reasons that the stage declares.
 
     ``cost_usd`` is the cost of its ``calls`` without the cache. ``draft`` is the last state of the record,
-    without its calls. It is None if the record did not become a question; ``origin`` then holds the data of the input.
-    Comparisons ignore ``draft`` and ``origin``.
+    without its calls. It is None if the record did not become a question. In this case, ``origin`` holds the data of
+    the input. Comparisons ignore ``draft`` and ``origin``.
     """
 
     id: str

@@ -16,7 +16,7 @@ TRAINING_SETS = ("sft", "rl")
 
 @dataclass(frozen=True)
 class Counts:
-    """Holds numbers of records. Each record in ``input`` is also in exactly one of the other fields.
+    """Holds numbers of records. Each record is counted in ``input``, and in exactly one of the other fields.
 
     ``rejected`` holds the numbers by stage and reason.
     """

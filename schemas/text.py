@@ -68,7 +68,7 @@ def words_in(text: str) -> list[str]:
 
 
 def without_password(text: str) -> str:
-    """Return the text, in which three dots replace the user and password of each URL (the part before the @)."""
+    """Return the text with three dots instead of the user and password (the part before the @) of each URL."""
     return re.sub(r"//[^/\s]*@", "//...@", text)
 
 

@@ -88,7 +88,7 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     """Return SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
     A direct answer to a simple question has no thinking to judge. If it is right,
-    :mod:`groundtrace.rewards.scorers.thinking` returns 1 for the thinking, so that the response can reach 1.
+    :mod:`groundtrace.rewards.scorers.thinking` returns 1 for the thinking, so that the response can reach the score 1.
 
     The product is 0 if any factor is 0. If no factor is 0 and a factor is unscored, the result is None: without this
     factor, the product would reward something that was not judged. The result is also None if the format has failed

@@ -18,8 +18,8 @@ from groundtrace.schemas.records import Question, Trace, Verdict
 class Context(HasValues):
     """Holds facts about a question that are not in its record. An unknown fact is None.
 
-    ``context.added(COLUMN)`` returns the value of a column that a stage of the recipe added or that was kept from the
-    input.
+    ``context.added(COLUMN)`` returns the value of an added column. Stages of the recipe add columns, and columns of the
+    input can be kept as added columns.
 
     Attributes:
         stream: the stream of the response: with boxes, or only in words (:mod:`groundtrace.rewards.streams`).

@@ -83,9 +83,10 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds the share of satisfied rubrics in each stratum (Eq. 5), in [0, 1]; None for a stratum without rubrics.
+    """Holds the shares of satisfied rubrics, in [0, 1]: among the easy, among the hard (Eq. 5), and among all rubrics.
 
-    ``uniform`` is the share among all rubrics (the baseline Uniform Averaging of §4.3).
+    A share is None if there are no such rubrics. ``uniform`` is the share among all rubrics (the baseline Uniform
+    Averaging of §4.3).
     """
 
     easy: float | None

@@ -81,7 +81,7 @@ class ExecutedTurns:
         return await run_after(earlier, code, self._images, shared_sandbox(self.settings.sandbox))
 
     async def result(self) -> Trajectory:
-        """Return the results of the turns. Each result holds whether the code of its turn ended well.
+        """Return the results of the turns. Each result holds whether the code of its turn succeeded (status ``ok``).
 
         If the setting ``verify`` is True, the code is executed again. In this case, each result also holds whether the
         code only pretended to use the image, and which objects the code looked at.

@@ -2,7 +2,7 @@
 
 A detector finds the boxes of a label, and a segmenter finds the mask in each box. In two cases the pointer, a model
 that points at objects, replaces the detector: for synthetic images, and for labels that the detector does not know or
-refuses. The segmenter then gets points instead of boxes (Argos, before Eq. 3).
+refuses. In these cases, the segmenter gets points instead of boxes (Argos, before Eq. 3).
 
 Some labels have no instances: labels that do not name an object, and labels that the detector does not know and for
 which the pointer finds nothing. Such a label is a fault of the response, and the points with this label are wrong. If a
@@ -10,7 +10,7 @@ server does not answer, or its reply cannot be parsed, the points cannot be chec
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
 on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the pointer
-of the check also made the points, it confirms its own points. The verdict then mentions this.
+of the check also made the points, it confirms its own points. In this case, the verdict mentions this.
 """
 
 import json
@@ -52,7 +52,7 @@ class ServedRoles:
     """Holds the roles that have endpoints in a run, and facts about these roles for the scorers.
 
     ``own_pointer`` is True if the endpoint of the pointer (the model that points at objects) also made the points that
-    are verified; the verdict then mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose
+    are verified; if so, the verdict mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose
     images are synthetic, such as drawn charts and maps.
     """
 

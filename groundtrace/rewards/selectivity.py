@@ -6,9 +6,9 @@ without knowing which objects the question is about. So the code is also execute
 outside the question's objects. In one image, all other things are erased (:func:`erased_elsewhere`). In the other
 image, a faint pattern is added outside (:func:`patterned_elsewhere`).
 
-If the question's objects are removed from the image, the output shows a share of this change of the image: o. The
-output also shows a share of the change in each of the two images above; e is the larger of these two shares. The
-selectivity of the call is (o - e) / (o + e), and at least 0:
+Two numbers are compared. If the question's objects are removed, the image changes, and the output shows a share o of
+this change. The output also shows a share of the change in each of the two images above; e is the larger of these two
+shares. The selectivity of the call is (o - e) / (o + e), and at least 0:
 
 - It is 1 if the output shows nothing but the objects.
 - It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. An enlarged or

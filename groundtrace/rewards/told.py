@@ -28,7 +28,7 @@ _Number = int | float
 
 
 def with_next_number(code: str, answer: str) -> str:
-    """Return the code, in which each constant that is the answer is replaced by the next whole number.
+    """Return a copy of the code in which the next whole number replaces each constant that is the answer.
 
     The answer is also replaced inside string constants. The code is returned unchanged if the answer is not a whole
     number, or if the code cannot be parsed.
@@ -37,9 +37,9 @@ def with_next_number(code: str, answer: str) -> str:
 
 
 def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
-    """Return two versions of the code, in which all numbers except the answer, 0 and 1 are changed.
+    """Return two copies of the code in which all numbers except the answer, 0 and 1 are changed.
 
-    The numbers are larger in the first version, and have the opposite sign in the second. ``answer`` is a whole number.
+    The numbers are larger in the first copy, and have the opposite sign in the second. ``answer`` is a whole number.
     """
     larger, negative = (_OtherNumbers(int(answer), change) for change in (lambda n: 3 * n + 7, lambda n: -n))
     return _rewritten(code, larger), _rewritten(code, negative)

@@ -68,7 +68,7 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the code ended well and did not only pretend to use the image."""
+        """Return whether ``ended_well`` is True, and the code did not only pretend to use the image."""
         return self.ended_well and not self.pretence
 
 
@@ -95,7 +95,7 @@ class Trajectory:
 
     @property
     def succeeded(self) -> int:
-        """Return the number of executions that ended well and did not only pretend to use the image."""
+        """Return the number of successful executions (:attr:`Execution.succeeded`)."""
         return sum(turn is not None and turn.succeeded for turn in self.turns)
 
     @property

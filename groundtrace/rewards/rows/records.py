@@ -38,8 +38,9 @@ class Records:
     def gives(self, name: str) -> bool:
         """Return whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
 
-        Records can have only the field ``stream``. They have it if the prompts request the form of a stream, such as
-        boxes. Shards can have more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
+        The only such field of records is ``stream``. They have it if their prompts request the form of a stream (for
+        example, reasoning with boxes). Shards can have more fields
+        (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 

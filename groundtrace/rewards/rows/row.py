@@ -64,7 +64,7 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Return the (width, height) of each image of the row; for a row with clips, only that of the first image."""
+    """Return the (width, height) of each image of the row; for a row with clips, only the size of the first image."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 

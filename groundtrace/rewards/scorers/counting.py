@@ -42,9 +42,9 @@ async def score_counting(case: Case) -> Verdict:
     points. The second search also uses the phrase of the question ("red squares"), and the third search uses only this
     phrase. So a label that is too general ("square") does not prevent the check.
 
-    The detector also searches for those entities of the question (its phrases for objects) that are counted. So it is
-    detected if one kind of these objects has no point at all. Points at the same position are one point. The evidence
-    is one JSON object for each image, with the fields of :class:`groundtrace.rewards.masks.Pairing` and
+    The detector also searches for those entities of the question (its phrases for objects) that are counted. So the
+    scorer detects a response that has no point on one kind of these objects. Points at the same position are one point.
+    The evidence is one JSON object for each image, with the fields of :class:`groundtrace.rewards.masks.Pairing` and
     ``media_index``.
     """
     words = counted_words(case.question.question)

@@ -109,8 +109,8 @@ def tool_reward(
 
     Args:
         outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
-        succeeded: the number of executions that ended well and are not a pretence
-            (:mod:`groundtrace.rewards.pretence`).
+        succeeded: the number of successful executions. A pretence (:mod:`groundtrace.rewards.pretence`) is not
+            successful.
         calls: the number of executions.
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
         settings: γ and β of d(μ), and c for each kind of question.
