@@ -103,7 +103,7 @@ class Instances:
 
 @dataclass
 class ObjectMasks:
-    """Finds and caches the masks of labels in one question's media."""
+    """Finds and caches the masks of the objects that labels name, in the media of one question."""
 
     question: Question
     caller: Caller

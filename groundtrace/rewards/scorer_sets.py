@@ -32,7 +32,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
     ``given`` is the value of the config key ``key``: the arguments of scorers by the name of the scorer. If ``given``
     names a scorer that is not in ``scorers``, this scorer is added at the end. Raises ConfigError if a scorer cannot be
-    used, or if a scorer does not take its arguments.
+    used, or does not take the given arguments.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):
