@@ -126,7 +126,7 @@ def _check_endpoint(scheme: str, url: str) -> None:
         _endpoint(url)
     except ValueError as error:
         variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
-        raise StorageError(f"the URL of {scheme}:// in {variables} {error}") from None
+        raise StorageError(f"the URL of {scheme}:// in {variables} is invalid: it {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:
@@ -178,7 +178,7 @@ def _secret(variable: str) -> str | None:
         return None
     if not (value := os.environ.get(variable)):
         shown = f" {variable}" if variable.isupper() else ""  # a name in small letters may be the key itself
-        raise StorageError(f"the environment variable{shown} that [storage] names is not set: set it")
+        raise StorageError(f"the environment variable{shown} of the section [storage] is not set: set it")
     return value
 
 
@@ -196,7 +196,7 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
 
     The call is retried at least once, because one hanging connection may use up the ``retry_s`` seconds. ``url``
     appears only in messages. Raises FileNotFoundError if the object does not exist, :class:`ObjectExists` if an object
-    that should be created exists, and :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin
+    to create exists already, and :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin
     after the object's end. Raises :class:`StorageError` for an error that the user can correct,
     :class:`StoreUnavailable` if the last retry fails, and OSError for any other error of the store.
     """

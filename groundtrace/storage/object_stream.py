@@ -9,8 +9,8 @@ from typing import Any
 class ObjectStream(io.RawIOBase):
     """Reads the bytes of the object ``url`` as a raw stream.
 
-    Each read requests as many bytes as fit into the caller's buffer. ``read`` returns the object's bytes between two
-    offsets. ``size`` is the object's size in bytes.
+    Each read requests as many bytes as fit into the caller's buffer. ``read`` is a function that returns the object's
+    bytes between two offsets. ``size`` is the object's size in bytes.
     """
 
     def __init__(self, url: str, size: int, read: Callable[[int, int], bytes]) -> None:

@@ -57,7 +57,7 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
         known = " or ".join(f"{each}://" for each in SCHEMES)
         raise StorageError(f"{name}: {scheme}:// is not supported: use a local path, {known}")
     if not parts or rest.startswith("/"):
-        raise StorageError(f"{name} names no bucket: write {scheme}://BUCKET/PATH")
+        raise StorageError(f"{name} has no bucket: write {scheme}://BUCKET/PATH")
     if ".." in parts or not name.isprintable():
         raise StorageError(f"{name}: a URL must not hold .. or invisible characters: remove them")
     return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
@@ -101,8 +101,8 @@ def write_whole(target: Place, data: bytes | str) -> None:
 def written_to(target: Place) -> Iterator[Path]:
     """Yield a local file to write, which replaces ``target`` when the body of the ``with`` ends.
 
-    If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files, and
-    is uploaded when the body ends.
+    If the body raises, ``target`` is unchanged. If the target is remote, the file is in the folder for temporary files,
+    and is uploaded when the body ends.
     """
     if not isinstance(target, RemotePath):
         with written_whole(target) as unfinished:

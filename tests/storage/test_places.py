@@ -222,7 +222,7 @@ def test_no_credentials(s3_url: str, new_bucket: Callable[..., RemotePath], monk
         (RemotePath(bucket.url, named) / "x").write_bytes(b"1")
     mistaken = StorageSettings(endpoint_url=s3_url, access_key_id_env="MY_ID", secret_access_key_env="hush0hush")
     monkeypatch.setenv("MY_ID", "test")
-    with pytest.raises(StorageError, match=r"the environment variable that \[storage\] names is not set"):
+    with pytest.raises(StorageError, match=r"the environment variable of the section \[storage\] is not set"):
         (RemotePath(bucket.url, mistaken) / "x").write_bytes(b"1")
     monkeypatch.setenv("MY_KEY", "test")
     (RemotePath(bucket.url, named) / "x").write_bytes(b"1")
@@ -240,8 +240,8 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("ftp://b/x", "ftp:// is not supported"),
         ("hdfs://b/x", "use a local path, s3:// or gs://"),
-        ("s3://", "names no bucket"),
-        ("s3:///x", "names no bucket"),
+        ("s3://", "has no bucket"),
+        ("s3:///x", "has no bucket"),
         ("gs://b/../c", "must not hold"),
         ("s3://b/a\nb", "must not hold"),
         ("s3://AKIA:hush@b/x", "must hold no key or password"),
@@ -259,14 +259,14 @@ def test_names_that_are_none(name: str, why: str) -> None:
     [
         (
             {"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"},
-            "the URL of s3:// in .*AWS_ENDPOINT_URL must not hold a user",
+            "the URL of s3:// in .*AWS_ENDPOINT_URL is invalid: it must not hold a user",
         ),
         ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* a user"),
         ({"AWS_ENDPOINT_URL": "minio"}, "must be a URL"),
         ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up correctly"),
         (
             {"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"},
-            "the URL of gs:// in STORAGE_EMULATOR_HOST must not hold a user",
+            "the URL of gs:// in STORAGE_EMULATOR_HOST is invalid: it must not hold a user",
         ),
         ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
         ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up correctly"),

@@ -88,7 +88,7 @@ class ExportRow:
 
     @property
     def kept_text(self) -> str:
-        """Return the kept trace of an SFT row, unchanged from the shard, with coordinates in pixels of the original."""
+        """Return the kept trace of an SFT row, unchanged from the shard. Its coordinates are original pixels."""
         return self.fields["messages"][-1]["content"]
 
     @property
@@ -141,7 +141,7 @@ class ExportFormat:
         open: for each supported side (sft, rl), the function that opens a writer in a folder.
         beside: a function that returns the texts of further files by file name. Its argument is the number of written
         rows of each side.
-        check: raises ExportError for a run folder that lacks something that the format needs.
+        check: a function that raises ExportError for a run folder that the format cannot export.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
         is_for_training: whether the format is for trainers. If so, it leaves out columns that stages added for other
@@ -163,5 +163,6 @@ class ExportFormat:
         """Raise ExportError for an unknown side, or if ``open`` is empty."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(
-                f"the format {self.name} must have the key sft or rl in open, not {', '.join(self.open) or 'none'}"
+                f"the attribute 'open' of the format {self.name} must have the key 'sft' or 'rl' or both, and no other "
+                f"key, but has {', '.join(self.open) or 'none'}"
             )

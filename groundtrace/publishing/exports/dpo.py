@@ -1,8 +1,8 @@
 """Exports preference pairs for TRL's DPOTrainer: the best trace of a question, and a worse trace of the same question.
 
 The best trace ("kept trace") is the trace in the SFT row. The rejected trace is chosen from the question's other traces
-(``write.other_traces``). First come traces whose answer has a lower grade than the kept trace's answer. Then come
-traces with a lower score than the kept trace. Within each group, the lowest score comes first, and traces with equal
+(``write.other_traces``). Traces whose answer has a lower grade than the kept trace's answer come first. Traces with a
+lower score than the kept trace come next. Within each group, the lowest score comes first, and traces with equal
 scores keep the order of the run. A trace that is not known to be worse is never chosen, since such a pair would train
 the model on noise.
 """

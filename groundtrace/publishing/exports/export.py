@@ -138,8 +138,8 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
         if any_tags(arguments.run, side, TEXT_COLUMNS[side]):
             raise ExportError(
                 f"the {side} rows contain or request coordinates: set --family to the family of the model to train. "
-                f"The families are {', '.join(sorted(FAMILIES))} (plain writes pixels of the original), and your own "
-                "family is module:NAME"
+                f"The families are {', '.join(sorted(FAMILIES))} ('plain' writes pixels of the original "
+                "image); give a family of your own as module:NAME"
             )
     return FAMILIES.named(DEFAULT)
 

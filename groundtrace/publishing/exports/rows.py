@@ -38,7 +38,7 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
         expected = summary.counts.rows(side)
-        raise ExportError(f"{run / side} has {rows} rows, but run.json counts {expected}: repeat the run")
+        raise ExportError(f"{run / side} has {rows} rows, but the number in run.json is {expected}: repeat the run")
     return rows
 
 

@@ -2,8 +2,8 @@
 
 ``reward_model.ground_truth`` is the row's reference, by which our reward finds the row. ``extra_info`` also holds the
 reference, and the data that a user's own verifier may need: the question, its gold answer, boxes, choices, the stream,
-the number of rows that ask the question (``question_prompts``), the sizes of the images, and columns of the recipe's
-stages, such as rubrics. verl adds further keys to ``extra_info``.
+the number of export rows with this question (``question_prompts``), the sizes of the images, and columns of the
+recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
 
 With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
 and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the

@@ -134,7 +134,9 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
         expected = counts.rejected_records if name == REJECTED else counts.rows(name)
         found = sum(_rows_of(file, NEEDED_REJECTED if name == REJECTED else NEEDED) for file in files)
         if found != expected:
-            raise PublishError(f"{run / name} holds {found} rows, but run.json counts {expected}: repeat the run")
+            raise PublishError(
+                f"{run / name} holds {found} rows, but the number in run.json is {expected}: repeat the run"
+            )
 
 
 def _rows_of(file: Path, needed: Sequence[str]) -> int:
@@ -188,7 +190,9 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
     if RUBRICS in extras:
         rubrics = read_rubrics(run)
         if rubrics is None:
-            raise PublishError("--with rubrics: the run mined no rubrics: leave this option out")
+            raise PublishError(
+                "--with rubrics cannot be used, because the run has no rubrics.json: leave this option out"
+            )
         if rubrics["rubrics"]:
             (staging / RUBRICS).mkdir()
             table = pa.Table.from_pylist(rubrics["rubrics"], RUBRIC_SCHEMA)

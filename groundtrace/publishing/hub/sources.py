@@ -36,8 +36,8 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
     """Return the sources of all sets; the sources with the most rows come first.
 
-    ``counted`` are the rows of each set by source and licence. The sources in ``asked`` are published whatever their
-    licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
+    ``counted`` holds the numbers of rows of each set by source and licence. The sources in ``asked`` are published
+    whatever their licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
     """
     keys = {key for counts in counted.values() for key in counts}
     known = {source for source, _ in keys}

@@ -62,8 +62,8 @@ def send(
     """Publish the prepared files; ``report`` is called with a line for each uploaded file.
 
     ``repo`` is ORG/NAME. A new repository is public if ``public``, else private. Raises PublishError for a mistake that
-    the user can correct. For example, the repository holds another data set, but ``replace`` is False. Raises HubDown
-    if the Hub does not answer.
+    the user can correct. An example is a repository that holds another data set, if ``replace`` is False. Raises
+    HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -73,7 +73,7 @@ def send(
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
         there = api.dataset_info(repo)
         if not public and not there.private:
-            raise PublishError(f"{repo} already exists and is public: pass --public, or name another repository")
+            raise PublishError(f"{repo} already exists and is public: pass --public, or choose another repository")
         if public and there.private:
             raise PublishError(
                 f"{repo} already exists and is private: leave out --public, or make it public on the Hub"
@@ -120,7 +120,7 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
     shards = [path for path in ours if path.endswith(SHARD)]
     if found and not ("run.json" in found and shards):  # other programs write a run.json too
         raise PublishError(
-            f"{there.id} holds the file {printable(found[0])!r}, but is not a data set of Groundtrace: name another "
+            f"{there.id} holds the file {printable(found[0])!r}, but is not a data set of Groundtrace: choose another "
             "repository"
         )
     if shards and not replace and not _are_the_same(api, there, prepared):

@@ -247,12 +247,12 @@ REFUSED = [
     (without("rejected", "media"), "has no column media"),
     (lambda run: os.mkfifo(run / "sft/z.parquet"), "is not a regular file"),
     (unbalanced, "has lost records: 61 records were read, but 60 were written"),
-    (a_row_short, "rows, but run.json counts"),
+    (a_row_short, "rows, but the number in run.json is"),
     (damaged, "is not a readable Parquet file"),
     (lambda run: (run / "run.json").unlink(), "has no run.json"),
     (lambda run: (run / "run.json").write_text("{}"), "is damaged"),
     (lambda run: shutil.rmtree(run), "there is no folder"),
-    (lambda run: shutil.rmtree(run / "sft"), "holds 0 rows, but run.json counts"),
+    (lambda run: shutil.rmtree(run / "sft"), "holds 0 rows, but the number in run.json is"),
 ]
 
 
@@ -507,7 +507,7 @@ def test_what_is_not_ours_stays(
     assert python("-c", code, REPO, other).returncode == 0
     done = beam("publish", run, "--repo", REPO, *words)
     assert done.returncode == 2
-    assert "is not a data set of Groundtrace: name another repository" in done.stderr
+    assert "is not a data set of Groundtrace: choose another repository" in done.stderr
     assert hub.files(REPO) == sorted(["README.md", other])
     assert hub.read(REPO, "README.md") == hub.read(REPO, other) == b"mine"
 

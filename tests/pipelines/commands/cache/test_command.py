@@ -16,7 +16,7 @@ Command = Callable[..., int]
         (["stats", "{tmp}/nothing"], "there is no reply cache at"),
         (["stats", "{tmp}/empty"], "there is no reply cache at"),
         (["stats", "nowhere://bucket/run"], "Unable to get filesystem|nowhere"),
-        (["stats", "s3://"], "names no bucket"),
+        (["stats", "s3://"], "has no bucket"),
         (["prune", "{run}"], "prune needs --older-than, --model, --prompt or --truncated"),
         (["prune", "{run}", "--older-than", "30"], "takes an age such as 30d"),
         (["prune", "{run}", "--older-than", "-1d"], "takes an age such as 30d"),

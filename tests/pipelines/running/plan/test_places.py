@@ -73,7 +73,7 @@ def test_a_home_folder_is_expanded(name: str, path: str, tmp_path: Path, monkeyp
     ("name", "why"),
     [
         ("file:///tmp/run", "file:// is not supported: use a local path, s3:// or gs://"),
-        ("s3:///run", "names no bucket"),
+        ("s3:///run", "has no bucket"),
     ],
 )
 def test_a_url_that_is_no_run_folder(name: str, why: str) -> None:
