@@ -15,9 +15,9 @@ from groundtrace.rewards.scorers import format, outcome
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Return the reward ``overall`` of each input, with figures about its outcome and its format.
+    """Return the reward ``overall`` of each input, with numbers that describe its outcome and its format.
 
-    EasyR1 logs the means of the figures, which :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines.
+    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines these numbers, and EasyR1 logs their means.
     For a single input, as with ``reward_type: sequential``, the result is a single dict. ``config`` comes from
     ``reward_function_kwargs``. Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """

@@ -3,7 +3,8 @@
 ``beam export`` writes this file beside the data. The file needs only Python 3.10 and its standard library, so
 Groundtrace need not be installed with the trainer. Give the trainer the path of this file:
 
-    verl      reward.custom_reward_function.path=…/groundtrace_client.py, and its name=compute_score
+    verl      reward.custom_reward_function.path=…/groundtrace_client.py
+              reward.custom_reward_function.name=compute_score
     EasyR1    worker.reward.reward_function=…/groundtrace_client.py:compute_score_easyr1
     TRL       GRPOTrainer(reward_funcs=groundtrace_client.reward_funcs(), …)
     ms-swift  --external_plugins …/groundtrace_client.py --reward_funcs groundtrace
@@ -103,7 +104,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     read = {"timeout_s": _seconds, "request_timeout_s": _seconds, "batch": _count, "unscored": _number}
     settings = Settings(**{name: read.get(name, _text)(name, value) for name, value in found.items()})
     if settings.on_timeout not in ("raise", "leave_out"):
-        raise ValueError(f"{VARIABLE}ON_TIMEOUT must be raise or leave_out, got {settings.on_timeout!r}")
+        raise ValueError(f"{VARIABLE}ON_TIMEOUT must be 'raise' or 'leave_out', got {settings.on_timeout!r}")
     address = urlsplit(settings.url)
     if address.scheme not in ("http", "https") or not address.hostname:
         raise ValueError(f"{VARIABLE}URL must be a URL such as http://127.0.0.1:8500, got {settings.url!r}")
@@ -325,7 +326,8 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
             raise RewardRefused(
-                f"{settings.url} sent {name} that are not {len(queries)} numbers: check the version of the server"
+                f"the answer of {settings.url} has no list '{name}' of {len(queries)} numbers: check the server's "
+                "version"
             )
     return found
 
@@ -417,7 +419,7 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     answered = found.get("scores")
     if "error" in found:
         raise RewardRefused(
-            f"{settings.url} sent both scores and an error ({found['error']!r:.200}): check the server's version"
+            f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): check the server's version"
         )
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(f"{settings.url} did not send {count} scores: check that beam serve-reward runs there")
@@ -457,8 +459,10 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
         return settings.unscored
     reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
-    said = f"a response to {score.get('id')!r:.80} is unscored ({why})"
-    raise Unscored(f"{said}: set {VARIABLE}UNSCORED to the reward of such responses, or leave out such rows")
+    said = f"the response to {score.get('id')!r:.80} is unscored ({why})"
+    raise Unscored(
+        f"a reward is missing: {said}: set {VARIABLE}UNSCORED to the reward of such responses, or leave out such rows"
+    )
 
 
 # From requests to answers

@@ -35,7 +35,7 @@ class JudgeWatch:
 
     @property
     def states(self) -> dict[str, str]:
-        """Return for each role ``ready``, or the kind of fault of its endpoint. Private details are left out."""
+        """Return for each role "ready", or the kind of its endpoint's fault. Private details are left out."""
         return {
             role: "ready" if each.fault is None else each.fault.failure.value
             for each in self._health or ()

@@ -42,8 +42,8 @@ def reward_of(config: str) -> RowReward:
 
     ``config`` is a file or the name of a bundled config. If it is "", the environment variable ``GROUNDTRACE_REWARD``
     names the config. The function can be called from several threads. Its first call for a config checks the endpoints
-    of all roles. Raises :class:`groundtrace.schemas.errors.UserError`, such as
-    :class:`groundtrace.inference.preflight.NotServed`.
+    of all roles. Raises :class:`groundtrace.schemas.errors.UserError` if the reward cannot be used, for example
+    :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not ready.
     """
     with _lock:
         if config not in _rewards:
@@ -75,8 +75,8 @@ def scored_texts(
 
     ``infos`` holds verl's ``extra_info`` of each response. Some recipes need the results of code. For these recipes,
     ``infos`` is required, and the code of the responses is executed again
-    (:mod:`groundtrace.publishing.rewards.replay`). ``is_step`` is True if the responses are all responses of a training
-    step, or at least all responses to their questions.
+    (:mod:`groundtrace.publishing.rewards.replay`). ``is_step`` is True if the call holds all responses of a training
+    step, or at least all responses to each of its questions.
 
     Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
     the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not
@@ -135,7 +135,9 @@ def number_of(config: str, scored: Scored) -> float:
         return counts
     reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
-    raise Unscored(f"a response is unscored ({why}): set unscored in the config to a reward, or leave out such rows")
+    raise Unscored(
+        f"a response is unscored ({why}): set the key 'unscored' of the config to a reward, or leave out such rows"
+    )
 
 
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:

@@ -1,14 +1,14 @@
 """Executes the code of responses again, for rewards that need the results of the code (CodeDance §3.1).
 
-Another trainer samples a response in several turns, and passes its whole text to the reward. The calls in the text are
-executed once more, as in a rollout of our own trainer (:mod:`groundtrace.rewards.executed_turns`). The trajectory is
-the same as in such a rollout. The results in the text are not used, because a policy could have written them itself.
+Another trainer generates a response in several turns, and passes its whole text to the reward. The calls in the text
+are executed once more, as in a rollout of our own trainer (:mod:`groundtrace.rewards.executed_turns`). The trajectory
+is the same as in such a rollout. The results in the text are not used, because a policy could have written them itself.
 
-Chat templates of Qwen models put each result between two turns of the policy. Without special tokens, a result is a
-message of the user with ``<tool_response>``, followed by the word ``assistant``. A policy may imitate such a message in
-its own text. This is detected in two cases: the text has more or fewer calls than the trainer's tool executed
-(``groundtrace_calls``), or a result contains the beginning of another result. The whole text is then one turn, whose
-form is bad.
+Chat templates of Qwen models put each result between two turns of the policy. When the special tokens are removed from
+the text, a result is a message of the user with ``<tool_response>``, followed by the word ``assistant``. A policy may
+imitate such a message in its own text. This is detected in two cases: the text has more or fewer calls than the
+trainer's tool executed (``groundtrace_calls``), or a result contains the beginning of another result. The whole text is
+then one turn, whose form is bad.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _END = re.compile(r"</tool_response>\s*\nassistant\n")
 def turns_of(text: str, calls: int) -> tuple[str, ...]:
     """Return the policy's turns in the text of a response. ``calls`` is the number of calls that the tool executed.
 
-    If the text does not have one turn more than calls, the whole text is returned as one turn.
+    If the text does not have exactly ``calls + 1`` turns, the whole text is returned as one turn.
     """
     turns = _split(text)
     return turns if len(turns) == calls + 1 else (text,)

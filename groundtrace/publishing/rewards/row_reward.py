@@ -57,7 +57,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class ScoreBatch:
-    """Holds the answers of one call, grouped into ``parts`` that are scored together.
+    """Holds the answers of one call in groups (``parts``). The answers of a group are scored together.
 
     ``places`` holds three indices for each answer: the index of its part, the index of its prompt in this part, and the
     index of the answer among the answers to this prompt. An answer has None instead of indices if it needs a judge but
@@ -139,7 +139,7 @@ class RowReward:
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
         """Return the score of each answer, in order.
 
-        ``is_step`` is True if the answers are all responses of a training step, or at least all responses to their
+        ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
         questions. Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
         BadReference for a question without responses of one of its streams, and ConfigError if ``is_step`` is False and
         the recipe cannot score single responses. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if
@@ -168,14 +168,17 @@ class RowReward:
         """Raise ConfigError if ``is_step`` is False, but the recipe needs all responses to a question or of a step."""
         why = None
         if not is_step and self.recipe.compares:
-            why = "compares the responses to a question, but this interface passes single responses:"
+            why = "compares the responses to a question"
         elif not is_step and self.recipe.learns and not self.settings.step_responses:
-            why = "learns from whole steps, but this interface passes single responses: set step_responses, or"
+            why = "learns from whole steps (set step_responses to change this)"
         if why is not None:
-            raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why} use an interface that passes lists")
+            raise ConfigError(
+                f"reward.recipe = {self.recipe.name!r} cannot score single responses, because it {why}: use an "
+                "interface that passes lists of responses"
+            )
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
-        """Group the answers into parts that are scored together.
+        """Group the answers into parts. The answers of a part are scored together.
 
         Raises BadAnswer for an answer that cannot be scored, and BadReference for a question without responses of one
         of its streams.
@@ -242,8 +245,8 @@ class RowReward:
         ready = self._ready(*key)
         gold = ready.question.answer
         if reference.answer not in (None, gold):
-            problem = f"has the answer {reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
-            raise BadReference(f"the row {reference.id!r:.80} {problem}: export the run again")
+            problem = f"{reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
+            raise BadReference(f"the answer of the row {reference.id!r:.80} is {problem}: export the run again")
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
@@ -253,10 +256,10 @@ class RowReward:
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
-                problem = f"has {len(streams)} streams, but its reference names none of them"
+                problem = f"{len(streams)} streams"
                 raise BadReference(
-                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs the stream: "
-                    "export the run again"
+                    f"the reference of the row {reference.id!r:.80} has no stream. The row has {problem}, and "
+                    f"reward.recipe = {self.recipe.name!r} needs a stream: export the run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]
@@ -269,10 +272,11 @@ class RowReward:
         for key, found in groups.items():
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
-                problem = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
+                problem = f"to the question {key[1]!r:.80} in its stream '{missing[0]}'"
                 raise BadReference(
-                    f"{problem}: reward.recipe = {self.recipe.name!r} compares the streams of a question: keep the "
-                    "order of the exported rows, and pass an even number of prompts in each call (docs/exports.md)"
+                    f"this call has no response {problem}. reward.recipe = {self.recipe.name!r} compares the streams "
+                    "of a question: keep the order of the exported rows, and pass an even number of prompts in each "
+                    "call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:

@@ -181,7 +181,8 @@ class RewardServer:
             raise Refused(
                 429,
                 "busy",
-                f"the server holds {self._held_bytes} bytes of requests in memory: send the request again later",
+                f"the server already holds {self._held_bytes} bytes of requests, too many to accept another one: send "
+                "the request again later",
                 retry_after_s=1,
             )
         self._held_bytes += size
@@ -231,7 +232,10 @@ class RewardServer:
         """Queue the request and return its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
-                429, "busy", f"{self._waiting} requests are queued: send the request again later", retry_after_s=1
+                429,
+                "busy",
+                f"the queue is full ({self._waiting} requests): send the request again later",
+                retry_after_s=1,
             )
         self._waiting += 1
         task = asyncio.create_task(self._in_turn(request, asked))

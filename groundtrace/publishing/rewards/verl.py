@@ -31,15 +31,15 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Return for each response the reward ``score``, and the figures of the verdicts that the recipe shows.
+    """Return for each response the reward ``score``, and numbers for the verdicts that the recipe logs.
 
-    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines the figures. All responses have the same keys,
-    because verl raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl averages
-    each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
+    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines these numbers. All responses have the same
+    keys, because verl raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl
+    averages each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
     ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used. Our
-    tool for verl writes the calls of the response to ``extra_info``. If the sandbox of the response failed, the tool
-    also writes the reason to ``extra_info``, and the response is unscored. Raises
+    tool for verl writes the statuses of the response's calls to ``extra_info``. If the sandbox of the response failed,
+    the tool also writes the reason to ``extra_info``, and the response is unscored. Raises
     :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """

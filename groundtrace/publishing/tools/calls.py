@@ -1,4 +1,4 @@
-"""Executes the tool calls of responses in our sandbox. Another trainer samples the responses.
+"""Executes the tool calls of responses in our sandbox. Another trainer generates the responses.
 
 All tools of this package use this module. A call runs after the earlier successful calls of its response
 (:mod:`groundtrace.sandbox.replay`). It has the limits of the run from which the row comes. The environment of our own
@@ -28,7 +28,7 @@ from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import encode_png
 
 MAX_IMAGES = 16
-"""The default for the number of images that a response may be shown."""
+"""The default for the maximum number of images that the calls of a response may show."""
 LOST = "[the sandbox is gone; no further code can be executed]"
 """The result of a call whose sandbox failed, and of all later calls of the response."""
 LEFT_OUT = "[image left out]"
@@ -59,7 +59,7 @@ class Calls:
     Attributes:
         images: the bytes of the question's images, as encoded files.
         limits: the limits of a trajectory, and the number of trajectories that run at once in this process.
-        max_images: the number of images that the response may be shown; further images are left out.
+        max_images: the maximum number of images that all calls together may show; further images are left out.
         statuses: the status of each call, in order.
         lost: the reason why a sandbox failed; "" if no sandbox failed.
     """

@@ -24,8 +24,8 @@ class CodeEnvironment:
     """Executes the code of one response at a time.
 
     TRL makes one environment for each response in progress, and reuses it for later responses. ``sessions`` is the
-    number of trajectories that run at once in this process, and ``max_images`` is the number of images that a response
-    may be shown. TRL offers all public methods to the policy as tools.
+    number of trajectories that run at once in this process. ``max_images`` is the maximum number of images that all
+    calls of a response together may show. TRL offers all public methods to the policy as tools.
     """
 
     def __init__(self, sessions: int | None = None, max_images: int = MAX_IMAGES) -> None:
@@ -47,7 +47,7 @@ class CodeEnvironment:
         self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
 
     def execute_python_code(self, code: str):  # without the result's type, which TRL would write into the schema
-        """Execute the code of a call. TRL shows the policy the description in :data:`TOOL_SCHEMA`."""
+        """Execute the code of a call. TRL passes the description in :data:`TOOL_SCHEMA` to the policy."""
         result = runtime().submit(self._calls.run(code)).result()
         parts: list[dict[str, Any]] = [{"type": "text", "text": result.text}] if result.text else []
         return [*parts, *({"type": "image", "image": image} for image in result.images)]

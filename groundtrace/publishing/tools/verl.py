@@ -38,7 +38,7 @@ class ExecutePythonCode(_BaseTool):
     """Executes the code of all responses of one worker process.
 
     ``config`` may hold ``sessions`` (the number of trajectories that run at once in this process) and ``max_images``
-    (the number of images that a response may be shown).
+    (the maximum number of images that all calls of a response together may show).
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:

@@ -327,7 +327,7 @@ WRONG = [
     ({"TIMEOUT_S": "0"}, "TIMEOUT_S must be above 0"),
     ({"REQUEST_TIMEOUT_S": "inf"}, "REQUEST_TIMEOUT_S must be a number"),
     ({"BATCH": "1.5"}, "BATCH must be a whole number of at least 1"),
-    ({"ON_TIMEOUT": "skip"}, "ON_TIMEOUT must be raise or leave_out"),
+    ({"ON_TIMEOUT": "skip"}, "ON_TIMEOUT must be 'raise' or 'leave_out'"),
     ({"UNSCORED": "nan"}, "UNSCORED must be a number"),
 ]
 
@@ -383,7 +383,7 @@ def test_openrlhf(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted(servers.dies, says(200, told), says(200, {"rewards": [None], "scores": [1.0]})) as server:
         monkeypatch.setenv(f"{PREFIX}URL", server.url)
         assert client.reward_func(["PQ"], ["P"], [REFERENCES[0]]) == told
-        with pytest.raises(client.RewardRefused, match="rewards that are not 1 numbers"):
+        with pytest.raises(client.RewardRefused, match="no list 'rewards' of 1 numbers"):
             client.reward_func(["PQ"], ["P"], [REFERENCES[0]])
     path, body, _ = server.seen[0]
     assert (path, body) == ("/get_reward", {"query": ["PQ"], "prompts": ["P"], "labels": [REFERENCES[0]]})

@@ -130,7 +130,7 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
     found = write("ivgr")
     textual = [(reference, text) for reference, text in found.items if '"textual"' in reference]
     [reward] = trl.reward_funcs(str(found.config))
-    with pytest.raises(BadReference, match=r"no response of the stream grounded in this call.*compares the streams"):
+    with pytest.raises(BadReference, match=r"no response to .* in its stream 'grounded'.*compares the streams"):
         reward(completions=[text for _, text in textual], **{COLUMN: [reference for reference, _ in textual]})
 
 
@@ -286,8 +286,8 @@ BAD_REFERENCES = [
     (lambda good: RowReference(good.id, "3", "/nowhere", good.family).text(), "answer 0: /nowhere has no shards"),
     (lambda good: replace(good, family="os:system").text(), "answer 0: the row names the unknown family 'os:system'"),
     (lambda good: replace(good, stream="up").text(), "does not have the stream 'up'"),
-    (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in its reference, but"),
-    (lambda good: replace(good, answer="").text(), "has the answer '' in its reference, but"),
+    (lambda good: replace(good, answer="no such").text(), "is 'no such' in its reference, but"),
+    (lambda good: replace(good, answer="").text(), "is '' in its reference, but"),
 ]
 
 

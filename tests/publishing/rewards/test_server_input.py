@@ -60,7 +60,7 @@ def test_a_bad_request_says_what_is_wrong_with_which_item(body: Any, said: str, 
 
 
 BAD_QUERIES = [
-    ({"query": ["ab"], "prompts": ["b"], "labels": ["{}"]}, "items[0]: the query does not begin with its prompt"),
+    ({"query": ["ab"], "prompts": ["b"], "labels": ["{}"]}, "items[0]: the query must begin with its prompt"),
     ({"query": ["ab"], "prompts": ["a"], "labels": ["B"]}, "items[0]: the row's reference is not JSON"),
     ({"query": ["ab"], "prompts": ["a"]}, '"labels" must be a list of texts'),
     ({"query": "ab", "prompts": ["a"], "labels": ["B"]}, '"query" must be a list of texts'),

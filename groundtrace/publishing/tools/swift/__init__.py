@@ -30,8 +30,8 @@ _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
 class CodeScheduler(_multi_turn.MultiTurnScheduler):
     """Executes the call of each turn. A response ends with a turn without a call, or after ``max_turns`` turns.
 
-    ``sessions`` is the number of trajectories that run at once in each process, and ``max_images`` is the number of
-    images that a response may be shown. A subclass can set both.
+    ``sessions`` is the number of trajectories that run at once in each process. ``max_images`` is the maximum number of
+    images that all calls of a response together may show. A subclass can set both.
     """
 
     sessions: ClassVar[int | None] = None
@@ -53,7 +53,7 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Append the result of the turn's call to the messages, with the images that the call showed.
 
-        Return the request with its messages, and the images that the response was shown so far (``rollout_infos``).
+        Return the request with its messages, and all images of the request so far (``rollout_infos``).
         """
         result: Result = getattr(infer_request, _RESULT)
         infer_request.messages.append({"role": "tool", "content": result.marked_text})
