@@ -1,7 +1,7 @@
 """Computes the reward that a policy earns on a run's RL rows if it answers without using the images.
 
-The rows are read from the shards. :mod:`groundtrace.rewards.blindness` defines the figures of this policy, and run.json
-holds them. The card, the report, the output of `beam run` and the forecast of a preview show these figures in the same
+The rows are read from the shards. :mod:`groundtrace.rewards.blindness` defines this policy, and ``run.json`` holds its
+rewards. The card, the report, the output of `beam run` and the forecast of a preview show these rewards in the same
 words.
 """
 

@@ -47,7 +47,8 @@ class Balance:
         classes: the classes, at most :data:`MAX_CLASSES`, in their natural order or with the largest class first.
         distinct: the number of classes, including those that ``classes`` omits.
         others: the number of rows in the omitted classes; None if no class is omitted.
-        evenness: H / ln K of each set, from 0 to 1; None if there is only one class, and for a set without rows.
+        evenness: the evenness (H / ln K, from 0 to 1) of each set's distribution over the classes; None if there is
+        only one class, and for a set without rows.
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""Computes the figures of a finished run, which the report, the data card and ``beam inspect`` show.
+"""Computes the numbers about a finished run that the report, the data card and ``beam inspect`` show.
 
-Rows are counted in the shards through DuckDB. Calls and costs come from ``run.json``.
+Examples are the records of each stage, the rejections, the pass rates and the costs. Rows are counted in the shards
+through DuckDB. Calls and costs come from ``run.json``.
 """
 
 from dataclasses import dataclass

@@ -58,8 +58,8 @@ def count_images(row: ShardRow) -> int:
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """Return the row as the gallery shows it; ``room`` limits the size of its images.
 
-    The images of a trajectory are the question's images, followed by the images that its code showed. The entry shows
-    an image of the code in the turn whose code showed it.
+    The images of a trajectory are the question's images, followed by the images that its code showed. In the entry,
+    an image that code showed is in the same turn as this code.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)
@@ -145,7 +145,7 @@ def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
 def shown_images(row: ShardRow) -> list[int]:
     """Return the indices of the images to show, in order and at most :data:`MAX_IMAGES`.
 
-    Frames of a clip that have points are preferred.
+    In a clip, frames with points are preferred to other frames.
     """
     places = _places(row)
     pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}

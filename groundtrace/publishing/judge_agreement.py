@@ -1,4 +1,7 @@
-"""Reads from a run's ``judges.json`` how often each judge is right about texts with and without planted faults."""
+"""Reads from a run's ``judges.json`` how often each judge is right about texts with and without planted faults.
+
+A planted fault was added to a text on purpose, to test the judge.
+"""
 
 import json
 from dataclasses import dataclass

@@ -3,8 +3,8 @@
 An image becomes ``{"type": "image", "image": PIL}``. A clip becomes ``{"type": "video", "video": [PIL, …],
 "timestamps": […]}`` with the row's frames, to which the trace refers, and their times in seconds. The video file itself
 is not used, because molmo-utils would sample other frames from it, at most 2 a second. ``process_vision_info`` of
-molmo-utils accepts both forms. Lines of text that only introduce a frame are dropped, since the element holds the
-frames and their times. A clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
+molmo-utils accepts both forms. Lines of text that only introduce a frame are dropped, since the dict holds the frames
+and their times. A clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
 
 A run can read such messages as its input (shape ``conversations``). A clip must then be
 ``{"type": "video", "video": PATH}``.
@@ -40,7 +40,7 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
-        raise UserError(f"row {row.get('id')} has {len(media)} media without a mark in its text: repeat the run")
+        raise UserError(f"row {row.get('id')} has {len(media)} images or clips without an <image> mark: repeat the run")
     return turns
 
 
@@ -89,7 +89,7 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
         elif media:
             yield media.pop(0)
         else:
-            raise UserError("the text of a row has more marks than the row has media: repeat the run")
+            raise UserError("the text of a row has more <image> marks than the row has images: repeat the run")
 
 
 def _pieces(text: str) -> Sequence[str]:

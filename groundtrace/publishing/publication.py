@@ -57,7 +57,8 @@ class Publication:
     def share_alike(self) -> list[str]:
         """Return the share-alike licences of published rows.
 
-        The list is empty if no published row has such a licence, and if the strictest licence is the only such licence.
+        The list is empty if no published row has such a licence. It is also empty if the strictest licence is the only
+        such licence.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}

@@ -209,8 +209,8 @@ def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
     """Return the names of each run's database schema in a query over several runs.
 
     The names are the run's letter (a for the first run) and the name of its folder. The folder's name is left out if
-    several runs have it, or if DuckDB or a letter already uses it. Names that differ only in upper and lower case are
-    equal for DuckDB.
+    several runs have it, if DuckDB uses it itself, or if it equals the letter of a run. Names that differ only in upper
+    and lower case are equal for DuckDB.
     """
     letters = [chr(ord("a") + index) for index in range(len(runs))]
     folders = [run.name.lower() for run in runs]

@@ -41,7 +41,7 @@ class ComparedRun:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return the values that the heading shows: name, recipe, input, time of the end, and revision of the code."""
+        """Return the values that the heading shows: name, recipe, input, end time of the run, and code revision."""
         return (self.name, self.summary.recipe, self.summary.input, self.summary.finished, self.summary.revision)
 
 
@@ -55,8 +55,8 @@ class Comparison:
         runs: the two runs, A and B.
         same: a sentence if nothing differs, else "".
         headline: the number of ids whose side differs, and the first settings that differ; "" if nothing differs.
-        sections: the tables of differences, the most important first. If nothing differs, only the table of folded
-        settings (usually hidden) is possible.
+        sections: the tables of differences, the most important first. If nothing differs, there is at most one table.
+        It holds the folded settings, which are usually hidden.
         moved: the listed records whose side differs.
         settings: the settings that differ.
     """
@@ -79,9 +79,10 @@ def compare(
 ) -> Comparison:
     """Compare two finished runs, each given as (name, folder).
 
-    ``limit`` is the maximum number of listed ids (None: all). If ``all_settings``, settings that differ only because
-    one config lacks the key are shown, too. ``defaults`` is a function that returns the present default values of the
-    recipe by key. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    ``limit`` is the maximum number of listed ids (None: all). If ``all_settings``, the folded settings are shown, too
+    (:mod:`groundtrace.publishing.comparison.setting_changes`). ``defaults`` is a function that returns the present
+    default values of the recipe by key. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be
+    read.
     """
     with opened_pair(first[1], second[1]) as (tables, a, b):
         runs = ComparedRun("A", first[0], a), ComparedRun("B", second[0], b)
@@ -122,6 +123,7 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
 def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary, RunSummary]]:
     """Yield a database with the sides and scores of the records in both runs, and the summaries of both runs.
 
+    A record's side is its set; for a rejected record, it is also the stage and reason of the rejection.
     :func:`groundtrace.publishing.comparison.sides.add_ends` and
     :func:`groundtrace.publishing.comparison.score_changes.add_scores` define the tables. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.

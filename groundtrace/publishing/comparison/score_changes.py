@@ -1,7 +1,7 @@
 """Compares the scores of two runs: verdicts and lengths of traces, scores of the best traces, and pass rates.
 
-Means and medians are over all records of a run that have the value. A difference is B minus A, over the ids that have
-the value in both runs. It is paired by id, and has a 95 % interval.
+Means and medians are over all records of a run that have the value. Differences are paired by id: for each id that has
+the value in both runs, the value in A is subtracted from the value in B. The mean difference has a 95 % interval.
 """
 
 import math

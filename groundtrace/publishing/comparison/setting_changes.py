@@ -1,9 +1,9 @@
 """Compares the settings, models and prompts of two runs. Differences that the user did not make are folded.
 
 A folded difference is shown only if the user requests all settings. A config holds all settings with their defaults. So
-two configs also differ in keys that only one version or recipe has, and in the keys of an endpoint that only one config
-has. Such a key is folded if it has its default value. If the recipes differ, two more kinds of differences are folded:
-other keys that only one config has, and roles and prompts that only one run has.
+a key may be in only one of two configs, because the other config has another version or recipe, or lacks the endpoint.
+Such a key is folded if it has its default value. If the recipes differ, two more kinds of differences are folded: every
+other key that only one config has (except the keys of endpoints), and every role or prompt that only one run has.
 """
 
 import dataclasses

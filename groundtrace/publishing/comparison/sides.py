@@ -58,7 +58,8 @@ class MovedRecord:
     def why(self) -> str:
         """Return the detail of the rejection in the second run.
 
-        If there is none, return the detail of the rejection in the first run, or "".
+        If the second run has no such detail, return the detail of the rejection in the first run. Return "" if neither
+        run has a detail.
         """
         sides = [side for side in (self.after, self.before) if side is not None and side.detail]
         return sides[0].detail or "" if sides else ""
@@ -155,7 +156,7 @@ def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, i
 
 
 def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> Section | None:
-    """Return the number and share of each source's records in each set; None if there is only one source."""
+    """Return a section with the number and share of each source's records in each set; None for a single source."""
     query = f"""SELECT coalesce(source, '{NO_SOURCE}') AS source_,
             {", ".join(f"count(*) FILTER (run = '{run}' AND set_ = '{name}')" for name in SHARDS for run in "ab")}
         FROM (SELECT 'a' AS run, source, set_ FROM ends_a UNION ALL SELECT 'b', source, set_ FROM ends_b)
@@ -249,5 +250,5 @@ def _text(name: str | None, stage: str | None, reason: str | None) -> str:
 
 
 def sets_of(*sets: Sequence[str]) -> list[str]:
-    """Return the names in all given ``sets``, without duplicates and in order. Each argument is the sets of one run."""
+    """Return the names in all given ``sets``, without duplicates, in order. Each argument holds the sets of one run."""
     return list(dict.fromkeys(name for each in sets for name in each))

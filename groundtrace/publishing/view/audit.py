@@ -1,8 +1,8 @@
 """Draws the sample of an audit, stores the judgements in ``RUN/reviews``, and counts them for the estimate.
 
 In an audit, a person judges a sample of a run's traces. Half of the sample are kept rows. The other half are records
-whose traces the verification rejected. Each reason for a rejection has a number of records in proportion to its rows,
-but at least :data:`MIN_PER_REASON`.
+whose traces the verification rejected. In this half, the number of records with the same reason of rejection is
+proportional to their number in the run, but at least :data:`MIN_PER_REASON`.
 
 ``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
 trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again.
@@ -63,8 +63,8 @@ class Judgement:
 def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
     """Draw a random sample of about ``count`` ids, and return the drawn ids of each stratum.
 
-    ``strata`` holds all ids of each stratum. The sample is smaller if the strata hold fewer ids. It is larger if
-    :data:`MIN_PER_REASON` ids of each reason are more than half of ``count``.
+    ``strata`` holds all ids of each stratum. The sample is smaller if the strata hold fewer ids. It is larger if there
+    are many reasons of rejection, because at least :data:`MIN_PER_REASON` ids of each reason are drawn.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}

@@ -22,9 +22,9 @@ SEED = 0
 class Judged:
     """Holds the numbers of judgements in one stratum.
 
-    ``rows`` is the number of all rows of the stratum. The other numbers count the rows of its sample. ``right``,
-    ``wrong`` and ``unclear`` rows were judged so; ``open`` rows are not judged yet. Estimates use only right and wrong
-    rows.
+    ``rows`` is the number of all rows of the stratum. The other numbers count the rows of its sample: ``right``,
+    ``wrong`` and ``unclear`` are the numbers of rows with this judgement, and ``open`` is the number of rows without a
+    judgement. Estimates use only right and wrong rows.
     """
 
     stratum: str

@@ -1,4 +1,7 @@
-"""Serves an audit to the page: its rows without verdicts and grades, the judgements, and the estimates."""
+"""Serves an audit to the page: the rows of the sample, the judgements, and the estimates.
+
+The rows are sent without the results of verdicts and without grades, because these could influence the reviewer.
+"""
 
 from dataclasses import asdict
 from typing import Any

@@ -1,8 +1,8 @@
 """Reads the filters of a view from the address of its page, and converts them to SQL.
 
 An address such as ``set=rejected&reason=too_hard&score final=..0.5&q=red&sort=-pass_rate`` holds the whole state of a
-page. If a category is given several times, a row must have one of the values. A number has the form ``LOW..HIGH``.
-``LOW`` or ``HIGH`` may be left out.
+page. If a column of categories is given several times, a row must have one of these values. The range of a column of
+numbers has the form ``LOW..HIGH``. ``LOW`` or ``HIGH`` may be left out.
 """
 
 import math
@@ -37,7 +37,7 @@ class Dimension:
 
     @property
     def sql(self) -> str:
-        """Return the column's value as SQL. In a category, the value of rows without a value is :data:`NO_VALUE`."""
+        """Return the column's value as SQL. In a column of categories, a missing value is :data:`NO_VALUE`."""
         return self.column if self.is_number else f"coalesce({self.column}::VARCHAR, '')"
 
 
@@ -87,8 +87,8 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
     """Return the filters of an address, given as its (name, value) pairs.
 
     The name ``q`` gives the text, and ``sort`` gives the name of the dimension to sort by. A minus before this name
-    means descending order. Every other name is a dimension. Raises BadFilter for an unknown dimension or a malformed
-    range.
+    means descending order. Every other name is the name of a dimension (a column to filter by). Raises BadFilter for an
+    unknown dimension or a malformed range.
     """
     known = {each.name: each for each in dimensions}
     text, sort, descends = "", None, False

@@ -62,7 +62,7 @@ class Reviews:
     def keep(self, mark: Mark) -> Mark:
         """Write a mark to the file, and return it with its time.
 
-        Raises ValueError if the run is a copy, or if the note or a tag is too long or there are too many tags.
+        Raises ValueError if the run is a copy, if the note or a tag is too long, or if there are too many tags.
         """
         if self._is_copy:
             raise ValueError(

@@ -135,7 +135,7 @@ class ViewedRows:
 
         The stratum is :data:`KEPT`, or the stage and reason of the rejection. RL rows are left out, because they have
         no trace. Records that were rejected because of a quota, a budget or the target number of rows are left out too,
-        because this does not depend on their traces.
+        because such a rejection does not depend on the trace.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
             WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')

@@ -166,7 +166,7 @@ class ViewServer:
         flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
         if not (isinstance(flagged, bool) and isinstance(note, str) and all(isinstance(each, str) for each in tags)):
             raise ValueError(
-                "a field has the wrong type: flagged must be true or false, tags a list of texts, and note a text"
+                'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a text'
             )
         return Mark(record_id, trace or mark.trace, flagged, tuple(tags), note)
 
