@@ -37,7 +37,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Holds the number of rows of each set that come from one source under one licence."""
+    """Holds the number of rows of one source under one licence, by set."""
 
     source: str | None
     licence: str | None

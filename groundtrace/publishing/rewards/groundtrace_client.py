@@ -22,7 +22,7 @@ step that can be repeated. Settings are arguments of the functions or, for all t
     GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  timeout of one request, after which it is sent again (180; the server's own
                                           limit, --timeout-s, is 150 and should be lower)
     GROUNDTRACE_REWARD_BATCH              responses in one request (1024; the server accepts 4096)
-    GROUNDTRACE_REWARD_ON_TIMEOUT         raise, or leave_out: leaves out the responses of the call (only in TRL)
+    GROUNDTRACE_REWARD_ON_TIMEOUT         "raise", or "leave_out" to leave out the responses of the call (only in TRL)
     GROUNDTRACE_REWARD_UNSCORED           the reward of an unscored response, in trainers that need a number; without
                                           it, an unscored response is an error
 """
@@ -97,7 +97,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     """
     if "config" in given:
         raise ValueError(
-            "the setting config belongs to the server (beam serve-reward --config): leave it out in the trainer"
+            "the setting 'config' belongs to the server (beam serve-reward --config): leave it out in the trainer"
         )
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
     found.update({name: given[name] for name in Settings._fields if given.get(name) is not None})

@@ -106,7 +106,7 @@ class ViewedRows:
             return [each for (each,) in cursor.execute(query, values).fetchall()]
 
     def neighbours(self, filters: Filters, n: int) -> tuple[int | None, int, str | None, str | None]:
-        """Return the position of row ``n`` among the rows that pass the filters, their number, and two ids.
+        """Return the position of row ``n`` among the rows that pass the filters, the number of these rows, and two ids.
 
         The two ids are those of the rows before and after row ``n``; None if there is no such row. The position counts
         from 1. The position and both ids are None if row ``n`` does not pass the filters.
