@@ -65,8 +65,8 @@ _http_log.addFilter(_is_ours)
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
     """Return the runner of the application.
 
-    ``shutdown_timeout_s`` is the time that open connections have when the server stops. The runner does not decompress
-    the bodies of requests, because a small body may expand to gigabytes.
+    When the server stops, connections that are still open after ``shutdown_timeout_s`` seconds are closed. The runner
+    does not decompress the bodies of requests, because a small body may expand to gigabytes.
     """
     return web.AppRunner(
         app,
@@ -261,7 +261,9 @@ class RewardServer:
             call = await asyncio.to_thread(self._prepared, asked)
             scored = await asyncio.wrap_future(runtime().submit(self._reward.attempt(call, asked.is_step)))
         except JudgesDown as error:
-            raise Refused(503, "judges_down", str(error), retry_after_s=RETRY_AFTER_S) from error
+            raise Refused(
+                503, "judges_down", f"a judge or detector does not answer: {error}", retry_after_s=RETRY_AFTER_S
+            ) from error
         finally:
             self._at_once -= 1
             self._scoring.release()
