@@ -262,7 +262,7 @@ def test_scores_of_the_wrong_form(text) -> None:
     [
         ({"id": " A ", "description": "other", "criteria": "other"}, "same id"),
         ({"id": "b", "description": "What", "criteria": "when  so"}, "say the same"),
-        ({"id": "b", "description": " ", "criteria": "when so"}, "without id"),
+        ({"id": "b", "description": " ", "criteria": "when so"}, "each rubric must have the texts id"),
     ],
 )
 def test_rucl_a_candidate_that_stands_twice_or_says_nothing_is_a_bad_reply(second: dict[str, str], says: str) -> None:

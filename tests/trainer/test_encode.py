@@ -162,7 +162,7 @@ def test_templates_that_cannot_be_trained_with(load: Load, template: str, messag
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"frame": "unit"}, "unit cannot be written"),
+        ({"frame": "unit"}, "cannot be written with one decimal"),
         ({"decimals": 2}, "decimals must be 0 or 1"),
         ({"path": "/nowhere/at/all"}, "cannot load /nowhere/at/all"),
     ],
@@ -191,7 +191,7 @@ def _turns(user: str, assistant: str = "There are 3.") -> list[dict[str, str]]:
         ({"messages": _turns("?")}, "q0: the row has 1 images, but its text has 0 <image> marks"),
         ({"messages": _turns("<image>?")[:1]}, "q0: the last turn is not the assistant's"),
         ({"messages": _turns("<image>?", "see <image>")}, "q0: an assistant turn contains <image>"),
-        ({"messages": _turns("<image>?", format_points_tag("x", [(70, 10)]))}, "q0: x = 70 px lies outside"),
+        ({"messages": _turns("<image>?", format_points_tag("x", [(70, 10)]))}, "q0: x = 70 px is outside"),
     ],
 )
 def test_rows_that_cannot_be_trained_on(

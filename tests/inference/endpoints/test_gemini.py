@@ -97,7 +97,7 @@ def test_what_cannot_be_served_is_not_sent(server, failure, tmp_path) -> None:
     limit = f"accepts at most {MAX_REQUEST_BYTES}"
     for parts, clip, changes, says in (
         ([film], mp4, {}, "videos"),
-        ([one, one], b"", {"multi_image": False}, "several media"),
+        ([one, one], b"", {"multi_image": False}, "several images or videos"),
         ([film], mkv, {"video": True}, "x-matroska"),
         ([film], mp4 + bytes(MAX_REQUEST_BYTES * 3 // 4), {"video": True}, limit),
         ([film, film], mp4 + bytes(MAX_REQUEST_BYTES // 2), {"video": True}, limit),

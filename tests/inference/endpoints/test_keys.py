@@ -60,8 +60,8 @@ def test_from_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ("content", "said"),
     [
         (None, "cannot read the key file {path}: No such file or directory"),
-        (b"", "the key file {path} has no key"),
-        (b" \n\n", "the key file {path} has no key"),
+        (b"", "the key file {path} has no key: add it"),
+        (b" \n\n", "the key file {path} has no key: add it"),
         (b"\xff\xfe\x00", "cannot read the key file {path}: it is not text"),
     ],
 )

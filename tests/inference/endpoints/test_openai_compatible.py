@@ -193,7 +193,7 @@ def test_check_of_a_server_that_refuses(server, use) -> None:
             r"HTTP 404: Not Found \(most servers have their API under /v1: is base_url http",
         ),
         (b"<html>", 200, "", "not JSON: '<html>' .*under /v1"),
-        (b"{}", 200, "/api", "has no list of models .*under /v1"),
+        (b"{}", 200, "/api", "(?s)has no list of models.*under /v1"),
         (b'{"detail": "Not Found"}', 404, "/v1", "HTTP 404: Not Found$"),
         (b'{"error": "no"}', 401, "", "unauthorised: HTTP 401: no$"),
     ],

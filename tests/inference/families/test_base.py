@@ -79,7 +79,7 @@ def test_a_family_may_read_replies_in_its_own_way() -> None:
     )
     assert own.points("", "dog", IMAGE, 0) == ParsedPointing(())
     assert own.boxes("0 0 0.5 1", "dog", IMAGE, 0).found == (Box("dog", 0.0, 0.0, 280.0, 280.0, media_index=0),)
-    with pytest.raises(BadReply, match="lies outside"):
+    with pytest.raises(BadReply, match="is outside the image"):
         own.points("2 0", "dog", IMAGE, 0)
 
 

@@ -60,7 +60,7 @@ def test_two_stages_of_one_name_are_refused() -> None:
     ],
 )
 def test_a_name_has_one_meaning(column: Column[Any], said: str) -> None:
-    with pytest.raises(RecipeError, match=f"the recipe mine: the stage other {said}: rename it"):
+    with pytest.raises(RecipeError, match=f"the recipe mine: the stage other {said}: rename the stage's column"):
         list_stages("mine", [FIRST, Stage("other", "something else", adds=(column,))])
 
 
