@@ -182,7 +182,7 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
                                {"role": "assistant", "content": "3"}]}, "tokens"),
     ("no turns", {"prompt": [], "messages": []}, "no turns"),
     ("turns null", {"prompt": None, "messages": None}, "no turns"),
-    ("no id", {"id": None}, "no id"),
+    ("no id", {"id": None}, "its id or one of its texts is null"),
     ("content null", {"prompt": [{"role": "user", "content": None}],
                       "messages": [{"role": "user", "content": None}, {"role": "assistant", "content": "3"}]}, ""),
 ]  # fmt: skip
@@ -251,7 +251,7 @@ def test_a_loss_that_is_no_number_names_the_samples(
     run: Command, poisoned: Path, good: Any, write_shards: WriteShards
 ) -> None:
     ran = run("sft", write_shards(run.home / "data", good), f"model.path={poisoned}")
-    ran.check_refused(1, "step 0: the loss is nan on s", "no step was completed, so none is saved")
+    ran.check_refused(1, "step 0: the loss is nan on the rows s", "no step was completed, so none is saved")
 
 
 def test_checkpoints_stand_when_a_loss_is_no_number(

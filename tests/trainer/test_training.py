@@ -209,7 +209,7 @@ def test_a_loss_that_is_no_number_saves_the_step_before(
     nan = lambda logprobs, n: real(logprobs, n) * (torch.nan if (seen.append(n), len(seen) > 2)[1] else 1)  # noqa: E731
     monkeypatch.setattr(sft, "sft_loss", nan)
     ran = run("sft", sft_data, f"sft.steps={STEPS}")
-    ran.check_refused(1, "the loss is nan on s", "step-000002: `trainer export` turns it into a model")
+    ran.check_refused(1, "the loss is nan on the rows s", "step-000002: `trainer export` turns it into a model")
     assert saved_steps(ran.output) == [2]
 
 

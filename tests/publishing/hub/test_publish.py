@@ -438,7 +438,7 @@ def test_copies_cannot_be_written(hub: StandIn, beam: Beam, run: Path, tmp_path:
     done = beam("publish", run, "--repo", REPO, "--staging", tmp_path / staging)
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
-    assert "name another folder with --staging" in done.stderr
+    assert "name another folder for temporary copies with --staging" in done.stderr
     assert not hub.requests
 
 

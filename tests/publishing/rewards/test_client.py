@@ -129,8 +129,8 @@ REFUSED = {
     "another server": (says(404, b"not here"), "HTTP 404: 'not here'"),
     "too large": (says(413), "HTTP 413"),
     "moved": (says(307, b"", Location="/x"), "HTTP 307"),
-    "a defect that stays": (says(500), "HTTP 500: some: it is so), 3 times"),
-    "no JSON": (says(200, b"hello"), "'hello'), 3 times"),
+    "a defect that stays": (says(500), "HTTP 500: some: it is so) 3 times"),
+    "no JSON": (says(200, b"hello"), "'hello') 3 times"),
     "no scores": (says(200, {"rewards": [1.0] * 4}), "did not send 4 scores"),
     "too few": (says(200, {"scores": [score()]}), "did not send 4 scores"),
     "of other rows": (
@@ -141,7 +141,7 @@ REFUSED = {
     "a number that no float holds": (says(200, {"scores": [score(reward=10**400)] * 4}), "an invalid score"),
     "an error beside scores": (
         says(200, {"scores": [score()] * 4, "error": {"type": "x"}}),
-        "both scores and an error",
+        "sent an error with HTTP 200",
     ),
     "a text": (says(200, {"scores": [score(reward="1")] * 4}), "an invalid score"),
     "true": (says(200, {"scores": [score(reward=True)] * 4}), "an invalid score"),
@@ -342,7 +342,7 @@ def test_a_wrong_setting(environment: dict[str, str], said: str, client: Any, mo
 
 def test_the_config_of_a_plug_in_is_refused(client: Any) -> None:
     """A reward.toml that was given to the reward in the trainer's own process would have no effect here."""
-    with pytest.raises(ValueError, match="config belongs to the server"):
+    with pytest.raises(ValueError, match="the setting 'config' belongs to the server"):
         by_verl(client, config="argos")
 
 
