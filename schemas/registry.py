@@ -282,7 +282,7 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
-    """Return the parts that :func:`use_plugins` has registered in this process, in the form of its argument."""
+    """Return the plug-ins that :func:`use_plugins` has registered in this process: their paths by kind and name."""
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
 
 

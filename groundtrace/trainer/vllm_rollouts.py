@@ -212,7 +212,7 @@ class VllmSampler(Sampler):
             longest = model["max_model_len"]
         except (KeyError, TypeError) as error:
             raise self._error(
-                path, f"its reply does not have the expected fields ({error}): use vLLM 0.32 or later"
+                path, f"the server's reply does not have the expected fields ({error}): use vLLM 0.32 or later"
             ) from error
         if mode != "processed_logprobs":
             raise self._error(
@@ -255,7 +255,7 @@ class VllmSampler(Sampler):
         except TimeoutError as error:
             raise self._error(
                 path,
-                f"it did not answer within rollout.timeout_s = {self._settings.timeout_s:g} s: raise this limit",
+                f"the server sent no answer in rollout.timeout_s = {self._settings.timeout_s:g} s: raise this limit",
             ) from error
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise CallError(
@@ -269,12 +269,12 @@ class VllmSampler(Sampler):
     def _turns(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
             if reply["prompt_token_ids"] != body["token_ids"]:
-                raise self._error(GENERATE, "its reply belongs to another prompt: use vLLM 0.32 or later")
+                raise self._error(GENERATE, "the server's reply belongs to another prompt: use vLLM 0.32 or later")
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
             found = [self._turn(choice) for choice in choices]
         except (KeyError, TypeError) as error:
             raise self._error(
-                GENERATE, f"its reply does not have the expected fields ({error}): use vLLM 0.32 or later"
+                GENERATE, f"the server's reply does not have the expected fields ({error}): use vLLM 0.32 or later"
             ) from error
         if len(found) != n:
             raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}: use vLLM 0.32 or later")

@@ -31,9 +31,10 @@ records read (:mod:`groundtrace.stages.plumbing.ends`).
 class ShardEntry:
     """Holds the manifest's entry of one shard.
 
-    ``name`` is the shard's final name, ``file`` is its file in the folder of its ``set``, and ``ends`` is its table of
-    final outcomes in the folder ``ends``. ``sha256`` is the digest of the file, and ``ids_sha256`` is the digest of its
-    ids in order (:func:`ids_sha256`).
+    ``set`` is sft, rl or rejected. ``name`` is the name that the shard has in a finished run. ``file`` is the name of
+    the shard's file in the folder of its set. ``ends`` is the name of the shard's table of final outcomes in the folder
+    ``ends``. ``sha256`` is the digest of the file. ``ids_sha256`` is the digest of the shard's ids in order
+    (:func:`ids_sha256`).
     """
 
     set: str

@@ -12,7 +12,7 @@ _DECODER = json.JSONDecoder()
 
 
 class NotAnArray(ValueError):
-    """Raised if the text is not a JSON array of objects; the message says where and why."""
+    """Raised if the text is not a JSON array of objects. The message gives the place of the fault and its reason."""
 
 
 def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:

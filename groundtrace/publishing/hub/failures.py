@@ -68,7 +68,7 @@ def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the error's message on one line, without the token."""
+    """Return the error's message on one line, without the Hub's access token."""
     message = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
         message = f"{message}: {error.__cause__}"

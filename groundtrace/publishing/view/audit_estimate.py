@@ -56,7 +56,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds the precision and the recall of a verification; each is None if it has too few judgements."""
+    """Holds the precision and the recall of a verification. Each is None if too few rows were judged to estimate it."""
 
     precision: Share | None
     recall: Share | None

@@ -26,7 +26,7 @@ class HasImageSize(Protocol):
 
     @property
     def width(self) -> int:
-        """Return the width in pixels."""
+        """Return the width of the image in pixels."""
         ...
 
     @property
