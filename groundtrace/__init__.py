@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from groundtrace.config.settings import settings as settings
     from groundtrace.inference.settings import EndpointSettings as EndpointSettings
+    from groundtrace.pipelines.running.comparing import diff as diff
     from groundtrace.pipelines.running.library import preview as preview
     from groundtrace.pipelines.running.library import run as run
     from groundtrace.pipelines.running.library import verify as verify
@@ -29,6 +30,7 @@ _NAMES = {
     "run": "groundtrace.pipelines.running.library",
     "preview": "groundtrace.pipelines.running.library",
     "verify": "groundtrace.pipelines.running.library",
+    "diff": "groundtrace.pipelines.running.comparing",
     "open_run": "groundtrace.publishing.opened_run",
     "molmo_messages": "groundtrace.publishing.molmo_messages",
     "OpenedRun": "groundtrace.publishing.opened_run",

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_summary
+from groundtrace.publishing.rows import Row, Rows
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.mirror import local_copy
 
@@ -15,27 +16,43 @@ if TYPE_CHECKING:
     import datasets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpenedRun:
-    """Holds the folder and the summary of a finished run."""
+    """Holds the folder and the summary of a finished run. In a notebook, the run is shown as its report."""
 
     folder: Path
     summary: RunSummary
 
     @property
-    def sft(self) -> pa.Table:
-        """Return the rows for supervised fine-tuning; the table is empty if the recipe makes no such rows."""
-        return self.table("sft")
+    def sft(self) -> Rows:
+        """Return the rows for supervised fine-tuning. There are none if the recipe makes no such rows."""
+        return self.rows("sft")
 
     @property
-    def rl(self) -> pa.Table:
+    def rl(self) -> Rows:
         """Return the rows for reinforcement learning."""
-        return self.table("rl")
+        return self.rows("rl")
 
     @property
-    def rejected(self) -> pa.Table:
+    def rejected(self) -> Rows:
         """Return the rejected records, with stage, reason and detail."""
-        return self.table("rejected")
+        return self.rows("rejected")
+
+    def rows(self, name: str) -> Rows:
+        """Return the rows of a set; ``name`` is sft, rl or rejected. Raises InspectError as :meth:`table` does."""
+        return Rows(self.folder, name, self.table(name), self.summary.input)
+
+    def record(self, record_id: str) -> Row:
+        """Return the row of a record, in whichever set it is. Raises InspectError if no set has the record."""
+        for name in SHARDS:
+            for file in sorted((self.folder / name).glob("*.parquet")):
+                try:
+                    found = pq.read_table(file, filters=[("id", "=", record_id)])
+                except (OSError, pa.ArrowException) as error:
+                    raise InspectError(f"cannot read {file}: {one_line(error)}: repeat the run") from error
+                if found.num_rows:
+                    return Row(self.folder, name, found.slice(0, 1).to_pylist()[0], self.summary.input)
+        raise InspectError(f"{self.folder} has no record {record_id!r}: `beam view` lists the ids of a run")
 
     def table(self, name: str) -> pa.Table:
         """Return a set as an Arrow table; ``name`` is sft, rl or rejected.
@@ -63,6 +80,19 @@ class OpenedRun:
         if not sum(pq.read_metadata(file).num_rows for file in files):
             raise InspectError(f"{self.folder / name} has no rows: choose another set")
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        """Return one line with the folder, the recipe and the number of rows of each set."""
+        counts = self.summary.counts
+        rows = ", ".join(f"{counts.rows(name)} {name}" for name in self.summary.sets)
+        return f"<run {self.folder}: {self.summary.recipe}, {rows}, {counts.rejected_records} rejected>"
+
+    def _repr_html_(self) -> str | None:
+        """Return the run's report in a frame; None if the run has no report."""
+        from groundtrace.pages.frame import framed
+
+        report = self.folder / "report.html"
+        return framed(report.read_text("utf-8", errors="replace")) if report.is_file() else None
 
 
 def open_run(folder: str | Path) -> OpenedRun:

@@ -79,6 +79,12 @@ def _contradiction(summary: RunSummary) -> str:
     return ""
 
 
+def input_folder(given: str) -> str:
+    """Return the folder of a run's input ``given``, from which the images of rejected records are read."""
+    path = Path(given)
+    return str(path.parent if path.is_file() else path)
+
+
 def check_files(
     run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
 ) -> None:

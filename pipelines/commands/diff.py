@@ -7,27 +7,22 @@ import argparse
 import io
 import json
 import sys
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from groundtrace.config.flat import flat_values
-from groundtrace.config.settings import settings_from, to_toml
 from groundtrace.pipelines.commands.tables import print_table
-from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe
-from groundtrace.publishing.comparison.compare import Comparison, all_moved, compare
+from groundtrace.pipelines.running.comparing import LISTED, diff_runs
+from groundtrace.publishing.comparison.compare import Comparison, all_moved
 from groundtrace.publishing.comparison.page import comparison_page
-from groundtrace.publishing.reading import read_summary
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable, say, storable
 from groundtrace.storage.mirror import local_copy
 
-LISTED, LISTED_ON_PAGE = 20, 200
-"""How many ids are listed by default on the terminal, and on the page."""
+LISTED_ON_PAGE = 200
+"""How many ids are listed on the page by default."""
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -57,29 +52,6 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     return 0
 
 
-def diff_runs(
-    first: Path,
-    second: Path,
-    names: tuple[str, str] | None = None,
-    limit: int | None = LISTED,
-    all_settings: bool = False,
-) -> Comparison:
-    """Return the comparison of the finished runs in the folders ``first`` and ``second``.
-
-    ``names`` are the names of the two runs for the user; by default they are the paths. At most ``limit`` record
-    ids are listed (None: all). If ``all_settings`` is True, a default that differs only because one config lacks the
-    key is listed too. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
-    """
-    name_a, name_b = names or (str(first), str(second))
-    return compare(
-        (name_a, first),
-        (name_b, second),
-        limit=limit,
-        all_settings=all_settings,
-        defaults=lambda: _defaults_of(read_summary(first, checked=False).recipe),
-    )
-
-
 def diff_text(found: Comparison) -> str:
     """Return a comparison as plain text."""
     text = io.StringIO()
@@ -102,18 +74,6 @@ def _print_diff(console: Console, found: Comparison) -> None:
         for line in (section.more, section.note):
             if line:
                 console.print(Text(printable(line), style="" if line is section.more else "dim"), soft_wrap=True)
-
-
-def _defaults_of(recipe: str) -> Mapping[str, Any]:
-    """Return the present defaults of a bundled recipe's settings by dotted key; empty for another recipe.
-
-    The import of the recipe takes seconds, because it imports Beam.
-    """
-    try:
-        settings = load_recipe(recipe).settings
-    except PipelineError:
-        return {}
-    return dict(flat_values(tomllib.loads(to_toml(settings_from(settings, {})))))
 
 
 def _write(name: str, text: str) -> None:

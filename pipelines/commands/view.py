@@ -4,7 +4,6 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,7 +45,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """
     from aiohttp import web
 
-    from groundtrace.publishing.reading import InspectError, read_summary
+    from groundtrace.publishing.reading import InspectError, input_folder, read_summary
     from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.filters import BadFilter, read_filters
     from groundtrace.publishing.view.guard import TOKEN, Guard
@@ -68,7 +67,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     reviews = Reviews(run, is_copy="://" in parsed.run)
     rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
     guard = Guard()
-    images = RowImages(MediaStore(_input_of(summary.input), str(run), cache_bytes=0))
+    images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
     audit = None
     if parsed.audit:
         if "://" in parsed.run:
@@ -90,9 +89,3 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         on_loop(runner.cleanup())
     rows.close()
     return 0
-
-
-def _input_of(given: str) -> str:
-    """Return the folder of the run's input, from which the images of rejected records are read."""
-    path = Path(given)
-    return str(path.parent if path.is_file() else path)

@@ -1,7 +1,22 @@
 """Writes a comparison of two runs as one self-contained HTML page, in the style of ``report.html``."""
 
+from dataclasses import dataclass
+
+from groundtrace.pages.frame import framed
 from groundtrace.pages.render import render
 from groundtrace.publishing.comparison.compare import Comparison
+
+
+@dataclass(frozen=True, repr=False)
+class ShownComparison(Comparison):
+    """Holds a comparison that a notebook shows as the page of ``beam diff --html``."""
+
+    def __repr__(self) -> str:
+        """Return one line with the names of the two runs and the main difference."""
+        return f"<{self.runs[0].name} and {self.runs[1].name}: {self.same or self.headline}>"
+
+    def _repr_html_(self) -> str:
+        return framed(comparison_page(self))
 
 
 def comparison_page(found: Comparison) -> str:

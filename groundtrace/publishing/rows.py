@@ -1,0 +1,193 @@
+"""Holds the rows of a set of a finished run, for reading them in Python and for looking at them in a notebook."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from groundtrace.publishing.reading import InspectError, input_folder
+from groundtrace.schemas.text import counted
+
+SHOWN_ROWS = 5
+"""The number of rows that a notebook shows of a set."""
+MAX_REPR_CHARS = 80
+HEIGHT_PX = 560
+"""The height of the frame in which a notebook shows rows."""
+
+
+@dataclass(frozen=True, repr=False)
+class Row:
+    """Holds one row of a set. ``row["answer"]`` is the value of a column.
+
+    In a notebook, the row is shown as in the run's report: with its images, its trace and its scores. ``folder`` is the
+    run's folder, ``set`` is sft, rl or rejected, and ``input`` is the input of the run, from whose folder the images of
+    rejected records are read.
+    """
+
+    folder: Path
+    set: str
+    values: Mapping[str, Any]
+    input: str
+
+    @property
+    def id(self) -> str:
+        """Return the record's id."""
+        return self.values["id"]
+
+    def __getitem__(self, column: str) -> Any:
+        if column not in self.values:
+            raise KeyError(f"the row has no column {column!r}; it has {', '.join(self.values)}")
+        return self.values[column]
+
+    def show(self) -> None:
+        """Show the row: in a notebook with its images, elsewhere as text."""
+        _show(self)
+
+    def __repr__(self) -> str:
+        """Return one line with the set, the id, the question, and the answer or the reason of the rejection."""
+        question = " ".join((self.values.get("question") or "no question").split())
+        reason, answer = self.values.get("reason"), self.values.get("answer")
+        ended = f"rejected: {reason}" if reason else f"answer {answer!r}"
+        return f"<{self.set} row {self.id}: {question:.{MAX_REPR_CHARS}} ({ended})>"
+
+    def _repr_html_(self) -> str:
+        return _framed([self], 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Rows:
+    """Holds rows of a set. They can be filtered with :meth:`where`, counted, iterated, and indexed by a number or an
+    id.
+
+    ``table`` is the Arrow table of the rows; ``folder``, ``set`` and ``input`` are those of :class:`Row`.
+    """
+
+    folder: Path
+    set: str
+    table: pa.Table
+    input: str
+
+    def where(self, **wanted: Any) -> "Rows":
+        """Return the rows whose columns have the wanted values.
+
+        A wanted value is one value (None: the column is null), a list, tuple or set of values, or a function that
+        returns True for a wanted value, such as ``where(reason="too_easy", pass_rate=lambda rate: rate < 0.5)``. Such
+        a function is not called for null. Raises :class:`groundtrace.publishing.reading.InspectError` for an unknown
+        column, and for a value of another type than the column's.
+        """
+        table = self.table
+        for name, value in wanted.items():
+            if name not in table.column_names:
+                known = ", ".join(table.column_names)
+                raise InspectError(f"the rows of {self.set} have no column {name!r}: use one of {known}")
+            try:
+                table = table.filter(_mask(table[name], value))
+            except (pa.ArrowException, TypeError) as error:
+                given = f"{value!r:.{MAX_REPR_CHARS}}"
+                raise InspectError(
+                    f"where({name}={given}) does not fit the column's type, {table[name].type}: {error}"
+                ) from error
+        return Rows(self.folder, self.set, table, self.input)
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows."""
+        return self.table.num_rows
+
+    @property
+    def column_names(self) -> list[str]:
+        """Return the names of the columns."""
+        return self.table.column_names
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries."""
+        return self.table.to_pylist()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the rows as a DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+        return self.table.to_pandas(**options)
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.table.to_batches(max_chunksize=16):
+            for values in batch.to_pylist():
+                yield Row(self.folder, self.set, values, self.input)
+
+    def __getitem__(self, which: int | str) -> Row:
+        """Return the row with this number (from 0; negative numbers count from the end), or with this id.
+
+        Raises IndexError or KeyError if there is no such row.
+        """
+        number = which
+        if isinstance(which, str):
+            number = self.table["id"].index(which).as_py()
+            if number < 0:
+                raise KeyError(f"no row of {self.set} has the id {which!r}")
+        elif not -len(self) <= which < len(self):
+            raise IndexError(f"there is no row {which}: {self.set} has {counted(len(self), 'row')} here")
+        [values] = self.table.slice(int(number) % len(self), 1).to_pylist()
+        return Row(self.folder, self.set, values, self.input)
+
+    def show(self) -> None:
+        """Show the first rows: in a notebook with their images, elsewhere as text."""
+        _show(self)
+
+    def __repr__(self) -> str:
+        """Return one line for the rows, and one for each of the first rows."""
+        first = [f"  {row!r}" for row, _ in zip(self, range(SHOWN_ROWS), strict=False)]
+        more = len(self) - len(first)
+        lines = [f"<{counted(len(self), f'{self.set} row')} of {self.folder.name}>", *first]
+        return "\n".join([*lines, *([f"  and {more} more"] if more else [])])
+
+    def _repr_html_(self) -> str:
+        return _framed([row for row, _ in zip(self, range(SHOWN_ROWS), strict=False)], len(self))
+
+
+def _mask(column: pa.ChunkedArray, value: Any) -> pa.Array:
+    """Return for each value of the column whether it is wanted."""
+    if callable(value):
+        wanted: Callable[[Any], Any] = value
+        return pa.array([each is not None and bool(wanted(each)) for each in column.to_pylist()], pa.bool_())
+    several = isinstance(value, list | tuple | set | frozenset)
+    values = pa.array(list(value) if several else [value], column.type).to_pylist()  # of the column's type, or an error
+    return pa.array([each in values for each in column.to_pylist()], pa.bool_())
+
+
+def _framed(rows: Sequence[Row], total: int) -> str:
+    """Return an HTML element that shows rows of one run as its report does; ``rows`` are the first of ``total``."""
+    from groundtrace.pages.frame import framed
+    from groundtrace.pages.render import render
+    from groundtrace.pages.shown_images import ImageRoom
+    from groundtrace.publishing.gallery import count_images, entry_of, rejected_entry
+    from groundtrace.vision.media import MediaStore
+
+    images = sum(1 if row.set == "rejected" else count_images(row.values) for row in rows)
+    room, entries = ImageRoom(images), []
+    for row in rows:
+        if row.set == "rejected":
+            store = MediaStore(input_folder(row.input), str(row.folder), cache_bytes=0)
+            entries.append(rejected_entry(row.values, room, store))
+        else:
+            entries.append(entry_of(row.values, room))
+    page = render(
+        "groundtrace.publishing",
+        "rows.html.jinja",
+        name=rows[0].folder.name if rows else "no run",
+        rows=list(zip(rows, entries, strict=True)),
+        total=total,
+    )
+    return framed(page, HEIGHT_PX)
+
+
+def _show(shown: Row | Rows) -> None:
+    """Display an object in a notebook; print it elsewhere."""
+    ipython = sys.modules.get("IPython")  # a notebook has imported it
+    if ipython is None or ipython.get_ipython() is None:
+        print(shown)
+    else:
+        ipython.display.display(shown)

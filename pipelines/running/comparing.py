@@ -1,0 +1,64 @@
+"""Compares two finished runs, with the present defaults of their recipe."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from groundtrace.config.flat import flat_values
+from groundtrace.config.settings import settings_from, to_toml
+from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe
+from groundtrace.publishing.comparison.compare import Comparison, compare
+from groundtrace.publishing.comparison.page import ShownComparison
+from groundtrace.publishing.opened_run import OpenedRun
+from groundtrace.publishing.reading import read_summary
+from groundtrace.storage.mirror import local_copy
+
+LISTED = 20
+"""How many ids of records whose side differs are listed by default."""
+
+
+def diff(first: str | Path | OpenedRun, second: str | Path | OpenedRun, limit: int | None = LISTED) -> ShownComparison:
+    """Compare two finished runs, as ``beam diff`` does. In a notebook, the result is shown as a page.
+
+    A run is given by its folder or URL, or as an opened run. At most ``limit`` record ids are listed (None: all).
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    """
+    folders = [each.folder if isinstance(each, OpenedRun) else local_copy(str(each)) for each in (first, second)]
+    names = [str(each.folder if isinstance(each, OpenedRun) else each) for each in (first, second)]
+    return ShownComparison(**vars(diff_runs(folders[0], folders[1], (names[0], names[1]), limit)))
+
+
+def diff_runs(
+    first: Path,
+    second: Path,
+    names: tuple[str, str] | None = None,
+    limit: int | None = LISTED,
+    all_settings: bool = False,
+) -> Comparison:
+    """Return the comparison of the finished runs in the folders ``first`` and ``second``.
+
+    ``names`` are the names of the two runs for the user; by default they are the paths. At most ``limit`` record
+    ids are listed (None: all). If ``all_settings`` is True, a default that differs only because one config lacks the
+    key is listed too. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    """
+    name_a, name_b = names or (str(first), str(second))
+    return compare(
+        (name_a, first),
+        (name_b, second),
+        limit=limit,
+        all_settings=all_settings,
+        defaults=lambda: _defaults_of(read_summary(first, checked=False).recipe),
+    )
+
+
+def _defaults_of(recipe: str) -> Mapping[str, Any]:
+    """Return the present defaults of a bundled recipe's settings by dotted key; empty for another recipe.
+
+    The import of the recipe takes seconds, because it imports Beam.
+    """
+    try:
+        settings = load_recipe(recipe).settings
+    except PipelineError:
+        return {}
+    return dict(flat_values(tomllib.loads(to_toml(settings_from(settings, {})))))

@@ -1,0 +1,118 @@
+"""Rows of an opened run: filtered, indexed, printed in one line, and shown in a frame that runs no script."""
+
+import html
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import groundtrace as gt
+from groundtrace.publishing.opened_run import OpenedRun
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.rows import Row, Rows
+
+
+@pytest.fixture(scope="module")
+def run(demo: Path) -> OpenedRun:
+    """The run over the sample, which tests only read."""
+    return gt.open_run(demo / "runs/demo")
+
+
+def page_of(shown: Any) -> str:
+    """The page in the frame that a notebook would show."""
+    found = re.fullmatch(r'<iframe sandbox srcdoc="([^"]*)" style="[^"]*"></iframe>', shown._repr_html_())
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_where(run: OpenedRun) -> None:
+    rows = run.rejected
+    reasons = rows.table["reason"].to_pylist()
+    assert len(rows.where(reason="too_easy")) == reasons.count("too_easy") > 0
+    assert len(rows.where(reason=["too_easy", "too_hard"])) == sum(map(reasons.count, ("too_easy", "too_hard")))
+    assert len(rows.where(reason=lambda reason: reason.startswith("too_"), stage="difficulty")) > 0
+    assert len(rows.where(reason="no such reason")) == 0
+    assert len(run.sft.where(choices=None)) == run.sft.table["choices"].null_count
+    assert len(run.sft.where(pass_rate=lambda rate: rate <= 1)) == len(run.sft)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"nope": 1}, "the rows of sft have no column 'nope': use one of id, source"),
+        ({"pass_rate": "high"}, "where(pass_rate='high') does not fit the column's type, double"),
+    ],
+)
+def test_a_wrong_filter_is_named(run: OpenedRun, wanted: dict[str, Any], said: str) -> None:
+    with pytest.raises(InspectError, match=re.escape(said)):
+        run.sft.where(**wanted)
+
+
+def test_rows_are_indexed_by_number_and_id(run: OpenedRun) -> None:
+    rows = run.sft
+    ids = rows.table["id"].to_pylist()
+    assert [row.id for row in rows] == ids and rows.num_rows == len(rows) == len(ids)
+    assert rows[0].id == ids[0] and rows[-1].id == ids[-1] and rows[ids[1]].id == ids[1]
+    assert rows[0]["question"] == rows.to_pylist()[0]["question"]
+    for wrong, kind in ((len(rows), IndexError), (-len(rows) - 1, IndexError), ("nope", KeyError)):
+        with pytest.raises(kind):
+            rows[wrong]
+    with pytest.raises(KeyError, match="no column 'nope'"):
+        rows[0]["nope"]
+
+
+def test_a_record_is_found_in_each_set(run: OpenedRun) -> None:
+    for rows in (run.sft, run.rl, run.rejected):
+        record = run.record(rows[0].id)
+        assert (record.set, record.values) == (rows.set, rows[0].values)
+    with pytest.raises(InspectError, match="has no record 'nope'"):
+        run.record("nope")
+
+
+def test_what_is_printed_is_short(run: OpenedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = f"{len(run.sft)} sft, {len(run.rl)} rl, {len(run.rejected)} rejected"
+    assert repr(run) == f"<run {run.folder}: grounded_cot, {sizes}>"
+    first = run.rejected[0]
+    assert repr(first).startswith(f"<rejected row {first.id}: ")
+    assert repr(first).endswith(f"(rejected: {first['reason']})>")
+    lines = repr(run.rejected).splitlines()
+    assert len(lines) == 7 and lines[-1] == f"  and {len(run.rejected) - 5} more"
+    first.show()
+    assert capsys.readouterr().out == f"{first!r}\n"
+
+
+def test_in_a_notebook_rows_are_displayed(run: OpenedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    displayed: list[object] = []
+    notebook = SimpleNamespace(get_ipython=lambda: object(), display=SimpleNamespace(display=displayed.append))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    run.sft.show()
+    run.sft[0].show()
+    assert [type(each) for each in displayed] == [Rows, Row]
+
+
+def test_a_row_is_shown_with_its_image_and_trace(run: OpenedRun) -> None:
+    page = page_of(run.sft[0])
+    assert "data:image/" in page and "Content-Security-Policy" in page and "<script" not in page
+    assert html.escape(run.sft[0]["question"], quote=False).split("\n")[0][:40] in html.unescape(page)
+    rejected = page_of(run.rejected.where(reason="too_easy"))
+    assert "Rejected by the stage" in rejected and "data:image/" in rejected
+    assert page_of(run.rejected.where(reason="nothing")).count("no rows") == 1
+    assert page_of(run) == (run.folder / "report.html").read_text("utf-8")
+
+
+def test_hostile_texts_are_escaped(run: OpenedRun) -> None:
+    hostile = '"></iframe><script>alert(1)</script><img src=x onerror=alert(1)>'
+    for rows in (run.sft, run.rejected):
+        row = rows[0]
+        values = {**row.values, "question": hostile, "id": hostile, "source": hostile, "reason": hostile}
+        shown = Row(row.folder, row.set, values, row.input)
+        element = shown._repr_html_()
+        assert element.count("<") == 2 and "<script" not in html.unescape(element)
+
+
+def test_two_runs_are_compared(run: OpenedRun) -> None:
+    same = gt.diff(run, str(run.folder))
+    assert repr(same).startswith(f"<{run.folder} and {run.folder}: ") and page_of(same).startswith("<!doctype html>")
