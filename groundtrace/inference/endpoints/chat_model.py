@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as executors
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,12 @@ class ChatEndpoint:
             each.loop.call_soon_threadsafe(_finish, each.reply, reply)
 
     def _taken(self) -> list[_Waiting]:
-        """Remove the next batch from the waiting requests, and return it."""
+        """Remove the next batch from the waiting requests, and return it.
+
+        When the process ends, the batch is empty: Python waits for this thread, and nobody waits for the replies.
+        """
+        if executors._shutdown:  # pyright: ignore[reportAttributeAccessIssue]  # Python sets it before it waits
+            return []
         with self._lock:
             batch, rest, room = list[_Waiting](), list[_Waiting](), self.settings.max_concurrency
             for each in self._waiting:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import math
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -222,3 +224,37 @@ def test_as_a_pointer_it_needs_a_family() -> None:
     with pytest.raises((ValueError, ConfigError), match=r"endpoints\.own\.family is not set"):
         check_access({"own": endpoint}, {"pointer": "own"})
     check_access({"own": replace(endpoint, family="qwen3-vl")}, {"pointer": "own"})
+
+
+ENDING = """
+import asyncio, sys, threading, time
+from groundtrace.inference.endpoints import chat_model
+from groundtrace.inference.request import Request, Sampling
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+
+class Slow:
+    def chat(self, *_):
+        return None
+    def draw(self, chats, indices, sampling):
+        print("drawn", flush=True)
+        time.sleep(0.5)
+        return [[("text", "stop")] for _ in chats]
+
+chat_model.of_library = lambda *_: Slow()
+endpoint = chat_model.ChatEndpoint(EndpointSettings("transformers_chat", "m", max_concurrency=1), None, 1)
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+prompt = RenderedPrompt("attempt.v1", "0" * 64, "", (), None, ())
+for _ in range(100):
+    asyncio.run_coroutine_threadsafe(endpoint.generate(Request(prompt, Sampling(1), (0,))), loop)
+time.sleep(0.8)
+sys.exit(130)
+"""
+
+
+def test_a_process_that_ends_does_not_answer_what_waits() -> None:
+    """Ctrl-C ends a run at once, although hundreds of requests wait for the model."""
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=40, check=False)
+    assert ended.returncode == 130, ended.stderr
+    assert 1 <= ended.stdout.count("drawn") <= 5
