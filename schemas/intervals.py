@@ -6,9 +6,10 @@ import statistics
 CONFIDENCE = 0.95
 
 
-def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson(hits: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return Wilson's score interval of the share ``hits`` / ``n``, as (lower bound, upper bound) in [0, 1].
 
+    ``hits`` need not be whole: an item may count in part, such as a question that half of its answers have right.
     Raises ValueError for n < 1, since an interval needs observations, and for hits outside 0..n.
     """
     if n < 1 or not 0 <= hits <= n:

@@ -23,6 +23,11 @@ def test_wilsons_interval(hits: int, n: int, low: float, high: float) -> None:
     assert wilson(hits, n) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
+def test_an_item_may_count_in_part() -> None:
+    bounds = [wilson(hits, 10) for hits in (4, 4.5, 5)]
+    assert bounds == sorted(bounds) and len(set(bounds)) == 3
+
+
 @pytest.mark.parametrize(("hits", "n"), [(0, 0), (-1, 5), (6, 5)])
 def test_no_interval_of_what_was_not_seen(hits: int, n: int) -> None:
     with pytest.raises(ValueError, match="a confidence interval needs"):

@@ -16,7 +16,7 @@ from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
-from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, point_f1
 from groundtrace.trainer.evaluation.page import eval_page
 from groundtrace.trainer.evaluation.without_columns import WithoutColumns, form_asked
 from groundtrace.trainer.group import mean
@@ -111,6 +111,7 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
     for each in answered:
         for scored, rollout in zip(each.scored, each.rollouts, strict=True):
             line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": rollout.own_tokens}
+            line |= {"point_f1": found[0]} if (found := point_f1(each.row, scored)) else {}
             line |= {} if each.crops is None else {"crops": each.crops}
             line |= {} if rollout.trajectory is None else {"turns": len(rollout.turns)}
             line |= {"lost": rollout.lost} if rollout.lost else {}

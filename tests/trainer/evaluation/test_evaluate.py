@@ -76,7 +76,8 @@ def test_shards(folders: Any, scripted: Any, run_folder: Path, tmp_path: Path) -
     assert (report["spatial"], report["points_in_gold_boxes"], report["thinks"]) == (1.0, 1.0, 0.25)
     assert report["exact_points"] == 0.25, "one of the four answers points at just what it counts"
     assert report["reward"] == 0.25
-    first = lines_of(tmp_path / "out" / "responses.jsonl")[0]
+    first, second, *_ = lines_of(tmp_path / "out" / "responses.jsonl")
+    assert (first["point_f1"], second["point_f1"]) == (1.0, 0.0)
     assert (first["gold"], first["reward"], first["verdicts"]["spatial"]["value"]) == ("1", 1.0, 1.0)
     assert 'x1="16.8" y1="56"' in first["text"], "points stand in original pixels"
 
