@@ -1,4 +1,4 @@
-# make setup · make demo · make demo-recipes · make test · make lint · make bench · make learn · make docs — each sets up first what it needs.
+# make setup · make demo · make demo-recipes · make test · make lint · make bench · make learn · make loop · make docs — each sets up first what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,9 +12,11 @@ unexport PYTHONDONTWRITEBYTECODE
 marked = $(sort $(shell grep -rlE --include='test_*.py' 'mark\.$(1)\b' tests))
 STORES = $(sort $(call marked,stores) $(shell grep -rlw --include='test_*.py' bucket tests))
 
+LOOP_SCENES ?= 600
+
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer executable_cot
 
-.PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-ranks test-sandbox test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test lint bench learn loop docs test-browser test-dataflow test-faults test-installs test-loaders test-ranks test-sandbox test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -61,6 +63,10 @@ bench: $(VENV)/.trl
 learn: $(VENV)/.all  ## what verified data is worth: two arms, and 50 steps of GRPO and its control; about 20 minutes on 2 cores
 	$(BIN)/python benchmarks/learning/learn.py
 	$(BIN)/python benchmarks/learning/reinforce.py --short
+
+loop: $(VENV)/.all  ## curation, SFT, GRPO and evaluation in one command, with drawn scenes and a tiny model; runs/loop/loop.html
+	test -e runs/loop-questions/records.jsonl || $(BIN)/python benchmarks/learning/scenes.py runs/loop-questions --scenes $(LOOP_SCENES) --seed 1 --prefix scene
+	$(BIN)/beam loop grounded_cot --input runs/loop-questions --model tiny --output runs/loop --config benchmarks/learning/loop.toml
 
 .venv-docs/.all: docs/requirements.txt constraints.txt
 	$(PYTHON) -m venv .venv-docs

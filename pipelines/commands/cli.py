@@ -27,6 +27,7 @@ import shtab
 from groundtrace.pipelines.commands.cache.command import add_cache_parser
 from groundtrace.pipelines.commands.dispatch import COMMANDS, dispatch
 from groundtrace.pipelines.commands.export import add_export_parser
+from groundtrace.pipelines.commands.loop import add_loop_parser
 from groundtrace.pipelines.commands.publish import add_publish_parser
 from groundtrace.pipelines.commands.sandbox import add_sandbox_parser
 from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
@@ -61,6 +62,7 @@ _EXAMPLES = """examples:
   beam cache prune runs/sample --older-than 30d --dry-run
   beam cache export runs/sample --to replies.parquet
   beam serve-reward --config argos --data runs/sample
+  beam loop grounded_cot --input questions.csv --model Qwen/Qwen3-VL-2B-Instruct --output runs/loop --config loop.toml
 """
 
 
@@ -191,6 +193,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_cache_parser(commands)
     add_serve_reward_parser(commands)
     add_sandbox_parser(commands)
+    add_loop_parser(commands)
     for command in commands.choices.values():  # suppressed: the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from groundtrace.config.reference import config_reference
 from groundtrace.pipelines.grounded_cot import Settings
+from groundtrace.pipelines.loop.settings import LoopSettings
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
 from groundtrace.trainer.settings import TrainerSettings
 
@@ -24,13 +25,14 @@ config it may also be the name of a bundled config, such as `extends = "argos"`.
 - [A pipeline's config](#a-pipelines-config): `beam run`, `beam preview` and `beam validate`
 - [A trainer's config](#a-trainers-config): `trainer sft`, `trainer grpo` and `trainer eval`
 - [A reward's config](#a-rewards-config): `beam serve-reward`, and rewards of other trainers ([rewards.md](rewards.md))
+- [A loop's config](#a-loops-config): `beam loop` ([loop.md](loop.md))
 """
 
 
 def config_page() -> str:
     """Return the text of docs/config.md.
 
-    It describes the configs of the main pipeline, of the trainer, and of a reward for other trainers.
+    It describes the configs of the main pipeline, of the trainer, of a reward for other trainers, and of a loop.
     """
     return "\n".join(
         [
@@ -43,6 +45,8 @@ def config_page() -> str:
             "## A reward's config\n",
             "It has the same section `[reward]` as a trainer's config.\n",
             config_reference(RemoteRewardSettings, level=3, without="reward"),
+            "## A loop's config\n",
+            config_reference(LoopSettings, level=3),
         ]
     )
 

@@ -46,6 +46,7 @@ COMMANDS = {
     "cache": "groundtrace.pipelines.commands.cache.command:run_cache",
     "sandbox": "groundtrace.pipelines.commands.sandbox:run_sandbox",
     "serve-reward": "groundtrace.pipelines.commands.serve_reward:serve_reward",
+    "loop": "groundtrace.pipelines.commands.loop:run_loop_command",
 }
 """The function of each command. Its module is imported only if it is used, because importing Beam takes seconds."""
 

@@ -1,0 +1,86 @@
+"""Divides the questions of an input into a part to train on and a part that is held out, by media group.
+
+Two questions are in the same media group if they share an image (equal decoded pixels), directly or through other
+questions. A group is held out or trained on as a whole. Every record of the input is in exactly one of the two parts.
+These records are always in the part to train on:
+
+- Records that cannot be used. The run rejects them, with its reason.
+- Records that ``trainer eval`` cannot ask: those with a clip, those without a question, and those whose id is not
+  unique. All questions of their media groups are in the part to train on, too.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.media_groups import media_groups
+from groundtrace.schemas.ordering import unit_hash
+from groundtrace.schemas.text import counted
+
+PURPOSE = "held out"
+"""The purpose of the hashes that order the media groups (:func:`groundtrace.schemas.ordering.unit_hash`)."""
+
+
+class SplitError(UserError):
+    """Raised if the questions cannot be divided as configured."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Holds what the split needs to know of a record.
+
+    ``media`` are the hashes of its media; empty for a record that cannot be used. ``may_be_held`` is False for a usable
+    record that cannot be asked in the evaluation.
+    """
+
+    media: tuple[str, ...] = ()
+    may_be_held: bool = True
+
+
+def held_out(seen: Sequence[Seen], share: float, seed: int) -> dict[int, str]:
+    """Return the media group of each record to hold out, by the record's place in ``seen``.
+
+    The groups are taken in the order of a hash of their names. A group is left out if the held-out records would exceed
+    ``share`` of all usable records, rounded up. Raises :class:`SplitError` if one of the two parts would have no usable
+    record.
+    """
+    usable = {str(place): each.media for place, each in enumerate(seen) if each.media}
+    members: dict[str, list[int]] = defaultdict(list)
+    for place, group in media_groups(usable.items()):
+        members[group].append(int(place))
+    free = {group: places for group, places in members.items() if all(seen[place].may_be_held for place in places)}
+    wanted = room = math.ceil(share * len(usable))
+    held: dict[int, str] = {}
+    for group in sorted(free, key=lambda name: (unit_hash(name, seed, PURPOSE), name)):
+        if len(free[group]) <= room:
+            held |= dict.fromkeys(free[group], group)
+            room -= len(free[group])
+    if not held or len(held) == len(usable):
+        raise SplitError(_problem(usable, members, free, held, wanted, share))
+    return held
+
+
+def _problem(
+    usable: dict[str, tuple[str, ...]],
+    members: dict[str, list[int]],
+    free: dict[str, list[int]],
+    held: dict[int, str],
+    wanted: int,
+    share: float,
+) -> str:
+    """Return the message of an error: why one of the two parts would be empty, and what to do."""
+    if not usable:
+        return "no record of the input can be used: `beam validate` and a run over it say why"
+    all_of_it = f"the input has {counted(len(usable), 'usable question')} in {counted(len(members), 'media group')}"
+    if held:
+        return f"{all_of_it}, and all would be held out: lower held_out.share, or give more questions"
+    if not free:
+        return f"{all_of_it}, and each group has a clip, a repeated id or a record without a question: give others, too"
+    smallest = min(map(len, free.values()))
+    remedy = "raise held_out.share, or give more questions" if len(members) > 1 else "give questions on other images"
+    return (
+        f"{all_of_it}; held_out.share = {share:g} is {counted(wanted, 'question')}, but the smallest group that can be "
+        f"held out has {smallest}: {remedy}"
+    )

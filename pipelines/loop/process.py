@@ -1,0 +1,97 @@
+"""Runs the command of a step as a process of its own, and copies its output to the terminal and to a log.
+
+The process gets SIGTERM when the loop is interrupted, and, on Linux, when the loop is killed. So a training saves its
+last complete step, and no step goes on without its loop.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+PROGRAMS = {"beam": "groundtrace", "trainer": "groundtrace.trainer.cli"}
+"""The module of each command. It is run with this interpreter, whatever commands are on PATH."""
+PIECE_BYTES = 65536
+TICK_S = 0.2
+SILENT_S = 2.0
+"""How long the output is still copied after the command has ended, if a process that it started holds the pipe."""
+_PR_SET_PDEATHSIG = 1
+
+
+def run_process(command: Sequence[str], log: Path) -> int:
+    """Run a command such as ``beam run …``, and return its exit code (−N if signal N ended it).
+
+    The output is copied to standard error, and replaces ``log``. An interrupt (KeyboardInterrupt) is passed on to the
+    command as SIGTERM; it is raised when the command has ended. A second interrupt kills the command.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-P", "-m", PROGRAMS[command[0]], *command[1:]]
+    interrupt: KeyboardInterrupt | None = None
+    with log.open("wb", buffering=0) as stream:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,  # Ctrl-C reaches the loop only, which passes it on once
+            preexec_fn=_dies_with(os.getpid()),
+        )
+        while True:
+            try:
+                _copy(process, stream)
+                code = process.wait()
+                break
+            except KeyboardInterrupt as error:
+                number = signal.SIGTERM if interrupt is None else signal.SIGKILL
+                interrupt = error
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(number)
+    if interrupt is not None:
+        raise interrupt
+    return code
+
+
+def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:
+    """Copy the output until it ends, or until the process has ended and its output is silent."""
+    assert process.stdout is not None
+    source, ended_s = process.stdout.fileno(), 0.0
+    while True:
+        readable, _, _ = select.select([source], [], [], TICK_S)
+        if readable:
+            piece = os.read(source, PIECE_BYTES)
+            if not piece:
+                return
+            log.write(piece)
+            _show(piece)
+        elif process.poll() is not None:
+            ended_s = ended_s or time.monotonic()
+            if time.monotonic() - ended_s > SILENT_S:
+                return
+
+
+def _show(piece: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a closed terminal does not stop the step, and the log has it all
+        sys.stderr.write(piece.decode("utf-8", "replace"))
+        sys.stderr.flush()
+
+
+def _dies_with(parent: int) -> Callable[[], None] | None:
+    """Return a function for the new process, so that it gets SIGTERM if the process ``parent`` dies. None if the system
+    cannot do this."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def bind() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return bind

@@ -1,0 +1,273 @@
+"""Writes the two parts of an input as folders with ``records.jsonl`` and media: OUT/questions/train and …/held.
+
+The records are read as ``beam run`` reads them, with the shape, the column map and the constants of ``[input]``, and
+written in our own fields. So the later steps read them without these settings. Only the columns of ``input.keep`` stay
+beside our fields. A local media file is not copied but linked (a hard link), if the file system allows it.
+
+The folder appears when it is complete (by a rename). ``split.json`` in it says for which input and settings it is.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from groundtrace.config.settings import to_toml
+from groundtrace.grading.input_record import InputRecord, InvalidRecord, parse_record
+from groundtrace.pipelines.loop.held_out import Seen, SplitError, held_out
+from groundtrace.pipelines.loop.settings import HeldOutSettings
+from groundtrace.pipelines.running.endings import RunPaused
+from groundtrace.schemas.json_lines import NotAnObject, parse_object
+from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.text import storable
+from groundtrace.stages.sources.base import FIELDS, Input, RowSettings
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.storage.files import is_unfinished, new_folder
+from groundtrace.storage.places import StorageSettings, StoreUnavailable, is_in_store
+from groundtrace.vision.decode import UndecodableMedia, decode_image
+from groundtrace.vision.hashing import pixel_sha256
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
+
+FOLDER, TRAIN, HELD, SPLIT = "questions", "train", "held", "split.json"
+RECORDS = "records.jsonl"
+_ALL = "all.jsonl"
+_CHANGED, _AS_GIVEN = "+", "="
+"""The first character of a line of ``all.jsonl``: whether the reader has put URIs in place of the media's paths."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """Describes a finished split: the numbers of records, and the media group of each held-out question, by its id."""
+
+    train: int
+    held: int
+    groups: Mapping[str, str]
+
+
+def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings) -> Division:
+    """Return the split of the input ``found`` in the folder ``out``, which is made if it is missing.
+
+    Raises :class:`groundtrace.pipelines.loop.held_out.SplitError` if the input cannot be divided, or if the folder has
+    the split of another input or of other settings. Raises :class:`groundtrace.pipelines.running.endings.RunPaused` if
+    a store is unreachable.
+    """
+    _check_kept(rows)
+    identity = {
+        "input": found.fingerprint,
+        "rows": hashlib.sha256(to_toml(rows).encode()).hexdigest(),
+        "share": settings.share,
+        "seed": settings.seed,
+    }
+    folder = out / FOLDER
+    if folder.exists():
+        return _known(folder, identity)
+    out.mkdir(parents=True, exist_ok=True)
+    for left in (path for path in out.iterdir() if is_unfinished(path.name) and path.name.startswith(f".{FOLDER}.")):
+        shutil.rmtree(left)
+    try:
+        with new_folder(folder) as unfinished:
+            division = _write(unfinished, found, rows, storage, settings)
+            text = json.dumps(identity | {"name": found.name, **vars(division)}, ensure_ascii=False, indent=1)
+            (unfinished / SPLIT).write_text(storable(text) + "\n", "utf-8")
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
+    return division
+
+
+def read_division(out: Path) -> Division:
+    """Return the finished split in the folder ``out``. Raises the errors of reading ``split.json``."""
+    found = json.loads((out / FOLDER / SPLIT).read_text("utf-8"))
+    return Division(found["train"], found["held"], found["groups"])
+
+
+def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
+    """Return the split in a folder. Raises SplitError if it is not the split with this identity."""
+    try:
+        found = json.loads((folder / SPLIT).read_text("utf-8"))
+        differing = [key for key, value in identity.items() if found[key] != value]
+        division = read_division(folder.parent)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SplitError(f"{folder} is not the split of a loop: choose another --output") from error
+    if differing:
+        named = {"input": "--input", "rows": "[input] of the curation's config"}
+        keys = ", ".join(named.get(key, f"held_out.{key}") for key in differing)
+        raise SplitError(
+            f"{folder} was made with another {keys}, and models were trained on it: choose another --output"
+        )
+    return division
+
+
+def _check_kept(rows: RowSettings) -> None:
+    """Raise SplitError if a kept column has the name of a field, but is not the column of this field."""
+    for name in rows.keep:
+        if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
+            raise SplitError(
+                f"input.keep: the column {name!r} has the name of a field that has another value: rename the column"
+            )
+
+
+def _write(
+    folder: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings
+) -> Division:
+    """Write both parts into the empty ``folder``, and return the division."""
+    store = MediaStore(found.media_root, str(folder), cache_bytes=0, storage=storage)
+    lines, records = folder / _ALL, list[tuple[str, InputRecord | None]]()
+    with lines.open("w", encoding="utf-8") as stream:
+        for raw in (raw for source in found.sources for raw in read_source(source, rows, store)):
+            stream.write(f"{_CHANGED if raw.materialised else _AS_GIVEN}{_line(raw, rows)}\n")
+            records.append(_parsed(raw))
+    hashes = _hashes({uri for _, record in records if record is not None for uri in record.media}, store)
+    ids = Counter(record_id for record_id, _ in records if record_id)
+    seen = [_seen(record, hashes, ids) for _, record in records]
+    held = held_out(seen, settings.share, settings.seed)
+    with lines.open(encoding="utf-8", newline="\n") as stream:
+        _write_parts(folder, stream, held, _Media(store, folder))
+    lines.unlink()
+    shutil.rmtree(folder / "media", ignore_errors=True)  # of embedded media, which both parts have as links by now
+    return Division(len(records) - len(held), len(held), {records[place][0]: group for place, group in held.items()})
+
+
+def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], media: "_Media") -> None:
+    for side in (TRAIN, HELD):
+        (folder / side).mkdir()
+    train, other = (folder / side / RECORDS for side in (TRAIN, HELD))
+    with train.open("w", encoding="utf-8") as kept, other.open("w", encoding="utf-8") as asked:
+        for place, line in enumerate(lines):
+            side, stream = (HELD, asked) if place in held else (TRAIN, kept)
+            stream.write(_placed(line[1:].rstrip("\n"), line[0] == _CHANGED, media, folder / side) + "\n")
+
+
+def _placed(line: str, has_uris: bool, media: "_Media", side: Path) -> str:
+    """Put the media of a record into the folder of its part, and return the record's line with their paths.
+
+    ``has_uris`` is whether the line holds URIs in place of paths.
+    """
+    try:
+        fields = parse_object(line)
+    except NotAnObject:
+        return line
+    given = fields.get("media")
+    listed = given if isinstance(given, list) else [given]
+    for each in listed:
+        if isinstance(each, str):
+            media.put(each if has_uris else f"input:{each}", side)
+    if not (has_uris and isinstance(given, list)):
+        return line
+    fields["media"] = [each.partition(":")[2] if isinstance(each, str) else each for each in given]
+    return storable(json.dumps(fields, ensure_ascii=False))
+
+
+def _line(raw: RawRecord, rows: RowSettings) -> str:
+    """Return a record as one line of JSON, with its fields and the columns that the config keeps.
+
+    A line that is not a JSON object is returned unchanged: the run rejects it. If the reader found a fault, the media
+    field holds its text, so that the run's rejection shows it.
+    """
+    text = " ".join(raw.text.splitlines())
+    if not (rows.keep or raw.problem):
+        return text
+    try:
+        fields = parse_object(text)
+    except NotAnObject:
+        return text
+    kept = dict.fromkeys(rows.keep) | {value.column: value.plain for value in raw.origin.kept}
+    fields |= {name: value for name, value in kept.items() if name not in FIELDS}
+    if raw.problem:
+        fields["media"] = {"problem": raw.problem}
+    return storable(json.dumps(fields, ensure_ascii=False))
+
+
+def _parsed(raw: RawRecord) -> tuple[str, InputRecord | None]:
+    """Return a record's id ("" if it cannot be read) and the record; None if it is invalid."""
+    try:
+        record = parse_record(raw, may_lack_question=True)
+    except InvalidRecord as error:
+        return error.record_id or "", None
+    return record.id, record
+
+
+def _seen(record: InputRecord | None, hashes: Mapping[str, str], ids: Mapping[str, int]) -> Seen:
+    if record is None or any(uri not in hashes for uri in record.media):
+        return Seen()
+    media = tuple(hashes[uri] for uri in record.media)
+    is_still = not any(value.startswith("clip ") for value in media)
+    return Seen(media, is_still and bool(record.question) and ids[record.id] == 1)
+
+
+def _hashes(uris: Iterable[str], store: MediaStore) -> dict[str, str]:
+    """Return a hash of the decoded pixels of each image, by URI; media that cannot be decoded are left out.
+
+    The hash of a clip is made of its URI: no clip is held out, so equal clips need not be found.
+    """
+    names = sorted(uris)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = pool.map(lambda uri: _hash(uri, store), names)
+        return {uri: value for uri, value in zip(names, found, strict=True) if value}
+
+
+def _hash(uri: str, store: MediaStore) -> str:
+    try:
+        kind, data = store.open_sniffed(uri, None)
+        return f"clip {uri}" if kind == "video" else pixel_sha256(decode_image(data, store.limits).pixels)
+    except (MediaMissing, MediaNotAllowed, UndecodableMedia, ImportError):
+        return ""
+
+
+class _Media:
+    """Puts the media of records into the folders of the parts."""
+
+    def __init__(self, store: MediaStore, folder: Path) -> None:
+        self._store, self._folder = store, folder
+
+    def put(self, uri: str, side: Path) -> None:
+        """Put a medium into the folder of a part, under its path in the input. A missing file is left out.
+
+        A link that leaves the input's folder stays such a link, so that the run rejects it for the same reason.
+        """
+        scheme, _, relative = uri.partition(":")
+        parts = PurePosixPath(relative).parts
+        if not parts or parts[0] == "/" or ".." in parts or "\0" in relative or len(relative) > 4096:
+            return
+        target = side / relative
+        try:
+            self._store.kind_of(uri)
+        except MediaMissing:
+            return
+        except MediaNotAllowed:
+            self._keep_link(relative, target)
+            return
+        if os.path.lexists(target):
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if scheme == "input" and is_in_store(self._store.input_root):
+            target.write_bytes(self._store.open_bytes(uri))
+            return
+        source = (self._folder if scheme == "run" else Path(self._store.input_root)) / relative
+        _link(source.resolve(), target)
+
+    def _keep_link(self, relative: str, target: Path) -> None:
+        if is_in_store(self._store.input_root) or os.path.lexists(target):
+            return
+        source = Path(self._store.input_root) / relative
+        if source.is_symlink():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(source.resolve())
+
+
+def _link(source: Path, target: Path) -> None:
+    """Link or copy a file. Raises OSError if neither is possible."""
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or a file system without links
+        shutil.copyfile(source, target)
+
+
+def settings_after(rows: RowSettings) -> RowSettings:
+    """Return the settings ``[input]`` with which a run reads the parts of a divided input."""
+    return replace(RowSettings(), keep=rows.keep)

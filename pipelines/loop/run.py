@@ -1,0 +1,245 @@
+"""Runs the steps of a loop in their order. A finished step is not repeated.
+
+A step that was stopped or killed is started again with the same command: ``beam run`` then goes on from its reply
+cache, and ``trainer`` from its last checkpoint. A step is also done again if its command, its config, or a step that it
+depends on has changed. The folder of the earlier result is then moved to OUT/earlier.
+"""
+
+import hashlib
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from groundtrace.config.settings import given_values, settings_from
+from groundtrace.inference.endpoints.vllm_server import find_vllm
+from groundtrace.pipelines.loop.process import run_process
+from groundtrace.pipelines.loop.questions import FOLDER, Division, divide, settings_after
+from groundtrace.pipelines.loop.records import StepRecord, is_done, read_record, write_record
+from groundtrace.pipelines.loop.settings import LoopSettings
+from groundtrace.pipelines.loop.steps import (
+    CURATE,
+    GRPO,
+    RL,
+    SFT,
+    TINY,
+    Loop,
+    Step,
+    config_path,
+    config_text,
+    identities,
+    log_path,
+    make_steps,
+    merged,
+    sections_of,
+)
+from groundtrace.pipelines.loop.story import PAGE, write_story
+from groundtrace.pipelines.running.plan.inputs import find_input
+from groundtrace.pipelines.running.plan.loading import load_recipe, recipe_file
+from groundtrace.publishing.reading import read_summary
+from groundtrace.rewards.rows.settings import CONFIGS, config_file
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import counted, say, utc_now
+from groundtrace.stages.sources.base import RowSettings
+from groundtrace.storage.files import is_unfinished, locked, write_atomically
+from groundtrace.trainer.settings import TrainerSettings
+
+EARLIER = "earlier"
+KILLED_CODE = 3
+"""The exit code for a step that a signal ended: the same command goes on."""
+FREE_LIMIT_S, FREE_TICK_S = 120.0, 0.5
+"""How long a step waits for the process of a killed loop that still writes its folder, and how often it looks."""
+RunCommand = Callable[[Sequence[str], Path], int]
+
+
+class StepFailed(Exception):
+    """Raised if the command of a step failed. ``code`` is the exit code for the user."""
+
+    def __init__(self, step: Step, code: int, log: Path) -> None:
+        what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        super().__init__(
+            f"the step {step.name} ({step.title}) {what}: {log} holds its output; correct what it says, then the same "
+            "command goes on here"
+        )
+        self.code = KILLED_CODE if code < 0 else code
+
+
+def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSettings) -> tuple[Loop, Division]:
+    """Return a loop, and its questions, which are divided first if this was not done before.
+
+    Raises UserError, or one of the errors of reading a recipe, a config and an input.
+    """
+    loaded = load_recipe(recipe)
+    values = merged(given_values(settings.curate.config or None), settings.curate.set)
+    run_settings = settings_from(loaded.settings, values)
+    out = _checked_folder(output)
+    loop = Loop(
+        recipe=recipe,
+        model=str(Path(model).resolve()) if model != TINY and Path(model).is_dir() else model,
+        out=out,
+        settings=settings,
+        curation=_without_map(values, run_settings.input),
+        sections=sections_of(loaded.settings),
+        recipe_sha256=hashlib.sha256(recipe_file(recipe).read_bytes()).hexdigest(),
+    )
+    trainer = given_values(config_file(loop.trainer_config), (), CONFIGS)
+    digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()
+    _check_configs(loop, loaded.settings, trainer)
+    if not (out / FOLDER).exists():
+        say(f"loop: the questions of {data} are divided by media group", file=sys.stderr)
+    found = find_input(data, run_settings.input, run_settings.storage, loaded.writes_questions)
+    division = divide(out, found, run_settings.input, run_settings.storage, settings.held_out)
+    return replace(loop, trainer_sha256=digest), division
+
+
+def _check_configs(loop: Loop, recipe: type, trainer: Mapping[str, Any]) -> None:
+    """Raise an error for a config of a later step that cannot be used, or for a server that cannot be started.
+
+    ``recipe`` is the class of the recipe's settings, and ``trainer`` holds the values of the trainer's config.
+    """
+    for step in make_steps(loop):
+        if step.config is not None:
+            settings_from(recipe, step.config)
+    for own in (loop.settings.sft, loop.settings.grpo, loop.settings.eval):
+        settings_from(TrainerSettings, merged(merged(trainer, {"model": {"path": loop.base}}), own.set))
+    if loop.served_by == "vllm":
+        find_vllm()
+
+
+def _checked_folder(output: Path) -> Path:
+    """Return the absolute path of the loop's folder. Raises UserError if it holds something else."""
+    out = output.absolute()
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
+    if out.is_file() or (FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"})):
+        raise UserError(f"{output} is not empty and not the folder of a loop: choose another --output")
+    return out
+
+
+def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
+    """Return the values of the curation's config without the settings that the division has already applied."""
+    kept = {name: value for name, value in values.items() if name != "input"}
+    keep = list(settings_after(rows).keep)
+    return kept | ({"input": {"keep": keep}} if keep else {})
+
+
+def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
+    """Run all steps that are not finished, and return the path of the page OUT/loop.html.
+
+    Raises :class:`StepFailed` if the command of a step fails.
+    """
+    names = [step.name for step in make_steps(loop)]
+    for place, name in enumerate(names, 1):
+        steps = make_steps(loop, _revision(loop))
+        step = next(each for each in steps if each.name == name)
+        identity = identities(loop, steps)[name]
+        if is_done(step, identity, loop.out):
+            say(f"loop {place}/{len(names)}: {name}, finished before", file=sys.stderr)
+            continue
+        say(f"loop {place}/{len(names)}: {name}, {step.title}", f"  {shlex.join(step.command)}", file=sys.stderr)
+        _do(loop, step, identity, run_command)
+    return _refresh(loop, "")
+
+
+def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
+    """Run one step. Raises StepFailed."""
+    _check_rows(loop, step)
+    before = read_record(loop.out, step.name)
+    _await_free(step.folder)
+    if before is None or before.identity != identity:
+        if step.starts_anew:
+            _move_away(loop.out, step)
+        before = StepRecord(identity, utc_now())
+    elif not step.resumes:
+        _move_away(loop.out, step)
+    record = replace(before, exit_code=None, finished="")
+    write_record(loop.out, step.name, record)
+    if step.config is not None:
+        path = config_path(loop.out, step.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, config_text(step))
+    _refresh(loop, step.name)
+    started_s, log = time.monotonic(), log_path(loop.out, step.name)
+    code = run_command(step.command, log)
+    record = replace(record, wall_s=record.wall_s + time.monotonic() - started_s, exit_code=code)
+    write_record(loop.out, step.name, replace(record, finished="" if code else utc_now()))
+    _refresh(loop, "")
+    if code:
+        raise StepFailed(step, code, log)
+
+
+def _check_rows(loop: Loop, step: Step) -> None:
+    """Raise UserError if the run that a training reads has no rows for it."""
+    wanted = {SFT: (CURATE, "sft"), GRPO: (RL, "rl")}.get(step.name)
+    if wanted is None:
+        return
+    summary = read_summary(loop.out / wanted[0], checked=False)
+    if not summary.counts.rows(wanted[1]):
+        reasons = ", ".join(f"{name} {n}" for name, n in summary.counts.by_reason.most_common(3))
+        remedy = "change the config of the curation" if step.name == SFT else "change rl.set, such as its difficulty"
+        raise UserError(
+            f"{loop.out / wanted[0]} has no {wanted[1]} rows for the step {step.name} (rejected: {reasons or 'none'}): "
+            f"its report.html shows why; {remedy}, then run the same command again"
+        )
+
+
+def _revision(loop: Loop) -> str:
+    """Return the revision of the model after SFT: a digest of the step and of the time at which it was finished.
+
+    A model that is trained again in the same folder so has another revision, and is asked again.
+    """
+    record = read_record(loop.out, SFT)
+    if record is None or not record.finished:
+        return ""
+    return hashlib.sha256(f"{record.identity} {record.finished}".encode()).hexdigest()[:16]
+
+
+def _await_free(folder: Path) -> None:
+    """Wait until no process writes into a step's folder, such as the training of a loop that was killed.
+
+    Raises UserError if the folder is not free after ``FREE_LIMIT_S`` seconds.
+    """
+    ends_s, is_told = time.monotonic() + FREE_LIMIT_S, False
+    while (folder / ".lock").exists():
+        try:
+            with locked(folder):
+                return
+        except UserError:
+            if time.monotonic() > ends_s:
+                raise
+            if not is_told:
+                say(f"  waiting for the process that still writes {folder}", file=sys.stderr)
+                is_told = True
+            time.sleep(FREE_TICK_S)
+
+
+def _move_away(out: Path, step: Step) -> None:
+    """Move the folder of an earlier result to OUT/earlier."""
+    if not step.folder.exists():
+        return
+    number = 1
+    while (target := out / EARLIER / f"{step.name}-{number}").exists():
+        number += 1
+    target.parent.mkdir(parents=True, exist_ok=True)
+    step.folder.rename(target)
+    say(f"  {step.folder} is of other settings or inputs: moved to {target}", file=sys.stderr)
+
+
+def _refresh(loop: Loop, running: str) -> Path:
+    """Write the page, and return its path. If it cannot be written, print the reason and go on."""
+    try:
+        write_story(loop, running)
+    except Exception as error:  # whatever it is, the steps matter more than their page
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        say(f"beam: {loop.out / PAGE} cannot be written: {reason}", file=sys.stderr)
+    return loop.out / PAGE
+
+
+def described(division: Division) -> str:
+    """Return a line about the division of the questions."""
+    groups = counted(len(set(division.groups.values())), "media group")
+    return f"questions: {division.train} to train on, {division.held} held out ({groups})"

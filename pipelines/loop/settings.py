@@ -1,0 +1,110 @@
+"""Defines the config of ``beam loop``: one small TOML file, which names the configs of the steps."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt
+
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import given_values, settings, settings_from
+from groundtrace.inference.settings import EndpointSettings
+
+OWN_KEYS = ("kind", "model", "revision")
+"""Settings of the trained model's endpoint that the loop sets itself."""
+Overrides = Annotated[Mapping[str, Any], "keys of this step's config and their values, in tables as in that config"]
+
+
+@settings
+class HeldOutSettings:
+    """Holds the settings that choose the questions for the evaluation. No step trains on them."""
+
+    share: Annotated[float, Field(gt=0, lt=1), "the share of the questions to hold out"] = 0.1
+    seed: Annotated[int, "the seed by which the media groups are chosen"] = 0
+
+
+@settings
+class CurateSettings:
+    """Holds the config of the curation, and of the later run over the trained policy."""
+
+    config: Annotated[str, "the config of `beam run`, relative to this file (empty: the embedded engine)"] = ""
+    set: Overrides = field(default_factory=dict)
+
+
+@settings
+class TrainerConfigSettings:
+    """Holds the config that SFT, GRPO and the evaluation share."""
+
+    config: Annotated[
+        str, "a trainer's config: a file, relative to this one, or a bundled name (empty: tiny, with --model tiny only)"
+    ] = ""
+    gpus: Annotated[PositiveInt, "the number of GPUs for SFT and GRPO"] = 1
+
+
+@settings
+class StepSettings:
+    """Holds the changes to the config of this step alone."""
+
+    set: Overrides = field(default_factory=dict)
+
+
+@settings
+class ServeSettings:
+    """Holds the settings with which the model after SFT answers as the policy of the second run."""
+
+    kind: Annotated[
+        Literal["vllm", "transformers_chat"] | None,
+        "vllm: the run starts a server and stops it; transformers_chat: in the worker's process, for a small model; "
+        "left out: transformers_chat for --model tiny, else vllm",
+    ] = None
+    endpoint: Annotated[Mapping[str, Any], "further settings of this endpoint, such as max_concurrency"] = field(
+        default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        if own := next((name for name in OWN_KEYS if name in self.endpoint), ""):
+            raise ValueError(f"endpoint has the key {own!r}, which the loop sets: remove it")
+        settings_from(EndpointSettings, {**self.endpoint, "kind": self.kind or "vllm", "model": "MODEL"})
+
+
+@settings
+class LoopSettings:
+    """Holds the config of ``beam loop``.
+
+    ``rl.set`` changes the config of the run that measures the pass rates of the trained policy. This run has the config
+    of the curation, except for ``attempt.k``, ``attempt.k_min`` and ``[difficulty]``, which have the recipe's defaults.
+    """
+
+    held_out: HeldOutSettings = field(default_factory=HeldOutSettings)
+    curate: CurateSettings = field(default_factory=CurateSettings)
+    trainer: TrainerConfigSettings = field(default_factory=TrainerConfigSettings)
+    sft: StepSettings = field(default_factory=StepSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
+    rl: StepSettings = field(default_factory=StepSettings)
+    grpo: StepSettings = field(default_factory=StepSettings)
+    eval: StepSettings = field(default_factory=StepSettings)
+
+
+def load_loop(path: str | None, overrides: tuple[str, ...] = ()) -> LoopSettings:
+    """Return the settings of a loop's config file with ``a.b=c`` overrides.
+
+    The configs that the file names are relative to its folder; those of an override are relative to the working
+    directory. Raises :class:`ConfigError` for a file that cannot be read, an unknown key or an invalid value.
+    """
+    written, given = given_values(path), given_values(path, overrides)
+    folder = Path(path or ".").parent
+    for section in ("curate", "trainer"):
+        named = _config_of(given, section)
+        if named and named == _config_of(written, section) and (folder / named).is_file():
+            given[section]["config"] = str(folder / named)
+    loaded = settings_from(LoopSettings, given)
+    if loaded.curate.config and not Path(loaded.curate.config).is_file():
+        raise ConfigError(f"curate.config: there is no file {loaded.curate.config}: correct the path")
+    return loaded
+
+
+def _config_of(values: Mapping[str, Any], section: str) -> str:
+    found = values.get(section)
+    named = found.get("config") if isinstance(found, Mapping) else ""
+    return named if isinstance(named, str) else ""

@@ -1,0 +1,228 @@
+"""Lists the steps of a loop: their commands, their configs, their folders, and what each of them depends on.
+
+curate → (tiny model) → evaluation of the base model → SFT → evaluation → pass rates of the trained policy, and RL set
+→ GRPO → evaluation. All of it is computed from the loop's arguments and settings; nothing is read or written here.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from groundtrace.config.flat import flat_values
+from groundtrace.pipelines.loop.questions import FOLDER, HELD, TRAIN
+from groundtrace.pipelines.loop.settings import LoopSettings, StepSettings
+from groundtrace.schemas.errors import UserError
+
+TINY = "tiny"
+POLICY = "trained"
+"""The name of the endpoint of the model after SFT, in the config of the second run."""
+CURATE, MODEL, SFT, RL, GRPO = "curate", "model", "sft", "rl", "grpo"
+EVALUATIONS = {"base": "eval-base", "SFT": "eval-sft", "GRPO": "eval-grpo"}
+"""The step that evaluates each model, by the name of the model for people."""
+CONFIGS, LOGS, RECORDS = "configs", "logs", "steps"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Holds the arguments and settings of a loop.
+
+    ``curation`` holds the values of the curation's config without defaults, and ``sections`` the names of the recipe's
+    sections. ``recipe_sha256`` is the digest of the recipe's file, and ``trainer_sha256`` that of the trainer's config.
+    ``out`` is an absolute path.
+    """
+
+    recipe: str
+    model: str
+    out: Path
+    settings: LoopSettings
+    curation: Mapping[str, Any]
+    sections: frozenset[str]
+    recipe_sha256: str = ""
+    trainer_sha256: str = ""
+
+    @property
+    def base(self) -> str:
+        """Return the path or the Hub id of the model before training."""
+        return str(self.out / MODEL) if self.model == TINY else self.model
+
+    @property
+    def served_by(self) -> str:
+        """Return the kind of the endpoint of the model after SFT."""
+        return self.settings.serve.kind or ("transformers_chat" if self.model == TINY else "vllm")
+
+    @property
+    def trainer_config(self) -> str:
+        """Return the trainer's config. Raises UserError if none is set and the model is not the tiny one."""
+        if not self.settings.trainer.config and self.model != TINY:
+            raise UserError(
+                f"trainer.config is not set: name a trainer's config for {self.model} in --config, such as argos-lora"
+            )
+        return self.settings.trainer.config or TINY
+
+
+@dataclass(frozen=True)
+class Step:
+    """Describes a step of a loop: the command, its config, and its result.
+
+    Attributes:
+        name: the name of the step, of its record and of its log.
+        title: what the step does, for people.
+        command: the words of the command, such as ``beam run …``.
+        folder: the folder that the step writes.
+        result: the file or folder that shows that the step is finished.
+        after: the steps whose results this step reads.
+        config: the values of the config file that the loop writes for this step; None for a step without one.
+        depends_on: a text with which the step must be done again if it changes, such as the digest of the recipe.
+        starts_anew: whether the folder of another identity must be moved away before the step begins.
+        resumes: whether the command goes on in the folder of a killed attempt.
+    """
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    folder: Path
+    result: Path
+    after: tuple[str, ...] = ()
+    config: Mapping[str, Any] | None = None
+    depends_on: str = ""
+    starts_anew: bool = True
+    resumes: bool = True
+
+
+def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
+    """Return the steps of a loop in their order.
+
+    ``revision`` is the revision of the model after SFT; "" as long as there is no such model. Raises UserError if the
+    trainer's config is not set.
+    """
+    tiny = [_tiny(loop)] if loop.model == TINY else []
+    first = (MODEL,) if tiny else ()
+    sft, grpo = str(loop.out / SFT / "model"), str(loop.out / GRPO / "model")
+    base, trained, last = EVALUATIONS.values()
+    return (
+        _curate(loop),
+        *tiny,
+        _evaluate(loop, base, "evaluation of the model before training", loop.base, first),
+        _train(loop, SFT, "SFT on the verified traces", CURATE, loop.base, (CURATE, *first)),
+        _evaluate(loop, trained, "evaluation after SFT", sft, (SFT,)),
+        _rl(loop, sft, revision),
+        _train(loop, GRPO, "GRPO on the questions inside the band", RL, sft, (RL, SFT)),
+        _evaluate(loop, last, "evaluation after GRPO", grpo, (GRPO,)),
+    )
+
+
+def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
+    """Return a digest for each step: of its command, its config, and the digests of the steps that it reads.
+
+    The digests do not depend on the places of the loop's folder, of the recipe and of the trainer's config. The content
+    of these two files is in ``depends_on``.
+    """
+    found: dict[str, str] = {}
+    names = {loop.recipe: "RECIPE", loop.trainer_config: "CONFIG"}
+    for step in steps:
+        command = [names.get(word, word) for word in step.command]
+        parts = [command, step.config, step.depends_on, [found[name] for name in step.after]]
+        text = json.dumps(parts, sort_keys=True).replace(json.dumps(str(loop.out))[1:-1], "OUT")
+        found[step.name] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def config_text(step: Step) -> str:
+    """Return the config file of a step as TOML. The step must have a config."""
+    assert step.config is not None
+    return tomli_w.dumps(step.config)
+
+
+def config_path(out: Path, name: str) -> Path:
+    """Return the path of the config file that the loop writes for a step."""
+    return out / CONFIGS / f"{name}.toml"
+
+
+def log_path(out: Path, name: str) -> Path:
+    """Return the path of a step's log."""
+    return out / LOGS / f"{name}.log"
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values with changes: a table changes only the keys that it holds, any other value is replaced."""
+    found = dict(values)
+    for key, change in changes.items():
+        below = found.get(key)
+        both = isinstance(change, Mapping) and isinstance(below, Mapping)
+        found[key] = merged(below, change) if both else change  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def _curate(loop: Loop) -> Step:
+    return _run(loop, CURATE, "curation: traces that the verifier keeps", loop.curation, ())
+
+
+def _rl(loop: Loop, model: str, revision: str) -> Step:
+    """Return the run that asks the model after SFT all training questions, and keeps those inside the band for RL."""
+    kept = {name: value for name, value in loop.curation.items() if name != "difficulty"}
+    if isinstance(attempt := kept.get("attempt"), Mapping):
+        kept["attempt"] = {name: value for name, value in attempt.items() if name not in ("k", "k_min")}
+    endpoint = {**loop.settings.serve.endpoint, "kind": loop.served_by, "model": model, "revision": revision}
+    own = {"allow_embedded": True, "endpoints": {POLICY: endpoint}, "roles": {"policy": POLICY}}
+    sections = {"attempt": {"as_trained": True}, "split": {"sft_ratio": 0.0}}
+    own |= {name: values for name, values in sections.items() if name in loop.sections}
+    config = merged(merged(kept, own), loop.settings.rl.set)
+    return _run(loop, RL, "pass rates of the model after SFT, and the RL set", config, (SFT,))
+
+
+def _run(loop: Loop, name: str, title: str, config: Mapping[str, Any], after: tuple[str, ...]) -> Step:
+    folder, data = loop.out / name, loop.out / FOLDER / TRAIN
+    command = ("beam", "run", loop.recipe, "--input", str(data), "--output", str(folder))
+    command += ("--config", str(config_path(loop.out, name)))
+    return Step(name, title, command, folder, folder / "run.json", after, config, loop.recipe_sha256, starts_anew=False)
+
+
+def _tiny(loop: Loop) -> Step:
+    folder = loop.out / MODEL
+    command = ("trainer", "tiny", str(folder), "--data", str(loop.out / CURATE))
+    return Step(
+        MODEL, "a tiny model of random weights", command, folder, folder / "config.json", (CURATE,), resumes=False
+    )
+
+
+def _train(loop: Loop, name: str, title: str, data: str, model: str, after: tuple[str, ...]) -> Step:
+    own: StepSettings = getattr(loop.settings, name)
+    folder, gpus = loop.out / name, loop.settings.trainer.gpus
+    command = _trainer(loop, name, loop.out / data, folder, model, own)
+    command += ("--gpus", str(gpus)) if gpus > 1 else ()
+    return Step(name, title, command, folder, folder / "model", after, depends_on=loop.trainer_sha256)
+
+
+def _evaluate(loop: Loop, name: str, title: str, model: str, after: tuple[str, ...]) -> Step:
+    folder = loop.out / name
+    command = _trainer(loop, "eval", loop.out / FOLDER / HELD, folder, model, loop.settings.eval)
+    return Step(name, title, command, folder, folder / "eval.json", after, depends_on=loop.trainer_sha256)
+
+
+def _trainer(loop: Loop, command: str, data: Path, output: Path, model: str, own: StepSettings) -> tuple[str, ...]:
+    words = ("trainer", command, "--config", loop.trainer_config, "--data", str(data), "--output", str(output))
+    overrides = {"model.path": model} | dict(flat_values(dict(own.set)))
+    return (*words, *(word for key, value in overrides.items() for word in ("--set", f"{key}={_toml(value)}")))
+
+
+def _toml(value: Any) -> str:
+    """Return a value as ``--set`` reads it. A text is quoted only if it would be read as something else."""
+    text = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str) or value != value.strip() or not value.isprintable():
+        return text
+    try:
+        tomllib.loads(f"x = {value}")
+    except tomllib.TOMLDecodeError:
+        return value
+    return text
+
+
+def sections_of(settings: type) -> frozenset[str]:
+    """Return the names of the sections and keys of a recipe's settings class."""
+    return frozenset(each.name for each in fields(settings))

@@ -1,0 +1,248 @@
+"""Writes OUT/loop.html: what each step of a loop has come to so far, in one page without network or script."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from groundtrace.pages.render import duration, render
+from groundtrace.pipelines.loop.comparison import (
+    ACCURACY,
+    POINT_F1,
+    Answered,
+    Estimate,
+    difference,
+    estimate,
+    read_answers,
+)
+from groundtrace.pipelines.loop.questions import FOLDER, HELD, Division, read_division
+from groundtrace.pipelines.loop.records import read_record
+from groundtrace.pipelines.loop.steps import (
+    CURATE,
+    EVALUATIONS,
+    GRPO,
+    LOGS,
+    RL,
+    SFT,
+    Loop,
+    Step,
+    make_steps,
+)
+from groundtrace.publishing.reading import read_summary
+from groundtrace.rewards.blindness import blind_text
+from groundtrace.rewards.rows.records import Records
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
+from groundtrace.schemas import json_lines
+from groundtrace.schemas.ordering import unit_hash
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.storage.files import write_atomically
+from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, Chart, charts, short
+from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, entries_of
+from groundtrace.trainer.watching.records import read_lines
+
+PAGE = "loop.html"
+REFRESH_S = 20
+SHOWN_CHARTS = ("reward", "accuracy", "point F1", "loss", "entropy", "tokens of a response")
+REPORTS = ("report.html", "train.html", "eval.html")
+"""The pages that the steps write, in their folders."""
+MEASURES = ((ACCURACY, "accuracy"), (POINT_F1, "point F1"))
+DONE, RUNNING, FAILED, STOPPED, WAITING = "done", "running", "failed", "stopped", "waiting"
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """Holds a step as the page shows it; ``report`` and ``log`` are links relative to the page, or ""."""
+
+    name: str
+    title: str
+    state: str
+    took: str
+    report: str
+    log: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """Holds the figures of one model on the held-out questions, by measure. ``name`` is its name for people."""
+
+    name: str
+    figures: Mapping[str, Estimate | None]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Holds all that the page shows of a loop."""
+
+    steps: Sequence[ShownStep]
+    division: Division
+    runs: Sequence[tuple[str, str, RunSummary]]
+    models: Sequence[Model]
+    differences: Sequence[Model]
+    blind: float | None
+    curves: Sequence[tuple[str, Sequence[Chart]]]
+    questions: Sequence[ShownQuestion]
+
+
+def write_story(loop: Loop, running: str = "") -> None:
+    """Write the page of a loop. ``running`` is the name of the step that is running; "" if none is."""
+    page = story_page(loop, read_story(loop, running), running)
+    write_atomically(loop.out / PAGE, page.encode("utf-8", "backslashreplace"))
+
+
+def story_page(loop: Loop, story: Story, running: str) -> str:
+    """Return the page as HTML."""
+    return render(
+        "groundtrace.pipelines.loop",
+        "loop.html.jinja",
+        name=loop.out.name,
+        recipe=loop.recipe,
+        model=loop.model,
+        story=story,
+        measures=MEASURES,
+        is_running=bool(running),
+        blind_text=blind_text,
+        questions=entries_of(story.questions),
+        size=(WIDTH, HEIGHT),
+        left=LEFT,
+        short=short,
+        shown=shown_estimate,
+        refresh_s=REFRESH_S,
+    )
+
+
+def read_story(loop: Loop, running: str = "") -> Story:
+    """Return what the folders of a loop hold so far. Raises the errors of reading them."""
+    steps = [_shown(loop, step, running) for step in make_steps(loop)]
+    done = {step.name for step in steps if step.state == DONE}
+    division = read_division(loop.out)
+    answered = {
+        model: read_answers(loop.out / name / "responses.jsonl") for model, name in EVALUATIONS.items() if name in done
+    }
+    runs = [
+        (name, title, read_summary(loop.out / name, checked=False))
+        for name, title in ((CURATE, "curation"), (RL, "RL set"))
+        if name in done
+    ]
+    return Story(
+        steps,
+        division,
+        runs,
+        [_model(name, each, division) for name, each in answered.items()],
+        list(_differences(answered, division)),
+        _blind(loop.out, done),
+        [(name.upper(), found) for name in (SFT, GRPO) if (found := _curves(loop.out / name))],
+        _questions(loop.out, answered),
+    )
+
+
+def shown_estimate(found: Estimate | None, is_difference: bool = False) -> str:
+    """Return an estimate with its interval as text, such as ``0.540 [0.45, 0.63]``; – if there is none."""
+    if found is None:
+        return "–"
+    sign = "+" if is_difference else ""
+    interval = "" if found.low is None or found.high is None else f" [{found.low:{sign}.3f}, {found.high:{sign}.3f}]"
+    return f"{found.value:{sign}.3f}{interval}"
+
+
+def story_lines(story: Story) -> list[str]:
+    """Return the figures of the models and their differences, one line each, for the terminal."""
+    found = [f"{len(story.division.groups)} held-out questions, 95 % intervals in brackets:"]
+    for is_difference, models in ((False, story.models), (True, story.differences)):
+        for model in models:
+            texts = (f"{title} {shown_estimate(model.figures[name], is_difference)}" for name, title in MEASURES)
+            found.append(f"  {model.name}: {', '.join(texts)}")
+    return found
+
+
+def _shown(loop: Loop, step: Step, running: str) -> ShownStep:
+    record = read_record(loop.out, step.name)
+    if record is None:
+        return ShownStep(step.name, step.title, RUNNING if step.name == running else WAITING, "", "", "")
+    if step.name == running:
+        state = RUNNING
+    elif record.finished and step.result.exists():
+        state = DONE
+    else:
+        state = STOPPED if record.exit_code is None else FAILED
+    report = next((name for name in REPORTS if (step.folder / name).is_file()), "")
+    took = duration(record.wall_s) if record.wall_s else ""
+    log = f"{LOGS}/{step.name}.log"
+    link = f"{step.name}/{report}" if report and state != WAITING else ""
+    return ShownStep(step.name, step.title, state, took, link, log if (loop.out / log).is_file() else "")
+
+
+def _model(name: str, answered: Answered, division: Division) -> Model:
+    figures = {
+        measure: estimate(answered.figures[measure], division.groups, is_share=measure == ACCURACY)
+        for measure, _ in MEASURES
+    }
+    return Model(name, figures)
+
+
+def _differences(answered: Mapping[str, Answered], division: Division) -> Iterator[Model]:
+    names = list(EVALUATIONS)
+    for first, second in ((names[0], names[1]), (names[1], names[2]), (names[0], names[2])):
+        if first in answered and second in answered:
+            pairs = (answered[first].figures, answered[second].figures)
+            figures = {name: difference(pairs[0][name], pairs[1][name], division.groups) for name, _ in MEASURES}
+            yield Model(f"{second} − {first}", figures)
+
+
+def _blind(out: Path, done: set[str]) -> float | None:
+    """Return the accuracy of the best policy that never looks: for each answer type, the most frequent answer."""
+    name = next((name for name in EVALUATIONS.values() if name in done), None)
+    if name is None:
+        return None
+    report = json.loads((out / name / "eval.json").read_text("utf-8"))
+    parts = report["answer_type"].values()
+    return sum(part["best_constant"] * part["questions"] for part in parts) / report["all"]["questions"]
+
+
+def _curves(folder: Path) -> list[Chart]:
+    metrics, validations = (read_lines(folder / name) for name in ("metrics.jsonl", "validation.jsonl"))
+    found = charts(metrics, validations)[0] if metrics else []
+    return [chart for chart in found if chart.title in SHOWN_CHARTS]
+
+
+def _questions(out: Path, answered: Mapping[str, Answered]) -> list[ShownQuestion]:
+    """Return a held-out question that the last model gained, one that it lost, and one that it still gets wrong.
+
+    The questions are chosen by a hash of their ids. They are compared with the first model that was evaluated.
+    """
+    if not answered:
+        return []
+    before, after = next(iter(answered.values())).first, list(answered.values())[-1].first
+    chosen: list[str] = []
+    for wanted in ((0, 1), (1, 0), (0, 0)):
+        fitting = [key for key in before if key in after and (before[key][0], after[key][0]) == wanted]
+        chosen += sorted(fitting, key=lambda key: unit_hash(key, 0, "shown"))[:1]
+    rows = {row.id: row for row in _rows(out / FOLDER / HELD, set(chosen))}
+    return [_asked(rows[key], answered) for key in chosen if key in rows]
+
+
+def _rows(folder: Path, ids: set[str]) -> Iterator[TrainingRow]:
+    """Yield the held-out questions with these ids; only their images are read."""
+    records = Records(folder)
+    with (folder / "records.jsonl").open("rb") as stream:
+        places = [place for place, (_, line) in enumerate(json_lines.read_lines(stream)) if _id_of(line) in ids]
+    for place in places:
+        with contextlib.suppress(UnusableRow):
+            yield records[place]
+
+
+def _id_of(line: str) -> str:
+    return str(json_lines.parse_object(line).get("id"))
+
+
+def _asked(row: TrainingRow, answered: Mapping[str, Answered]) -> ShownQuestion:
+    asked = row.question
+    answers = []
+    for name, each in reversed(list(answered.items())):
+        if row.id not in each.first:
+            continue
+        outcome, text, reward = each.first[row.id]
+        found = each.figures[POINT_F1].get(row.id)
+        answers.append(ShownAnswer(name, text, reward, outcome, () if found is None else ((POINT_F1, found),)))
+    images = tuple(data for data, _ in row.images)
+    return ShownQuestion(row.id, "", asked.question, asked.answer, asked.choices or (), images, tuple(answers))

@@ -1,0 +1,68 @@
+"""Means, differences and their intervals over media groups."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from groundtrace.pipelines.loop.comparison import difference, estimate, read_answers
+from groundtrace.schemas.intervals import wilson
+
+GROUPS = {f"q{n}": f"g{n // 2}" for n in range(40)}
+
+
+def test_an_accuracy_has_wilsons_interval_over_questions() -> None:
+    figures = {f"q{n}": (1.0 if n < 10 else 0.5 if n < 14 else 0.0) for n in range(40)}
+    found = estimate(figures, GROUPS, is_share=True)
+    assert found is not None
+    assert (found.value, found.questions) == (0.3, 40)
+    assert (found.low, found.high) == wilson(12, 40)
+
+
+@pytest.mark.parametrize("value", [0.0, 1 / 3, 1.0])
+def test_equal_answers(value: float) -> None:
+    found = estimate(dict.fromkeys(GROUPS, value), GROUPS, is_share=True)
+    assert found is not None and found.low is not None and found.high is not None
+    assert found.low <= found.value <= found.high
+
+
+def test_the_difference_is_paired() -> None:
+    first = {f"q{n}": float(n % 2) for n in range(40)}
+    second = {key: min(1.0, value + 0.5) for key, value in first.items()}
+    found = difference(first, second, GROUPS)
+    assert found is not None and found.value == pytest.approx(0.25)
+    assert (found.low, found.high) == (0.25, 0.25), "each group has one of both, so all groups gained the same"
+
+
+def test_only_common_questions_count() -> None:
+    found = difference({"q0": 1.0, "q1": 0.0}, {"q1": 1.0, "q2": 0.0}, GROUPS)
+    assert found is not None and (found.value, found.questions) == (1.0, 1)
+    assert (found.low, found.high) == (None, None), "one group has no interval"
+    assert difference({"q0": 1.0}, {"q1": 1.0}, GROUPS) is None
+    assert estimate({}, GROUPS, is_share=True) is None
+
+
+def test_the_interval_covers_the_truth_when_groups_agree() -> None:
+    """The answers of a group are equal, so that an interval over single questions would be too narrow."""
+    generator, inside, rounds = np.random.default_rng(3), 0, 200
+    groups = {f"{group}-{n}": str(group) for group in range(40) for n in range(5)}
+    for _ in range(rounds):
+        means = generator.normal(0.2, 0.5, 40)
+        figures = {key: float(means[int(group)]) for key, group in groups.items()}
+        found = difference(dict.fromkeys(figures, 0.0), figures, groups)
+        assert found is not None and found.low is not None and found.high is not None
+        inside += found.low <= 0.2 <= found.high
+    assert 0.89 <= inside / rounds <= 0.99
+
+
+def test_answers_are_read_by_question(tmp_path: Path) -> None:
+    def line(name: str, outcome: float | None, **more: float) -> str:
+        verdicts = {"outcome": {"value": outcome, "reason": ""}}
+        return json.dumps({"id": name, "text": f"{name} {outcome}", "reward": 0.5, "verdicts": verdicts, **more})
+
+    lines = [line("a", 1.0, point_f1=0.5), line("a", 0.0, point_f1=1.0), line("b", None), line("b", 1.0)]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    found = read_answers(tmp_path / "r.jsonl")
+    assert found.figures == {"accuracy": {"a": 0.5, "b": 1.0}, "point_f1": {"a": 0.75}}
+    assert found.first == {"a": (1.0, "a 1.0", 0.5), "b": (None, "b None", 0.5)}

@@ -1,0 +1,93 @@
+"""The page of a loop: what it shows at each time, its links, and that hostile text stays text."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from groundtrace.pipelines.loop.comparison import Estimate
+from groundtrace.pipelines.loop.run import StepFailed, run_loop
+from groundtrace.pipelines.loop.story import read_story, shown_estimate, story_lines, write_story
+
+from .loops import Commands, loop_of, png, split, write_input
+
+HOSTILE = "\"><script>alert(1)</script></style><img src=x onerror=alert(1)>' {{ 7*7 }} \x00\u202e"
+
+
+def divided(folder: Path, word: str = "plain") -> Path:
+    images = {f"{number}.png": png(number, 64) for number in range(10)}
+    lines = [{"id": f"q{n}", "media": f"{n}.png", "question": f"{word} {n}?", "source": word} for n in range(10)]
+    split(folder / "out", write_input(folder / "data", lines, images))
+    return folder / "out"
+
+
+def test_a_finished_loop(tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    run_loop(loop_of(out), Commands())
+    text = (out / "loop.html").read_text("utf-8")
+    for link in re.findall(r'<a href="([^#][^"]*)"', text):
+        assert (out / link).is_file(), link
+    assert {"curate/report.html", "sft/train.html", "eval-grpo/eval.html", "logs/rl.log"} <= set(
+        re.findall(r'<a href="([^#][^"]*)"', text)
+    )
+    assert text.count('<span class="state done">done</span>') == 8
+    assert text.count("<svg") == 6, "loss, reward and accuracy of both trainings"
+    assert text.count('class="entry"') == 2, "a question that was gained, and one that stayed wrong"
+    assert "data:image/" in text and 'http-equiv="refresh"' not in text
+    assert "too_hard 4" in text and "GRPO − base" in text
+
+
+def test_the_figures(tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    run_loop(loop_of(out), Commands())
+    lines = story_lines(read_story(loop_of(out)))
+    assert lines[0].startswith("3 held-out questions")
+    assert [line.split(":")[0].strip() for line in lines[1:]] == [
+        *("base", "SFT", "GRPO", "SFT − base", "GRPO − SFT", "GRPO − base"),
+    ]
+    assert "accuracy 0.667 [0.208, 0.939], point F1 0.667 [0.667, 0.667]" in lines[3]
+    assert "accuracy +0.667 [+0.000, +1.000], point F1 +0.667 [+0.667, +0.667]" in lines[6]
+
+
+@pytest.mark.parametrize("stopped_at", ["curate", "sft", "rl", "eval-grpo"])
+def test_a_loop_on_its_way(stopped_at: str, tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    with pytest.raises(StepFailed):
+        run_loop(loop_of(out), Commands({stopped_at: 2}))
+    write_story(loop_of(out), running=stopped_at)
+    text = (out / "loop.html").read_text("utf-8")
+    assert text.count('<span class="state running">running</span>') == 1 and 'http-equiv="refresh"' in text
+    assert ("Held-out questions</h2>" in text) == (stopped_at != "curate")
+
+
+def test_before_the_first_step(tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    write_story(loop_of(out))
+    assert (out / "loop.html").read_text("utf-8").count("state waiting") == 8
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    out = divided(tmp_path, HOSTILE.replace("\x00", "").replace("\u202e", ""))
+    loop = loop_of(out, model="tiny")
+    run_loop(loop, Commands())
+    for name in ("eval-base", "eval-grpo"):
+        path = out / name / "responses.jsonl"
+        lines = [json.loads(line) | {"text": HOSTILE} for line in path.read_text("utf-8").splitlines()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    write_story(loop)
+    text = (out / "loop.html").read_text("utf-8")
+    assert "<script" not in text and "<img src=x" not in text and "{{ 7*7 }}" in text and ">49<" not in text
+
+
+@pytest.mark.parametrize(
+    ("found", "is_difference", "text"),
+    [
+        (None, False, "–"),
+        (Estimate(0.5, 0.25, 0.75, 8), False, "0.500 [0.250, 0.750]"),
+        (Estimate(-0.1, -0.2, 0.01, 8), True, "-0.100 [-0.200, +0.010]"),
+        (Estimate(0.1, None, None, 1), True, "+0.100"),
+    ],
+)
+def test_estimates_as_text(found: Estimate | None, is_difference: bool, text: str) -> None:
+    assert shown_estimate(found, is_difference) == text
