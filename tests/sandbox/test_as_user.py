@@ -15,6 +15,7 @@ from groundtrace.sandbox.bubblewrap import library_paths
 pytestmark = pytest.mark.sandbox
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 1_234_567
+SYSTEM_PACKAGES = Path("/usr/lib/python3/dist-packages")
 
 
 @pytest.fixture
@@ -38,6 +39,8 @@ def test_all_of_them_as_a_user_without_rights(reachable: Path) -> None:
     for place in places.values():
         place.mkdir(parents=True)
     mounts = "".join(f"mount --bind '{path}' '{place}' && " for path, place in places.items())
+    if SYSTEM_PACKAGES.is_dir():  # those of this environment must not be mixed with the system's
+        mounts += f"mount -t tmpfs none '{SYSTEM_PACKAGES}' && "
     user = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
     tests = "-m pytest -m sandbox -p no:cacheprovider -x -n 2 tests/sandbox/test_escapes.py"
     script = f"{mounts} cd '{places[str(ROOT)]}' && exec {user} {python} {tests}"
