@@ -28,7 +28,7 @@ def loop(tmp_path: Path, *words: str) -> int:
         (["--model", "tiny", "--set", "trainer.config=none"], "none"),
         (["--model", "tiny", "--set", "rl.set.attempts.k=2"], "attempts"),
         (["--model", "tiny", "--set", "grpo.set.grpo.group=2"], "grpo.group"),
-        (["--model", "tiny", "--set", "serve.kind=vllm"], "GROUNDTRACE_VLLM names nowhere"),
+        (["--model", "tiny", "--set", "serve.kind=vllm"], "GROUNDTRACE_VLLM is set to nowhere"),
     ],
 )
 def test_a_mistake_is_one_line_before_any_step(
