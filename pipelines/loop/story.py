@@ -190,12 +190,17 @@ def _differences(answered: Mapping[str, Answered], division: Division) -> Iterat
 
 
 def _blind(out: Path, done: set[str]) -> float | None:
-    """Return the accuracy of the best policy that never looks: for each answer type, the most frequent answer."""
+    """Return the accuracy of the best policy that never looks: for each answer type, the most frequent answer.
+
+    Return None if no model was evaluated, or if no answer of some type was graded, as without a judge.
+    """
     name = next((name for name in EVALUATIONS.values() if name in done), None)
     if name is None:
         return None
     report = json.loads((out / name / "eval.json").read_text("utf-8"))
     parts = report["answer_type"].values()
+    if any(part["best_constant"] is None for part in parts):
+        return None
     return sum(part["best_constant"] * part["questions"] for part in parts) / report["all"]["questions"]
 
 

@@ -104,7 +104,7 @@ class ChatEndpoint:
 
         When the process ends, the batch is empty: Python waits for this thread, and nobody waits for the replies.
         """
-        if executors._shutdown:  # pyright: ignore[reportAttributeAccessIssue]  # Python sets it before it waits
+        if getattr(executors, "_shutdown", False):  # private; Python sets nothing public before it waits
             return []
         with self._lock:
             batch, rest, room = list[_Waiting](), list[_Waiting](), self.settings.max_concurrency

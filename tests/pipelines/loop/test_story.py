@@ -8,7 +8,7 @@ import pytest
 
 from groundtrace.pipelines.loop.comparison import Estimate
 from groundtrace.pipelines.loop.run import StepFailed, run_loop
-from groundtrace.pipelines.loop.story import read_story, shown_estimate, story_lines, write_story
+from groundtrace.pipelines.loop.story import read_story, shown_estimate, story_lines, story_page, write_story
 
 from .loops import Commands, loop_of, png, split, write_input
 
@@ -48,6 +48,18 @@ def test_the_figures(tmp_path: Path) -> None:
     ]
     assert "accuracy 0.667 [0.208, 0.939], point F1 0.667 [0.667, 0.667]" in lines[3]
     assert "accuracy +0.667 [+0.000, +1.000], point F1 +0.667 [+0.667, +0.667]" in lines[6]
+
+
+def test_without_graded_answers_no_blind_line(tmp_path: Path) -> None:
+    """As without a judge for free texts: the page has no accuracy of a policy that never looks, and the loop ends."""
+    out = divided(tmp_path)
+    loop = loop_of(out)
+    run_loop(loop, Commands())
+    for name in ("eval-base", "eval-sft", "eval-grpo"):
+        file = out / name / "eval.json"
+        file.write_text(file.read_text("utf-8").replace("0.4", "null"), "utf-8")
+    story = read_story(loop)
+    assert story.blind is None and "never looks" not in story_page(loop, story, "")
 
 
 @pytest.mark.parametrize("stopped_at", ["curate", "sft", "rl", "eval-grpo"])
