@@ -271,7 +271,7 @@ def test_a_lasting_fault_is_one_line_that_names_server_and_cause(
 def test_a_server_that_does_not_answer(qwen3: VisionLanguageModel, server: Scripted, prompt: Sample) -> None:
     server.replies[GENERATE] = [HANG]
     settings = RolloutSettings(kind="vllm", base_url=server.url, timeout_s=0.2)
-    with pytest.raises(SamplerError, match=r"did not answer within rollout\.timeout_s = 0\.2 s"):
+    with pytest.raises(SamplerError, match=r"sent no answer in rollout\.timeout_s = 0\.2 s"):
         VllmSampler(qwen3, settings, "w").sample([prompt], 1, 0)
 
 

@@ -15,8 +15,8 @@ import yaml
 from groundtrace.pipelines.commands import cli
 from tests.publishing.exports.made_runs import ROOT, lines
 
-OTHERS = ("__pycache__", "lmms_eval")
-"""Folders of no trainer; tests/examples has the tests of lmms_eval."""
+OTHERS = ("__pycache__", "lmms_eval", "notebook")
+"""Folders of no trainer; tests/examples has the tests of lmms_eval and of the notebook."""
 FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name not in OTHERS)
 NAMED = re.compile(r"\bexports/[\w./-]*[\w-]")
 PART = 48
