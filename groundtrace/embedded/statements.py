@@ -38,10 +38,14 @@ def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bo
     words = words_of(clause)
     if quoted is None or (NEGATIONS | STATEMENTS) & {*re.findall(r"[^\W\d_]+", clause)}:
         return False
-    said = quoted["statement"].casefold()
-    if any(each.value != 1 for each in read_numerals(said).numerals) or NEGATIONS & {*said.split()} or "only" in said:
+    statement = quoted["statement"].casefold()
+    if (
+        any(each.value != 1 for each in read_numerals(statement).numerals)
+        or NEGATIONS & {*statement.split()}
+        or "only" in statement
+    ):
         return False
-    content = [word for word in words_of(said) if word not in _FILLERS and not word.isdigit()]
+    content = [word for word in words_of(statement) if word not in _FILLERS and not word.isdigit()]
     if len(content) < MIN_SHARED_WORDS or not any(words[: len(label.split())] == (*label.split(),) for label in labels):
         return False
     rest = iter(words)
