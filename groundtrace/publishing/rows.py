@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,13 @@ class Row:
 
     In a notebook, the row is shown as in the run's report: with its images, its trace and its scores. ``folder`` is the
     run's folder, ``set`` is sft, rl or rejected, and ``input`` is the input of the run, from whose folder the images of
-    rejected records are read.
+    rejected records are read. Two rows are equal if their sets and values are, wherever their runs are.
     """
 
-    folder: Path
+    folder: Path = field(compare=False)
     set: str
     values: Mapping[str, Any]
-    input: str
+    input: str = field(compare=False)
 
     @property
     def id(self) -> str:
@@ -62,13 +62,14 @@ class Rows:
     """Holds rows of a set. They can be filtered with :meth:`where`, counted, iterated, and indexed by a number or an
     id.
 
-    ``table`` is the Arrow table of the rows; ``folder``, ``set`` and ``input`` are those of :class:`Row`.
+    ``table`` is the Arrow table of the rows; ``folder``, ``set`` and ``input`` are those of :class:`Row`. Two sets are
+    equal if their names and tables are, wherever their runs are.
     """
 
-    folder: Path
+    folder: Path = field(compare=False)
     set: str
     table: pa.Table
-    input: str
+    input: str = field(compare=False)
 
     def where(self, **wanted: Any) -> "Rows":
         """Return the rows whose columns have the wanted values.

@@ -2,6 +2,7 @@
 
 import html
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +63,12 @@ def test_rows_are_indexed_by_number_and_id(run: OpenedRun) -> None:
             rows[wrong]
     with pytest.raises(KeyError, match="no column 'nope'"):
         rows[0]["nope"]
+
+
+def test_rows_are_equal_wherever_their_runs_are(run: OpenedRun, tmp_path: Path) -> None:
+    copy = gt.open_run(shutil.copytree(run.folder, tmp_path / "another"))
+    assert copy.sft == run.sft and copy.sft[0] == run.sft[0]
+    assert copy.sft != run.rl and copy.sft[0] != run.sft[1] and copy.sft != run.sft.where(id=run.sft[0].id)
 
 
 def test_a_record_is_found_in_each_set(run: OpenedRun) -> None:
