@@ -180,7 +180,7 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
             return _has_kind(seen.response.answer, seen.prompt.variable("answer"))
         case "conclusion":
             return _concludes(seen)
-        case "presence" | "grounding" | "target" if seen.scene.shapes is None:
+        case "presence" | "grounding" | "target" | "required_place" if seen.scene.shapes is None:
             return None
         case "presence":
             return _is_present(seen)
@@ -188,6 +188,8 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
             return _is_grounded(seen)
         case "target":
             return _is_on_target(seen)
+        case "required_place":
+            return _gives_place(seen)
     return None
 
 
@@ -253,6 +255,28 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
         and all(claim.holds(seen.shapes, seen.walls) for claim in stated)
         and all(seen.groups)
     )
+
+
+def _gives_place(seen: _AttemptEvidence) -> bool:
+    """Return whether all points and boxes are on the objects that they name, and at least one is on an object that the
+    question is about and whose class it names.
+
+    If the image has no such objects, no point or box is required, but all statements must match the image. Places in
+    words do not count, since the engine does not read them.
+    """
+    meant = () if seen.reading is None else seen.reading.evidence
+    asked = [shape for shape in seen.shapes if shape in meant or any(noun.matches(shape) for noun in seen.wanted)]
+    if not asked:
+        return _is_grounded(seen)
+    if not all(_on_object(noun, x, y, seen.shapes) for noun, x, y in seen.places):
+        return False
+    exact = [(n, x, y) for n, x, y in seen.places if n is not None and not (n.is_general and _asks_exactly(seen))]
+    return any(_on_object(noun, x, y, asked) for noun, x, y in exact)
+
+
+def _asks_exactly(seen: _AttemptEvidence) -> bool:
+    """Return whether the question names a class of objects, not only "objects"."""
+    return any(not noun.is_general for noun in seen.wanted)
 
 
 def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShape]) -> bool:

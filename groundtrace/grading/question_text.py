@@ -38,7 +38,10 @@ INSTRUCTIONS = {
         "and you get its result before you go on. A question that needs neither can be answered directly. Give the "
         "final answer inside <answer> and </answer>."
     ),
-    PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
+    PLAIN: (
+        "Reason inside <think> and </think>, and say where in the image you see what you rely on. Then give only the "
+        "final answer inside <answer> and </answer>."
+    ),
 }
 """Maps each form to its instruction in the user turn of a shard."""
 TOOL_INSTRUCTION = (

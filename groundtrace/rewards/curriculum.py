@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 from pydantic import PositiveInt
 
 from groundtrace.config.settings import OneOf, Share, settings
-from groundtrace.rewards.rubrics import EASY, HARD, RubricScore
+from groundtrace.rewards.rubrics import EASY, HARD, PLACE, RubricScore
 from groundtrace.schemas.records import Rubric
 
 _STEEPNESS = 10.0
@@ -58,6 +58,11 @@ class CurriculumSettings:
         Literal["stratified", "uniform"],
         "how rubrics are combined: easy and hard ones by Eq. 6, or all by their mean, without a curriculum (§4.3)",
     ] = "stratified"
+    require_place: Annotated[
+        bool,
+        "rubrics count only if the response states where in the image it sees what the question is about, which the "
+        "judge decides; false is the paper's reward",
+    ] = True
 
     def __post_init__(self) -> None:
         if self.lambda_base > self.lambda_max:
@@ -86,19 +91,22 @@ class TierScores:
     """Holds the shares of satisfied rubrics, in [0, 1]: among the easy, among the hard (Eq. 5), and among all rubrics.
 
     A share is None if there are no such rubrics. ``uniform`` is the share among all rubrics (the baseline Uniform
-    Averaging of §4.3).
+    Averaging of §4.3). ``has_place`` is False if the judge has decided that the response does not meet
+    :data:`groundtrace.rewards.rubrics.PLACE`.
     """
 
     easy: float | None
     hard: float | None
     uniform: float | None
+    has_place: bool = True
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
     """Return a response's mean score over the easy rubrics, over the hard rubrics (Eq. 5), and over all rubrics.
 
     As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response gains nothing if it
-    leaves out the content that a rubric checks. Scores are matched by rubric id; scores with other ids are ignored.
+    leaves out the content that a rubric checks. Scores are matched by rubric id. Of the scores with other ids, only the
+    one of :data:`groundtrace.rewards.rubrics.PLACE` is used.
 
     Raises:
         ValueError: if a rubric has no score. Do not call this function if the judge failed, since no rubric has a score
@@ -113,7 +121,8 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
         met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum in strata]
         return sum(met) / len(met) if met else None
 
-    return TierScores(mean(EASY), mean(HARD), mean(EASY, HARD))
+    place = judged.get(PLACE.id)
+    return TierScores(mean(EASY), mean(HARD), mean(EASY, HARD), place is None or place.score != 0)
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
@@ -160,10 +169,15 @@ def rubric_reward(
     question have the same rubrics, so the same formula applies to all of them.
 
     If ``settings.aggregation`` is ``uniform``, the mean over all rubrics replaces Eq. 6, and ``weight`` has no effect.
+
+    Deviation: if ``tiers.has_place`` is False, the rubric reward is 0. Without this, a response that only gives the
+    answer could earn the full reward: as long as λ is small, only easy rubrics count, and these do not require looking.
     """
     if outcome is None or tiers is None:
         return None
     right = float(outcome == 1)
+    if not tiers.has_place:
+        return settings.alpha * right
     if settings.aggregation == "uniform":
         rubrics = tiers.uniform
     elif tiers.easy is None or tiers.hard is None:

@@ -18,6 +18,19 @@ from groundtrace.schemas.records import Rubric
 
 EASY, HARD = "easy", "hard"
 TEACHER, DEFAULT = "teacher", "default"
+PLACE = Rubric(
+    "required_place",
+    "The attempt states where in the picture it sees what the question is about.",
+    "1 when it gives the place of at least one thing that the question is about, by a point, by a box or in words such "
+    "as 'in the lower left', and every place that it gives is right. Where nothing of the kind is in the picture, 1 "
+    "when it states this, and every place that it gives is right. 0 when it gives no place, or a wrong one. A number, "
+    "a colour or the answer alone is no place. Does not apply where no part of the picture is needed for the answer.",
+    0.0,
+    None,
+    "",
+)
+"""A rubric of our own, which is not mined. The reward of RuCL requires it
+(:class:`groundtrace.rewards.recipes.rucl.Rucl`)."""
 
 
 def _read(plain: Sequence[Mapping[str, Any]]) -> tuple[Rubric, ...]:

@@ -1,11 +1,13 @@
 """The embedded judge of rubrics: attempts with points and in words alone, honest ones and those that say nothing."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from groundtrace.grading.messages import media_part
 from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.rubrics import PLACE
 
 from .test_endpoint import COUNT, scene
 
@@ -22,14 +24,14 @@ BLUE = '<points x1="335" y1="25" alt="blue square">blue square</points>'
 def judged(engine, medium):
     """The scores of an attempt's reasoning and answer."""
 
-    def score(question: str, think: str, answer: str) -> tuple[int | None, ...]:
+    def score(question: str, think: str, answer: str, rubrics: Sequence[str] = RUBRICS) -> tuple[int | None, ...]:
         prompt = load_prompt("rubric_judge.v3").render(
             {"original": [media_part(medium(scene()))]},
             question=question,
             answer="2",
             attempt=f"<think>{think}</think>\n<answer>{answer}</answer>",
             mark="0123456789abcdef",
-            rubrics=json.dumps([{"id": name} for name in RUBRICS]),
+            rubrics=json.dumps([{"id": name} for name in rubrics]),
         )
         return tuple(each["score"] for each in json.loads(engine("judge", prompt).text)["scores"])
 
@@ -71,6 +73,40 @@ def judged(engine, medium):
 )
 def test_scores(judged, question, think, answer, scores) -> None:
     assert judged(question, think, answer) == scores
+
+
+NONE = "How many black squares are there in the image?"
+GENERAL = "How many objects are there in the image?"
+ONE = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
+
+
+@pytest.mark.parametrize(
+    ("question", "think", "met"),
+    [
+        (COUNT, f"I find {ON}. There are 2 yellow squares.", 1),
+        (COUNT, f"One is {ONE}.", 1),
+        (COUNT, f"{BLUE} is blue, and {ON} are yellow.", 1),
+        (COUNT, '<box alt="yellow square">[30,20,60,50]</box>', 1),
+        (COUNT, f"I find {ON} and {OFF}.", 0),
+        (COUNT, f"I find {BLUE}.", 0),
+        (COUNT, f"I find {ONE.replace('yellow square', 'object')}.", 0),
+        (COUNT, f"I find {ONE.replace('yellow square', 'blue square')}.", 0),
+        (COUNT, "There are 2 yellow squares.", 0),
+        (COUNT, "All places that I give are right.", 0),
+        (ODD, f"I find {ON}.", 1),
+        (ODD, "There are 2 yellow squares.", 0),
+        (STATEMENT, f"I find {BLUE}.", 1),
+        (STATEMENT, "The picture shows 1 blue square.", 0),
+        (GENERAL, f"I find {ONE.replace('yellow square', 'object')}.", 1),
+        # nothing to point at
+        (NONE, "There are no black squares.", 1),
+        (NONE, f"There are no black squares, only {ON}.", 1),
+        (NONE, f"There are no black squares, only {OFF}.", 0),
+        (NONE, "So the answer is 0.", 0),
+    ],
+)
+def test_a_place_of_what_the_question_is_about(judged, question, think, met) -> None:
+    assert judged(question, think, "2", [PLACE.id]) == (met,)
 
 
 def test_pictures_that_are_not_read_leave_only_rubrics_of_text(engine, medium) -> None:

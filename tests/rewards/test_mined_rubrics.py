@@ -81,7 +81,7 @@ def test_what_the_curriculum_of_a_training_needs() -> None:
     content = json.loads(rubrics_json(MinedRubrics(), RubricSettings()))
     assert content["curriculum"] == {
         "ramp_steps": None, "alpha": 0.7, "window": 20, "tau": 0.9, "lambda_max": 1.0, "lambda_base": 0.0,
-        "growth": "sigmoid", "aggregation": "stratified",
+        "require_place": True, "growth": "sigmoid", "aggregation": "stratified",
     }  # fmt: skip
     assert (content["judged"], content["pool"], content["rubrics"]) == (0, None, [])
     assert content["right_answers"] == {"graded": 0, "pass_rate": None, "pass_rate_interval": None}

@@ -139,7 +139,7 @@ DEVIATIONS: dict[str, dict[str, tuple[Any, Any, str]]] = {
     },
     "ivgr": {"reward.options.labels": (False, True, "Eq. 2")},
     "ivgr-32b": {"reward.options.labels": (False, True, "Eq. 2")},
-    "rucl": {},
+    "rucl": {"reward.options.require_place": (False, True, "Eq. 9: rubrics count for every response")},
     "codedance": {"environment.options.verify": (False, True, "§3.1, Eq. 1: each call that succeeds counts")},
 }
 

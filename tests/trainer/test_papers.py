@@ -12,6 +12,7 @@ from groundtrace.grading.question_text import instruction
 from groundtrace.grading.responses.response import parse_response
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rubrics import PLACE
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.schemas.records import Draft
 from groundtrace.trainer import grpo
@@ -192,7 +193,9 @@ def test_rucl_grpo(rl: Train) -> None:
     found = [draft.with_added(COLUMN, RUBRICS) for draft in drafts(*IDS)]
     right = {draft.id: [worded(draft), worded(draft, "17")] * 2 for draft in found}
     met = {"applicable": True, "rationale": "seen"}
-    judge = json.dumps({"scores": [{"id": "e", **met, "score": 1}, {"id": "h", **met, "score": 0}]})
+    judge = json.dumps(
+        {"scores": [{"id": each, **met, "score": score} for each, score in (("e", 1), ("h", 0), (PLACE.id, 1))]}
+    )
     texts = {(id, ""): said for id, said in right.items()}
     options = {"ramp_steps": 2, "window": 1, "growth": "linear", "tau": 0.9}
     trained = rl(found, "rubric_curriculum", "rucl", texts, judge, **options)

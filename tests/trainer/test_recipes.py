@@ -19,6 +19,7 @@ from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.rewards.rubrics import PLACE
 from groundtrace.rewards.rubrics import RUBRICS as RUBRICS_COLUMN
 from groundtrace.schemas.records import Rubric
 from groundtrace.trainer import grpo
@@ -186,7 +187,9 @@ def test_grpo_with_the_reward_of_sail_rl(
 
 def rubric_judge(easy: int) -> tuple[int, str]:
     met = {"applicable": True, "rationale": "seen"}
-    return 200, json.dumps({"scores": [{"id": "e", **met, "score": easy}, {"id": "h", **met, "score": 1}]})
+    return 200, json.dumps(
+        {"scores": [{"id": each, **met, "score": score} for each, score in (("e", easy), ("h", 1), (PLACE.id, 1))]}
+    )
 
 
 HALF_RIGHT = [f"<answer>{number}</answer>" for number in (1, 2, 1, 2)]

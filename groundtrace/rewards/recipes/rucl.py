@@ -16,7 +16,7 @@ from groundtrace.rewards.curriculum import (
 )
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, RewardedResponse, verdicts_of
 from groundtrace.rewards.registry import scorers_named
-from groundtrace.rewards.rubrics import RUBRICS
+from groundtrace.rewards.rubrics import PLACE, RUBRICS
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import outcome, rubric_scores
 from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
@@ -31,6 +31,10 @@ class Rucl(Recipe):
     response, the response is unscored, and the mean does not include it.
 
     With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
+
+    Deviation: with ``require_place``, the judge also decides about :data:`groundtrace.rewards.rubrics.PLACE`, together
+    with the mined rubrics. If the response does not meet it, the mined rubrics count nothing. Without this, a response
+    that only gives the answer can earn as much as one that looks, before the hard rubrics count.
     """
 
     name: ClassVar[str] = "rucl"
@@ -57,7 +61,7 @@ class Rucl(Recipe):
         The rewards use the current λ_t, the weight of the hard rubrics. Raises BudgetUsedUp.
         """
         weight = hard_weight(memory.curriculum, self.settings)
-        found = await asyncio.gather(*(verdicts_of(self.runs, case) for case in cases))
+        found = await asyncio.gather(*(verdicts_of(self.runs, self._judged(case)) for case in cases))
         earned = [Earned(None, verdicts) for verdicts in found]
         if self._is_vanilla:
             return [replace(each, reward=_right(each.outcome)) for each in earned]
@@ -66,6 +70,13 @@ class Rucl(Recipe):
             replace(each, reward=rubric_reward(each.outcome, tier, weight, self.settings))
             for each, tier in zip(earned, tiers, strict=True)
         ]
+
+    def _judged(self, case: Case) -> Case:
+        """Return the case with the rubrics that its judge gets."""
+        rubrics = case.context.added(RUBRICS)
+        if not rubrics or not self.settings.require_place:
+            return case
+        return replace(case, context=case.context.with_added(RUBRICS, (*rubrics, PLACE)))
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a step.
@@ -76,13 +87,16 @@ class Rucl(Recipe):
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return λ_t, and the mean scores on the easy, the hard and all rubrics, whose curves §4.3 shows."""
+        """Return λ_t, the mean scores on the easy, the hard and all rubrics, whose curves §4.3 shows, and the share of
+        responses whose rubrics count, because they state where they look.
+        """
         tiers = self._tiers_of(step)
         return {
             "hard_weight": hard_weight(memory.curriculum, self.settings),
             "rubrics_easy": _mean([tier.easy for tier in tiers]),
             "rubrics_hard": _mean([tier.hard for tier in tiers]),
             "rubrics_all": _mean([tier.uniform for tier in tiers]),
+            "has_place": _mean([float(tier.has_place) for tier in tiers]),
         }
 
     def _tiers_of(self, step: Sequence[RewardedResponse]) -> list[TierScores]:

@@ -18,6 +18,7 @@ from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow, per_stream
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.rewards.rubrics import PLACE
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.vision.decode import decode_image
 from tests.added import WHOLE_RL
@@ -161,7 +162,9 @@ def rucl() -> World:
     """Answers that meet the easy rubric: the hard one counts from the second step."""
     found = [draft.with_added(COLUMN, RUBRICS) for draft in drafts(*IDS)]
     met = {"applicable": True, "rationale": "seen"}
-    judge = json.dumps({"scores": [{"id": "e", **met, "score": 1}, {"id": "h", **met, "score": 0}]})
+    judge = json.dumps(
+        {"scores": [{"id": each, **met, "score": score} for each, score in (("e", 1), ("h", 0), (PLACE.id, 1))]}
+    )
     texts = {(draft.id, ""): [worded(draft), worded(draft, "17")] for draft in found}
     options = {"ramp_steps": 2, "window": 1, "growth": "linear", "tau": 0.9}
     return World("rucl", rows_of(found, "rl", "rubric_curriculum"), texts, judge, options)

@@ -168,13 +168,17 @@ def plain(think: str, behind: str = "<answer>2</answer>") -> str:
 
 
 HONEST = {
-    "in words": plain("Looking over the whole picture, there are 2 yellow squares."),
     "with points": plain(
         'I find <points x1="45" y1="35" alt="yellow square">yellow square</points> and '
         '<points x1="215" y1="65" alt="yellow square">yellow square</points>. There are 2 yellow squares.'
     ),
+    "with boxes": plain(
+        'I find <box alt="yellow square">[30,20,60,50]</box> and <box alt="yellow square">[200,50,230,80]</box>. '
+        "There are 2 yellow squares."
+    ),
 }
 KNOWING = {
+    "a number of things": plain("Looking over the whole picture, there are 2 yellow squares."),
     "says nothing": plain("I look at the image. So the answer is 2."),
     "nothing at all": plain(""),
     "the answer alone": "<answer>2</answer>",
@@ -197,12 +201,13 @@ KNOWING = {
 }
 
 
-@pytest.mark.parametrize(("step", "margin"), [(1, 0.07), (2, MARGIN)])
-def test_rucl(earned, step, margin) -> None:
-    """Halfway (λ = 0.5) and at the curriculum's end: before it begins, hard rubrics pay nothing, by design (Eq. 6)."""
+@pytest.mark.parametrize("started_at", [None, 1])
+@pytest.mark.parametrize("step", [1, 2])
+def test_rucl(earned, step, started_at) -> None:
+    """Before the hard rubrics count (λ = 0), halfway and at the curriculum's end."""
     recipe, context = Rucl(CurriculumSettings(ramp_steps=2, growth="linear")), Context().with_added(COLUMN, RUBRICS)
-    memory = Memory(CurriculumState(step, window=(1.0,), started_at=1))
+    memory = Memory(CurriculumState(step, window=(1.0,), started_at=started_at))
     best = earned(recipe, context, list(HONEST.values()), memory)
     rewards = earned(recipe, context, list(KNOWING.values()), memory)
     assert best == pytest.approx([1.0, 1.0])
-    assert_below(1.0, dict(zip(KNOWING, rewards, strict=True)), 1.0 - margin)
+    assert_below(1.0, dict(zip(KNOWING, rewards, strict=True)), 1.0 - MARGIN)

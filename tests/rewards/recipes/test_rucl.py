@@ -10,6 +10,7 @@ from groundtrace.rewards.curriculum import CurriculumSettings, CurriculumState
 from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Earned, Memory, RewardedResponse
 from groundtrace.rewards.recipes.rucl import Rucl
+from groundtrace.rewards.rubrics import PLACE
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.schemas.records import Rubric
 
@@ -22,7 +23,8 @@ HALFWAY = Memory(CurriculumState(step=3, window=(1.0, 1.0), started_at=2))
 DONE = Memory(CurriculumState(step=99, window=(1.0, 1.0), started_at=2))
 
 
-def scores(**given: int | None) -> str:
+def scores(place: int | None = 1, **given: int | None) -> str:
+    given[PLACE.id] = place
     rows = [
         {"id": name, "applicable": score is not None, "rationale": "seen", "score": score}
         for name, score in given.items()
@@ -33,6 +35,11 @@ def scores(**given: int | None) -> str:
 CASES = [
     # λ = 0: 0.7 * 1 + 0.3 * (1 + 0) / 2
     ("before the start", Memory(), "2", scores(a=1, b=0, c=1, d=1), 0.85),
+    # without a place, the rubrics count nothing: 0.7 * 1
+    ("no place", Memory(), "2", scores(place=0, a=1, b=0, c=1, d=1), 0.7),
+    ("no place, at the end", DONE, "2", scores(place=0, a=1, b=1, c=1, d=1), 0.7),
+    ("no place and a wrong answer", HALFWAY, "3", scores(place=0, a=1, b=1, c=1, d=1), 0.0),
+    ("no place is needed", Memory(), "2", scores(place=None, a=1, b=0, c=1, d=1), 0.85),
     # λ = 0.5: 0.7 * 1 + 0.3 * (0.5 * 0.5 + 0.5 * 1)
     ("halfway", HALFWAY, "2", scores(a=1, b=0, c=1, d=1), 0.7 + 0.3 * 0.75),
     # λ = 1: 0.7 * 0 + 0.3 * 0.5
@@ -103,6 +110,19 @@ def test_a_step_without_verdicts_is_counted_and_proves_nothing(step) -> None:
     assert RECIPE.learn(before, []).curriculum.step == 2
 
 
+@pytest.mark.parametrize(("required", "reward"), [(True, 0.7), (False, 0.85)])
+def test_a_place_is_required_if_the_settings_say_so(run, scripted, case, required, reward) -> None:
+    recipe, caller = (
+        Rucl(replace(RECIPE.settings, require_place=required)),
+        scripted(judge=[scores(0, a=1, b=0, c=1, d=1)]),
+    )
+    given = case("<answer>2</answer>", caller, JUDGED, context=Context().with_added(COLUMN, RUBRICS))
+    (earned,) = run(recipe.score([given], Memory()))
+    assert earned.reward == pytest.approx(reward)
+    asked = json.loads(caller.asked[0][1].variable("rubrics"))
+    assert [rubric["id"] for rubric in asked] == [*"abcd", *([PLACE.id] if required else [])]
+
+
 @pytest.mark.parametrize("memory", [Memory(), HALFWAY, DONE])
 def test_uniform_averaging(run, scripted, case, memory) -> None:
     """§4.3 (2): 0.7 + 0.3 * 3/4 in every step."""
@@ -128,8 +148,14 @@ def test_vanilla_grpo_asks_no_judge(run, scripted, case, answer, reward) -> None
 
 
 def test_the_curves_of_a_step(step) -> None:
-    judged = step(scores(a=1, b=1, c=0, d=0), scores(a=1, b=0, c=1, d=1), "?")
+    judged = step(scores(a=1, b=1, c=0, d=0), scores(place=0, a=1, b=0, c=1, d=1), "?")
     found = RECIPE.metrics(HALFWAY, judged)
-    assert found == {"hard_weight": 0.5, "rubrics_easy": 0.75, "rubrics_hard": 0.5, "rubrics_all": 0.625}
-    nothing = {"hard_weight": 0.0, "rubrics_easy": None, "rubrics_hard": None, "rubrics_all": None}
+    assert found == {
+        "hard_weight": 0.5,
+        "rubrics_easy": 0.75,
+        "rubrics_hard": 0.5,
+        "rubrics_all": 0.625,
+        "has_place": 0.5,
+    }
+    nothing = {"hard_weight": 0.0, "rubrics_easy": None, "rubrics_hard": None, "rubrics_all": None, "has_place": None}
     assert RECIPE.metrics(Memory(), step("?")) == nothing
