@@ -132,7 +132,7 @@ RECIPE = Recipe(
         "answer rests on, the others in words alone. The `rl` set holds questions for reinforcement learning in two "
         "streams: those with boxes are asked once for reasoning with boxes and once in words, those without in words "
         "only. Boxes of the input are `gold`; where it has none, `detector` marks those that a detector found. No "
-        "media group (questions that share an image) stands in both sets. `batch_plan.json` says how batches are made."
+        "media group (questions that share an image) is in both sets. `batch_plan.json` holds how batches are made."
     ),
     forms=(BOXES, TEXTUAL),
 )

@@ -100,6 +100,6 @@ RECIPE = Recipe(
         "The `sft` set holds questions with a reasoning trace whose claims about the image carry coordinates; each "
         "trace was scored against the gold answer and the image before it was kept. The `rl` set holds questions with "
         "verifiable answers, the policy's pass rate and rubrics, for reinforcement learning. No media group (questions "
-        "that share an image) stands in both."
+        "that share an image) is in both."
     ),
 )

@@ -151,7 +151,7 @@ RECIPE = Recipe(
         "that a teacher wrote under the guidance of the gold answer, simple ones with an empty think section. The `rl` "
         "set holds STEM problems that the policy answers right sometimes but not always, and general questions chosen "
         "for quality and diversity, each with its complexity, for reinforcement learning. No media group (questions "
-        "that share an image) stands in both."
+        "that share an image) is in both."
     ),
     forms=(JUDGE,),
 )

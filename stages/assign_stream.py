@@ -67,7 +67,7 @@ def form_of_draft(draft: Draft) -> str:
 STAGE = Stage(
     "assign",
     "each question of the SFT side gets one stream by a hash of its id: reasoning with boxes, or in words alone",
-    reasons={NO_BOXES: "of the grounded stream, and nobody has boxes to hold its trace against"},
+    reasons={NO_BOXES: "of the grounded stream, but there are no boxes to compare its trace with"},
     settings=ColdStartSettings,
 )
 

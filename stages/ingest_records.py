@@ -244,7 +244,7 @@ class _Assemble(beam.DoFn):
             name = f"{record_id}#{row.number}" if repeated else record_id
             yield _rejected(name, row.reason, row.detail, row.origin)
         for rec in valid[1:]:
-            detail = f"{record_id!r} stands on line {valid[0].number} too"
+            detail = f"{record_id!r} is on line {valid[0].number} too"
             yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail, rec.origin)
         if valid:
             try:

@@ -263,8 +263,8 @@ async def verify(
         kept = replace(draft, traces=traces, best=traces.index(trace), overlays=check.images, form=CODE)
         kept = kept.with_added(TURNS, turns).with_added(OPERATIONS, list(operations_in(turns)))
         return kept.with_added(MODE, WITH_CODE)
-    told = next((error for error in failed if error.reason != WRONG_ANSWER), failed[0])
-    raise Reject(told.reason, told.detail, draft.calls[-1].keys[0])
+    chosen = next((error for error in failed if error.reason != WRONG_ANSWER), failed[0])
+    raise Reject(chosen.reason, chosen.detail, draft.calls[-1].keys[0])
 
 
 STAGE = Stage(

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -179,9 +179,11 @@ def settings_of(model: Path, seed: int, steps: int, lr: float, **grpo: Any) -> T
     )
 
 
-def accuracy(model: Path, folder: Path, name: str) -> tuple[float, float]:
-    """Return the accuracy and the mean turns of a model on the held-out questions."""
-    report = evaluate(settings_of(model, 0, 1, 1.0), folder / "held", folder / f"eval-{name}")
+def accuracy(model: Path, folder: Path, name: str, questions: int) -> tuple[float, float]:
+    """Return the accuracy and the mean turns of a model on the first ``questions`` held-out questions."""
+    settings = settings_of(model, 0, 1, 1.0)
+    settings = replace(settings, eval=replace(settings.eval, questions=questions))
+    report = evaluate(settings, folder / "held", folder / f"eval-{name}")
     figures = json.loads(report.read_text("utf-8"))["all"]
     return figures["accuracy"], figures["turns"]
 
@@ -193,16 +195,16 @@ def curve(output: Path, points: int = 8) -> str:
     return " ".join(f"{sum(part) / len(part):.2f}" for i in range(0, len(lines), size) if (part := lines[i : i + size]))
 
 
-def run_seed(folder: Path, seed: int, sft_steps: int, steps: int) -> dict[str, float]:
-    """Train one seed with GRPO and its control; print and return the accuracies."""
+def run_seed(folder: Path, seed: int, sft_steps: int, steps: int, questions: int = HELD_OUT) -> dict[str, float]:
+    """Train one seed with GRPO and its control; print and return the accuracies on ``questions`` held-out questions."""
     write_data(folder)
     write_model(folder / "untrained", seed)
     start = train_sft(settings_of(folder / "untrained", seed, sft_steps, 3e-3), folder / "data", folder / "sft")
-    found = {"start": accuracy(start, folder, "start")}
+    found = {"start": accuracy(start, folder, "start", questions)}
     for name, shuffled in (("grpo", False), ("shuffled", True)):
         settings = settings_of(start, seed, steps, 3e-4, shuffle_advantages=shuffled)
         model = train_grpo(settings, folder / "data", folder / name)
-        found[name] = accuracy(model, folder, name)
+        found[name] = accuracy(model, folder, name, questions)
         print(f"seed {seed}, {name:8}: {steps} steps of 64 responses, right in training: {curve(folder / name)}")
     shown = ", ".join(f"{name} {share:.3f} in {turns:.2f} turns" for name, (share, turns) in found.items())
     print(f"seed {seed}, held out: {shown}", flush=True)

@@ -226,7 +226,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning that states no conclusion")
-    return json.dumps({"reason": f"it says: {stated[-1].text}", "supported": all(each.right for each in stated)})
+    return json.dumps({"reason": f"it states: {stated[-1].text}", "supported": all(each.right for each in stated)})
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

@@ -38,10 +38,10 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
             less = match.groupdict().get("much") in ("fewer", "less")
             holds = first < second if less else first > second
             if holds == negated:
-                return f"{first} against {second} are pointed at, where it says: {sentence.strip()}"
+                return f"{first} against {second} are pointed at, but the reasoning states: {sentence.strip()}"
     counts = list(pointed.values())
     if _EQUAL.search(sentence) and len(counts) == 2 and (counts[0] == counts[1]) == negated:
-        return f"{counts[0]} and {counts[1]} are pointed at, where it says: {sentence.strip()}"
+        return f"{counts[0]} and {counts[1]} are pointed at, but the reasoning states: {sentence.strip()}"
     return _wrong_sum(sentence, answer) if answer is not None else _miscounted(sentence, pointed)
 
 
@@ -58,7 +58,7 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
         words = frozenset(label.split())
         stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
         if stated and stated[-1].is_whole and stated[-1].value not in (number, 0):
-            return f"{number} are pointed at, where it says: {stated[-1].text}"
+            return f"{number} are pointed at, but the reasoning states: {stated[-1].text}"
     return None
 
 

@@ -111,7 +111,7 @@ def judge_support(reasoning: str, question: Question) -> SupportVerdict:
     text = "".join(parts_of(reasoning))
     reason = contradiction(text, question)
     if reason is not None:
-        return SupportVerdict(False, f"the reasoning says: {reason}")
+        return SupportVerdict(False, f"the reasoning states: {reason}")
     reader = _ReasoningReader(reasoning, text, question)
     fault = reader.against()
     if fault is not None:
@@ -122,7 +122,7 @@ def judge_support(reasoning: str, question: Question) -> SupportVerdict:
     concluded = [each.text for each in conclusions(text, question) if each.right] + reader.agreeing
     concluded += [each.text for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
     if concluded:
-        return SupportVerdict(True, f"the reasoning says: {concluded[-1].strip()}")
+        return SupportVerdict(True, f"the reasoning states: {concluded[-1].strip()}")
     if reader.labels and _is_shown(text, question, reader.labels.total()):
         return SupportVerdict(True, "it answers by what it points at")
     reason = "no conclusion is stated, and nothing is pointed at that shows the answer"
@@ -207,12 +207,12 @@ class _ReasoningReader:
             return None
         if side is not None:
             self.agreeing += [quoted] if side == self._side else []
-            return None if side == self._side else f"it says: {quoted}"
+            return None if side == self._side else f"it states: {quoted}"
         if self._side is False and repeats_statement(clause, self._question.question, self.labels):
             self.unread = self.unread or f"it repeats the statement as true: {quoted!r:.80}"
             return None
         if self._side is not None and _VERDICT_ON.search(clause):
-            self.unread = self.unread or f"its verdict cannot be told: {quoted!r:.80}"
+            self.unread = self.unread or f"its verdict cannot be read: {quoted!r:.80}"
             return None
         if (
             self._number == 0
@@ -261,7 +261,7 @@ class _ReasoningReader:
             self.unread = f"it does not look: {clause.strip()!r:.80}"
         known = _ELSE | STATEMENTS | {"majority", "outnumber", "larger", "greater", "bigger", "many", "equal", "same"}
         if not denied and not known & {*words} and not _PLACED & {*words} and not self._names_a_thing(words):
-            self.unread = self.unread or f"what it denies cannot be told: {clause.strip()!r:.80}"
+            self.unread = self.unread or f"its denial cannot be read: {clause.strip()!r:.80}"
         return None
 
     def _is_of_a_part(self, label: str, clause: str) -> bool:
@@ -288,7 +288,7 @@ class _ReasoningReader:
             return None
         named = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
         other = next((each for each in named if each is not None and each != colour), None)
-        return None if other is None else f"it says another colour: {sentence.strip()}"
+        return None if other is None else f"it states another colour: {sentence.strip()}"
 
     def _names_a_thing(self, words: Sequence[str]) -> bool:
         named = {*words_of(" ".join(words))}

@@ -49,14 +49,14 @@ RUBRICS = (
     ),
     (
         "one_final_part",
-        "Reasoning and final part stand apart in the form that was asked for.",
+        "Reasoning and final part are separate, in the form that was asked for.",
         "1 when there is one final part behind the reasoning and nothing after it, else 0.",
     ),
     (
         "conclusion",
         "The final answer is what the reasoning arrives at.",
-        "1 when each conclusion that the reasoning states is the answer or, where it states none, the number told "
-        "last or the number of things pointed at or boxed is. 0 when one is another, or it arrives at nothing.",
+        "1 when each conclusion that the reasoning states is the answer or, where it states none, the last number "
+        "stated or the number of things pointed at or boxed is. 0 when one is another, or it arrives at nothing.",
     ),
     (
         "grounding",

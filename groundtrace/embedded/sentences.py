@@ -172,13 +172,13 @@ def _salad(tokens: Sequence[str]) -> str | None:
     """Return a message if particles or punctuation marks follow each other as they never do in a real sentence; else
     None."""
     if _BAD_PAIR.search(" ".join(tokens)):
-        return "it is no sentence"
+        return "it is not a sentence"
     particles, marks = 0, list[str]()
     for token in tokens:
         particles = particles + 1 if token in PARTICLES else 0
         marks = [*marks, token] if not token[0].isalnum() and token not in "§\"'()[]" else []
         if particles > _MAX_PARTICLES or (len(marks) > _MAX_MARKS and len(set(marks)) > 2):
-            return "it is no sentence"
+            return "it is not a sentence"
     return None
 
 

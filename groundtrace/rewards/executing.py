@@ -14,6 +14,7 @@ import numpy as np
 from groundtrace.grading.responses.operations import shows_nothing_but_constants
 from groundtrace.grading.responses.response import parse_response
 from groundtrace.grading.responses.turns import Turn
+from groundtrace.rewards.hardcoded import is_hardcoded, is_uncalculated, with_next_number, with_other_numbers
 from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     IDLE,
@@ -30,7 +31,6 @@ from groundtrace.rewards.pretence import (
     without_objects,
 )
 from groundtrace.rewards.selectivity import VisibleChanges, erased_elsewhere, patterned_elsewhere, selectivity
-from groundtrace.rewards.told import is_told, is_uncalculated, with_next_number, with_other_numbers
 from groundtrace.rewards.trajectory import Execution
 from groundtrace.rewards.trajectory_checks import has_answer, unused_results
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
@@ -89,9 +89,9 @@ async def executions(
     judged = _judged(codes, runs, images[0], groups, computes, changes)
     if not all(call.execution.pretence for call in judged):
         changed = _with_other_constants(codes, _answer_of(turns), computes)
-        told = await asyncio.gather(*(observed(each, images, sandbox) for each in changed))
+        altered = await asyncio.gather(*(observed(each, images, sandbox) for each in changed))
         on_objects = runs[: 3 + len(groups)]
-        judged = _without_told(judged, _answer_of(turns), _outputs(on_objects), told, computes)
+        judged = _without_hardcoded(judged, _answer_of(turns), _outputs(on_objects), altered, computes)
     found = iter(judged)
     called = [next(found) if turn.code else None for turn in turns]
     unused = unused_results(with_status(turns, called))
@@ -162,7 +162,10 @@ def _answer_of(turns: Sequence[Turn]) -> str:
 
 
 def _with_other_constants(codes: Sequence[str], answer: str, computes: bool) -> list[list[str]]:
-    """Return the trajectory's codes with other constants, once for each run that this needs (:mod:`.told`)."""
+    """Return the trajectory's codes with other constants, once for each run that this needs.
+
+    :mod:`groundtrace.rewards.hardcoded` explains the constants.
+    """
     changed = [with_next_number(code, answer) for code in codes]
     if changed == list(codes):
         return []
@@ -170,26 +173,28 @@ def _with_other_constants(codes: Sequence[str], answer: str, computes: bool) -> 
     return [changed, *map(list, others)]
 
 
-def _without_told(
+def _without_hardcoded(
     judged: list[Executed],
     answer: str,
     outputs: Sequence[Sequence[Output]],
-    told: Sequence[Sequence[Observation]],
+    altered: Sequence[Sequence[Observation]],
     computes: bool,
 ) -> list[Executed]:
-    """Return the calls; those whose author wrote the answer into the code are pretences (:mod:`.told`).
+    """Return the calls; those whose author wrote the answer into the code are pretences.
 
-    ``outputs`` holds each call's outputs, ``told`` the runs with other constants.
+    :mod:`groundtrace.rewards.hardcoded` has the rules.
+
+    ``outputs`` holds each call's outputs, ``altered`` the runs with other constants.
     """
-    if not told:
+    if not altered:
         return judged
     found, earlier = list[Executed](), list[Output]()
-    for call, runs, (shown, _, _, *without) in zip(judged, zip(*told, strict=True), outputs, strict=True):
+    for call, runs, (shown, _, _, *without) in zip(judged, zip(*altered, strict=True), outputs, strict=True):
         changed, *others = map(_output, runs)
         if computes:
             is_pretence = is_uncalculated(answer, shown, changed, others, earlier)
         else:
-            is_pretence = runs[0].status == "ok" and is_told(answer, shown, changed, without)
+            is_pretence = runs[0].status == "ok" and is_hardcoded(answer, shown, changed, without)
         found.append(_failed(call, TOLD) if is_pretence else call)
         earlier.append(shown)
     return found

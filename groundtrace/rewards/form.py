@@ -142,7 +142,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
         return "a tag is not closed, or closed without being opened"
     foreign = _FOREIGN.search(text) or _OTHER_TAG.search(text)
     if foreign is not None:
-        return f"coordinates stand outside of tags: {foreign.group()!r}"
+        return f"coordinates are outside of tags: {foreign.group()!r}"
     if len({point.label for point in response.points}) > MAX_LABELS:
         return f"points of more than {MAX_LABELS} labels"
     if response.points and not form.points:
@@ -151,7 +151,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
         return "boxes, which nothing checks here"
     inside = response.think or ""
     if (response.points, response.boxes) != (parse_points(inside), parse_boxes(inside)):
-        return "points or boxes stand outside of the reasoning"
+        return "points or boxes are outside of the reasoning"
     return None
 
 
@@ -160,7 +160,7 @@ def _places(text: str, response: Response, question: Question, form: Form) -> st
     if _is_of_coordinates(question):
         return None
     found = place_in_prose(prose_of(text))
-    return None if found is None else f"coordinates stand outside of tags: {found!r}"
+    return None if found is None else f"coordinates are outside of tags: {found!r}"
 
 
 def _is_of_coordinates(question: Question) -> bool:
@@ -177,7 +177,7 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
         return None
     behind = _behind_the_thought(text) if form.judged else ""
     if _EXPLAINS.search(behind.replace(response.answer or "", " ")) and not _EXPLAINS.search(question.answer):
-        return "more than the answer stands behind the think section"
+        return "more than the answer follows the think section"
     section = _ANSWER.search(text)
     boxed = all_boxed(section.group(1)) if section is not None else ()
     if section is not None and boxed and _beside_boxes(section.group(1), boxed):
@@ -216,7 +216,7 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
         return None
     prose = prose_of(text) if form.points or form.boxes else text
     found = place_in_words(prose, is_of_axes=_OF_AXES.search(question.question) is not None)
-    return None if found is None else f"coordinates stand in words: {found!r}"
+    return None if found is None else f"coordinates are written in words: {found!r}"
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -225,7 +225,7 @@ def _control(text: str, response: Response, question: Question, form: Form) -> s
     GLM's box marks are allowed outside the think section.
     """
     found = find_control(response.think or "") or find_control(_GLM_BOX.sub(" ", outside_think(text)))
-    return None if found is None else f"a special token or control character stands in the response: {found!r}"
+    return None if found is None else f"the response has a special token or control character: {found!r}"
 
 
 _CHECKS = (_length, _sections, _tags, _control, _places, _written_out, _answers)

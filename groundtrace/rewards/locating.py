@@ -43,7 +43,7 @@ ASKS = (
 """The roles that are called to find objects. No role is required: without them, points are not checked."""
 MAX_COVER = 0.9
 """A box that covers a larger share of the image is ignored."""
-BOXES_FOR_MASKS = "boxes stand for masks: no segmenter"
+BOXES_FOR_MASKS = "boxes replace masks: no segmenter"
 _EXACT = Sampling(max_tokens=16384)
 
 

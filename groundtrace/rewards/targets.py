@@ -59,7 +59,7 @@ async def targets_of(case: Case) -> Targets:
     if case.pointable:
         return Targets(True)
     if case.entities is None:
-        lacking = "the detector does not find what is counted" if number else "nobody told what the question speaks of"
+        lacking = "the detector does not find what is counted" if number else "no role names what the question is about"
         return Targets(None, reason=lacking)
     return Targets(False)
 

@@ -203,7 +203,7 @@ def _await_free(folder: Path) -> None:
 
     Raises UserError if the folder is not free after ``FREE_LIMIT_S`` seconds.
     """
-    ends_s, is_told = time.monotonic() + FREE_LIMIT_S, False
+    ends_s, is_reported = time.monotonic() + FREE_LIMIT_S, False
     while (folder / ".lock").exists():
         try:
             with locked(folder):
@@ -211,9 +211,9 @@ def _await_free(folder: Path) -> None:
         except UserError:
             if time.monotonic() > ends_s:
                 raise
-            if not is_told:
+            if not is_reported:
                 say(f"  waiting for the process that still writes {folder}", file=sys.stderr)
-                is_told = True
+                is_reported = True
             time.sleep(FREE_TICK_S)
 
 

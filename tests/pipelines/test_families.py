@@ -133,7 +133,7 @@ def check(say: Callable[[str], None], settings: EndpointSettings, image: Path, n
     say(boxed)
     verdict = verified(settings, image, [(one.x, one.y) for one in found])
     assert verdict.value == 1.0, verdict
-    assert "boxes stand for masks: no segmenter" in verdict.reason
+    assert "boxes replace masks: no segmenter" in verdict.reason
     assert verified(settings, image, [*MIDDLES[:1], (150, 60)]).value == 0.5  # of the cache
 
 

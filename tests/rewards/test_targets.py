@@ -45,7 +45,7 @@ FOUND = [
     (
         "yes or no, nobody told of what",
         IS_IT | {"gold": "yes", "entities": None},
-        Targets(None, reason="nobody told what the question speaks of"),
+        Targets(None, reason="no role names what the question is about"),
     ),
 ]
 

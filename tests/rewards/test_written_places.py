@@ -39,7 +39,7 @@ def of_list(line: str) -> str | None:
     """The place that is found in a line of a list: a sentence, behind ``||`` where it answers a question of its own."""
     asked, _, said = line.rpartition("||")
     found = fault(said, Question("q", "", "", (), asked.strip(), "2", "numeric") if asked else COUNT)
-    return found if found is not None and found.startswith("coordinates stand") else None
+    return found if found is not None and found.startswith("coordinates are") else None
 
 
 @pytest.mark.parametrize(("name", "size", "found"), [("places_stranger.txt", 70, 68), ("places_later.txt", 30, 22)])

@@ -89,5 +89,5 @@ def test_what_is_too_much_is_refused(tmp_path: Path) -> None:
         folder.copied(os.fsencode(tmp_path), 1 << 20)
     folder.clear(os.fsencode(tmp_path))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(folder.FolderError, match="pipe is no file, folder or link"):
+    with pytest.raises(folder.FolderError, match="pipe is not a file, folder or link"):
         folder.copied(os.fsencode(tmp_path), 1 << 20)

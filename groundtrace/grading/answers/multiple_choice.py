@@ -55,7 +55,7 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
     if named.indices <= right:
         return Grade(1.0, NAME, "names the gold option")
     if len(named.indices) > 1 and has_collective(choices):
-        return Grade(None, "judge", "names several options, and one option stands for several")
+        return Grade(None, "judge", "names several options, and one option includes several")
     return Grade(0.0, NAME, "names several options" if len(named.indices) > 1 else "names another option")
 
 
@@ -66,7 +66,7 @@ def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[in
         denied = letters
     if denied:
         is_gold = right <= denied
-        return Grade(0.0 if is_gold else None, NAME if is_gold else "judge", "says only which option is wrong")
+        return Grade(0.0 if is_gold else None, NAME if is_gold else "judge", "states only which option is wrong")
     if len(letters) > 1 and not is_taken_back(predicted):
         return Grade(0.0, NAME, "names several options")
     if letters:

@@ -171,7 +171,7 @@ class Quota:
                     self._concurrency.lend(self._limit)
                 else:
                     self._share()
-        except RunStopped as error:  # a timer's exception would reach nobody, and the requests would wait for ever
+        except RunStopped as error:  # no caller would get a timer's exception, and the requests would wait for ever
             self._concurrency.refuse(error)
 
     def _share(self) -> None:

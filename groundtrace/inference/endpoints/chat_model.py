@@ -102,7 +102,7 @@ class ChatEndpoint:
     def _taken(self) -> list[_Waiting]:
         """Remove the next batch from the waiting requests, and return it.
 
-        When the process ends, the batch is empty: Python waits for this thread, and nobody waits for the replies.
+        When the process ends, the batch is empty: Python waits for this thread, and no caller waits for the replies.
         """
         if getattr(executors, "_shutdown", False):  # private; Python sets nothing public before it waits
             return []

@@ -31,7 +31,7 @@ class Allowance:
         self._call = self if call is None else call
         self._settled = NOTHING
         """Of the call's first allowance: the usage of the whole call that is counted as spent."""
-        self._told = NOTHING
+        self._reported = NOTHING
         self._unknown = Cost()
         self._is_reserved = self._has_tried = False
 
@@ -53,13 +53,13 @@ class Allowance:
         fits into the budget, and reserves its cost. Raises BudgetUsedUp if the attempt does not fit.
         """
         if self._has_tried:
-            self._settle(self._told)
+            self._settle(self._reported)
             await self.begin()
         self._has_tried = True
 
     def took(self, usage: Usage) -> None:
         """Record the usage of an attempt that has ended."""
-        self._told += usage
+        self._reported += usage
 
     def hedged(self) -> bool:
         """Reserve the cost of a second copy of the request in flight. The reservation lasts until :meth:`hedge_ended`.
@@ -84,7 +84,7 @@ class Allowance:
         """Replace the reservation of this request by its usage, since the request has ended. The reservation must not
         last until the call ends, since other requests of the call may wait for this part of the budget.
         """
-        self._settle(self._told)
+        self._settle(self._reported)
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
         """Record that the call has ended. ``taken`` is the usage of all its requests, which returned ``samples``
@@ -98,7 +98,7 @@ class Allowance:
         if self._is_reserved:
             self._budget.settle(self._expected, self._cost_of(taken) + self._unknown)
             self._call._settled += taken
-            self._told, self._unknown, self._is_reserved = NOTHING, Cost(), False
+            self._reported, self._unknown, self._is_reserved = NOTHING, Cost(), False
 
 
 _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)

@@ -12,7 +12,7 @@ from . import frames
 
 _CREDENTIALS = struct.Struct("3i")
 _CHUNK = 1 << 20
-NOT_AN_ANSWER = "the process sent what is no answer"
+NOT_AN_ANSWER = "the process sent something other than an answer"
 _MAX_COUNT = 1 << 31
 ENDINGS = ("ok", "error", "memory")
 """The statuses that a process may answer with; the supervisor sets all others."""

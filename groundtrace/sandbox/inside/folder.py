@@ -97,7 +97,7 @@ def _entry(root: bytes, path: bytes, inodes: set[int], max_bytes: int) -> Entry:
     if stat.S_ISLNK(found.st_mode):
         return replace(kept, content=os.readlink(full))
     if not stat.S_ISREG(found.st_mode):
-        raise FolderError(f"{path.decode('utf-8', 'replace')} is no file, folder or link")
+        raise FolderError(f"{path.decode('utf-8', 'replace')} is not a file, folder or link")
     if found.st_ino in inodes:
         return kept
     if found.st_size > max_bytes:

@@ -90,7 +90,7 @@ class WorkersRunner(FnApiRunner):
 
     def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
         if not Path(self._wanted.name).is_dir():
-            return  # the workers were told to end, so Beam's threads lose their connections
+            return  # the workers are ending, so Beam's threads lose their connections
         if failed.thread is None or failed.thread.name != _THREAD:
             threading.__excepthook__(failed)
         elif self._is_at_work:

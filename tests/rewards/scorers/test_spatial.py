@@ -644,8 +644,8 @@ def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
     served = ServedRoles(frozenset({"detector", "pointer"}))
     verdict = score(caller, Point("dog", 10, 29), Point("dog", 20.9, 12), Point("dog", 21, 12), served=served)
     assert verdict.value == pytest.approx(1 / 2)  # the pixels that the box touches; a box without width is no object
-    assert "boxes stand for masks: no segmenter" in verdict.reason
-    assert [json.loads(view)["note"] for view in verdict.evidence] == ["boxes stand for masks: no segmenter"] * 3
+    assert "boxes replace masks: no segmenter" in verdict.reason
+    assert [json.loads(view)["note"] for view in verdict.evidence] == ["boxes replace masks: no segmenter"] * 3
     assert [role for role, _, _ in caller.asked] == ["detector"]
 
 

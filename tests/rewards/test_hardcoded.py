@@ -2,8 +2,8 @@
 
 import pytest
 
+from groundtrace.rewards.hardcoded import is_hardcoded, is_uncalculated, with_next_number, with_other_numbers
 from groundtrace.rewards.pretence import Output
-from groundtrace.rewards.told import is_told, is_uncalculated, with_next_number, with_other_numbers
 
 CHANGED = {
     "print(n, 5)": "print(n, 6)",
@@ -35,7 +35,7 @@ def test_true_and_false_are_not_one_and_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "shown", "changed", "without", "told"),
+    ("answer", "shown", "changed", "without", "hardcoded"),
     [
         ("5", "812 px, 5 circles", "812 px, 6 circles", ["700 px, 5 circles"], True),
         ("5", "812 px, 5 circles", "812 px, 6 circles", ["0"], True),
@@ -47,10 +47,10 @@ def test_true_and_false_are_not_one_and_zero() -> None:
         ("1", "20 px, 1 circle", "20 px, 2 circles", ["0 px, 1 circle"], True),
     ],
 )
-def test_an_answer_that_follows_its_constant_is_told(
-    answer: str, shown: str, changed: str, without: list[str], told: bool
+def test_an_answer_that_follows_its_constant_is_hardcoded(
+    answer: str, shown: str, changed: str, without: list[str], hardcoded: bool
 ) -> None:
-    assert is_told(answer, Output(shown), Output(changed), [Output(each) for each in without]) == told
+    assert is_hardcoded(answer, Output(shown), Output(changed), [Output(each) for each in without]) == hardcoded
 
 
 def test_all_other_numbers_change_in_two_directions() -> None:

@@ -45,7 +45,7 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
     return _rewritten(code, larger), _rewritten(code, negative)
 
 
-def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
+def is_hardcoded(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
     The result is True if the call prints the next number after this constant has been replaced by the next number. For
@@ -83,7 +83,7 @@ def is_uncalculated(
     number = int(answer)
     if number <= _IN_MOST_CODE or any(number in numbers_in(each) for each in earlier):
         return False
-    return is_told(answer, shown, changed, ()) and all(number in numbers_in(each) for each in others)
+    return is_hardcoded(answer, shown, changed, ()) and all(number in numbers_in(each) for each in others)
 
 
 def _rewritten(code: str, change: "_NextNumber | _OtherNumbers") -> str:
