@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from groundtrace.config.settings import given_values, settings_from
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.endpoint import check_access
@@ -17,6 +18,7 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
+from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.publishing.opened_run import OpenedRun, open_run
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import case_of
@@ -67,6 +69,7 @@ def verify(
     answer_type: str = "text",
     choices: Sequence[str] | None = None,
     entities: Sequence[str] | None = None,
+    config: str | Path | Mapping[str, Any] | None = None,
     endpoints: Mapping[str, EndpointSettings] | None = None,
     roles: Mapping[str, str] | None = None,
     gate: GateSettings | None = None,
@@ -86,7 +89,9 @@ def verify(
         entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
             If it is unknown, the text of a counting question names the things to count. For all other questions, a
             response without points and boxes is then unscored.
-        endpoints: The endpoints by name; by default the embedded engine.
+        config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles`` and ``plugins``
+            are used, as in a run; other sections are ignored.
+        endpoints: Instead of ``config``, the endpoints by name; by default the embedded engine.
         roles: The name of the endpoint of each role; by default the embedded engine has all roles.
         gate: The weights and the threshold of Argos Eq. 9.
         scorers: The scorers that may run.
@@ -96,9 +101,15 @@ def verify(
         The response as a trace in canonical tags, with its verdicts and score (None: unscored).
 
     Raises:
-        UserError: A medium cannot be read, or a role does not name an endpoint.
+        UserError: A medium or the config cannot be read, a value in it is invalid, a role does not name an endpoint, or
+            ``config`` and ``endpoints`` or ``roles`` are both given.
     """
-    endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
+    if config is None:
+        endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
+    elif endpoints is None and roles is None:
+        endpoints, roles = _configured(config)
+    else:
+        raise UserError("verify() has config and also endpoints or roles: leave out one of them")
     try:
         check_access(endpoints, roles)
     except ValueError as error:
@@ -119,6 +130,16 @@ def verify(
         finally:
             runtime().close(models)
     return replace(trace, verdicts=verified.verdicts, score=verified.score)
+
+
+def _configured(config: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, EndpointSettings], Mapping[str, str]]:
+    """Return the endpoints and roles of a run's config. Raises ConfigError, which is a UserError."""
+    values = config if isinstance(config, Mapping) else given_values(str(config))
+    used = {name: values[name] for name in ("endpoints", "roles", "plugins") if name in values}
+    if not used:
+        raise UserError("the config of verify() has no section endpoints, roles or plugins: add one, or leave it out")
+    found = settings_from(RunSettings, used)
+    return found.endpoints, {role: name for role, name in found.roles.items() if name}
 
 
 def _models(

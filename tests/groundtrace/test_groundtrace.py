@@ -1,8 +1,10 @@
 """The library face: its names, a run through it, and the verification of one response."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,42 @@ def test_one_response(x: int, answer: str, spatial: float | None, score: float |
     assert values["outcome"] == float(answer == "3")
     assert values.get("spatial") == (None if spatial is None else pytest.approx(spatial))
     assert score is None or found.score == score
+
+
+NO_DETECTOR = {"roles": {"detector": "", "pointer": "", "segmenter": ""}}
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_config_names_the_models(as_file: bool, squares: Path, tmp_path: Path) -> None:
+    """Without a detector, the point cannot be checked."""
+    config: Any = NO_DETECTOR | {"difficulty": {"high": 0.8}}
+    if as_file:
+        config = tmp_path / "models.toml"
+        config.write_text('[roles]\ndetector = ""\npointer = ""\nsegmenter = ""\n[difficulty]\nhigh = 0.8\n', "utf-8")
+    point = '<points x1="18" y1="40" alt="square">square</points>'
+    response = f"<think>One square is {point}. There are 3.</think><answer>3</answer>"
+    asked = ("How many squares are there?", response, [squares], "3")
+    found = gt.verify(*asked, answer_type="numeric", entities=["square"], config=config)
+    spatial = {verdict.name: verdict for verdict in found.verdicts}["spatial"]
+    assert (spatial.value, spatial.failed, found.score) == (None, True, None)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"roles": {"judge": "mine"}}, "roles.judge"),
+        ({"roles": {"juge": "colour"}}, "juge"),
+        ({"endpoints": {"mine": {"kind": "openai", "model": 3}}}, "endpoints.mine.model"),
+        ({"endpoint": {}}, "no section endpoints, roles or plugins"),
+        ("nowhere.toml", "nowhere.toml"),
+    ],
+)
+def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> None:
+    with pytest.raises(gt.UserError, match=re.escape(said)) as error:
+        gt.verify("How many squares are there?", "<answer>3</answer>", [squares], "3", config=config)
+    assert "\n" not in str(error.value)
+    with pytest.raises(gt.UserError, match="leave out one of them"):
+        gt.verify("How many?", "<answer>3</answer>", [squares], "3", config=NO_DETECTOR, roles={})
 
 
 def test_looking_into_a_run_needs_no_beam() -> None:
