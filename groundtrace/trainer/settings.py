@@ -284,7 +284,7 @@ class TrainerSettings:
     RENAMED: ClassVar[Mapping[str, str]] = {"optimiser": "sft.optimiser and grpo.optimiser"}
 
     model: ModelSettings
-    seed: Annotated[int, "the seed of sampling and shuffling"] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32), "the seed of sampling and shuffling"] = 0
     threads: Annotated[NonNegativeInt, "the number of CPU threads of torch (0: torch's default)"] = 0
     max_idle_steps: Annotated[
         NonNegativeInt, "stop with an error after this number of steps in a row without a gradient (0: never)"

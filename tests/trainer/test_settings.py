@@ -55,3 +55,9 @@ def test_the_default_of_k_follows_the_samples(own, ks) -> None:
 def test_k_above_the_samples() -> None:
     with pytest.raises(ConfigError, match=r"^eval\.k must be at most samples = 2, got 3$"):
         build(TrainerSettings, TRAINING | {"eval": {"samples": 2, "k": [1, 3]}})
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**30])
+def test_a_seed_that_no_generator_takes(seed: int) -> None:
+    with pytest.raises(ConfigError, match=r"^seed must be"):
+        build(TrainerSettings, TRAINING | {"seed": seed})

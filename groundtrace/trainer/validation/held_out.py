@@ -20,6 +20,7 @@ from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.schemas.media_groups import media_groups
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.text import counted
+from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer.settings import TrainerSettings
 
 Rows = Records | Shards
@@ -52,13 +53,14 @@ def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[S
     """Return the rows to train on, and the questions of the validation.
 
     Without a validation, all rows and None are returned. Raises ConfigError if ``validation.share`` cannot be reached.
-    Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on.
+    Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on. Raises StorageError or
+    StoreUnavailable as :func:`groundtrace.storage.mirror.local_copy` does.
     """
     own = settings.validation
     if not own.is_on:
         return shards, None
     if own.data:
-        return _without(shards, _opened(Path(own.data), settings, output), settings)
+        return _without(shards, _opened(local_copy(own.data), settings, output), settings)
     groups = _groups(_media(shards))
     chosen = _chosen(groups, own.share, settings.seed)
     held = [index for index, group in enumerate(groups) if group in chosen]

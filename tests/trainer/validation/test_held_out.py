@@ -8,6 +8,7 @@ import pytest
 
 from groundtrace.config.errors import ConfigError
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.storage.places import RemotePath
 from groundtrace.trainer.validation.held_out import hold_out
 
 from ..runs import records, settings_of, write_records
@@ -62,6 +63,17 @@ def test_rows_that_share_an_image_with_the_questions_are_not_trained_on(
     kept, held = hold_out(shards, settings(data=str(data)), tmp_path)
     assert held is not None and (ids_of(held.rows), held.left_out) == (["other"], 3)
     assert ids_of(kept) == ["r0", "r4", "r5", "r6", "r7", "r8", "r9"]
+
+
+def test_the_questions_may_be_in_a_store(
+    shards: Shards, tmp_path: Path, row: Any, write_shards: Callable[..., Path], bucket: RemotePath, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    data = write_shards(tmp_path / "asked", [row(id="other")])
+    for file in filter(Path.is_file, data.rglob("*")):
+        (bucket / "asked" / file.relative_to(data).as_posix()).write_bytes(file.read_bytes())
+    _, held = hold_out(shards, settings(data=str(bucket / "asked")), tmp_path)
+    assert held is not None and ids_of(held.rows) == ["other"]
 
 
 def test_all_rows_are_trained_on_without_a_validation(shards: Shards, tmp_path: Path) -> None:
