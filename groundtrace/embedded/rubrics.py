@@ -29,6 +29,7 @@ from groundtrace.grading.responses.conclusions import conclusions
 from groundtrace.grading.responses.response import Response, parse_response
 from groundtrace.grading.responses.tags import scan_tags
 from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.geometry import Box as PlacedBox
 
 RUBRICS = (
     (
@@ -70,6 +71,10 @@ RUBRICS = (
         "1 when no step is missing or contradicts another, else 0.",
     ),
 )
+MIN_BOX_IOU = 0.25
+"""A box is on an object from this IoU on: it may be twice as wide and high as the object, but not the whole image."""
+_OUTSIDE = re.compile("‹(?:points?|box)\\b", re.IGNORECASE)
+"""A tag with a position outside the image (:meth:`groundtrace.grading.responses.speech.Speech.to_pixels`)."""
 _OF_GROUPS = re.compile(r"\b(\d+) of the (\d+) (tower|boxe)s\b")
 _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
@@ -92,6 +97,17 @@ class _AttemptEvidence:
         """
         points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
         return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]
+
+    @cached_property
+    def places_hold(self) -> bool:
+        """Return whether each point, and the centre of each box, is on an object that it names, each box has about the
+        size of such an object (:data:`MIN_BOX_IOU`), and no place is outside the image."""
+        if _OUTSIDE.search(self.prompt.variable("attempt")):
+            return False
+        boxes = [(read_label(box.label), box) for box in self.response.boxes]
+        return all(_on_object(noun, x, y, self.shapes) for noun, x, y in self.places) and all(
+            any(noun is not None and noun.matches(s) and _fits(box, s) for s in self.shapes) for noun, box in boxes
+        )
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
@@ -251,7 +267,7 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
     rests_on |= any(seen.asks_for(claim.noun) and _says_something(claim, seen) for claim in numbers)
     return (
         rests_on
-        and all(_on_object(noun, x, y, seen.shapes) for noun, x, y in seen.places)
+        and seen.places_hold
         and all(claim.holds(seen.shapes, seen.walls) for claim in stated)
         and all(seen.groups)
     )
@@ -259,16 +275,17 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 
 def _gives_place(seen: _AttemptEvidence) -> bool:
     """Return whether all points and boxes are on the objects that they name, and at least one is on an object that the
-    question is about and whose class it names.
+    question is about and whose class it names. If the engine knows no noun of the question, this is any object.
 
     If the image has no such objects, no point or box is required, but all statements must match the image. Places in
     words do not count, since the engine does not read them.
     """
     meant = () if seen.reading is None else seen.reading.evidence
-    asked = [shape for shape in seen.shapes if shape in meant or any(noun.matches(shape) for noun in seen.wanted)]
+    is_known = bool(seen.wanted or meant)
+    asked = [s for s in seen.shapes if not is_known or s in meant or any(noun.matches(s) for noun in seen.wanted)]
     if not asked:
         return _is_grounded(seen)
-    if not all(_on_object(noun, x, y, seen.shapes) for noun, x, y in seen.places):
+    if not seen.places_hold:
         return False
     exact = [(n, x, y) for n, x, y in seen.places if n is not None and not (n.is_general and _asks_exactly(seen))]
     return any(_on_object(noun, x, y, asked) for noun, x, y in exact)
@@ -277,6 +294,10 @@ def _gives_place(seen: _AttemptEvidence) -> bool:
 def _asks_exactly(seen: _AttemptEvidence) -> bool:
     """Return whether the question names a class of objects, not only "objects"."""
     return any(not noun.is_general for noun in seen.wanted)
+
+
+def _fits(box: PlacedBox, shape: FoundShape) -> bool:
+    return box.iou(PlacedBox("", *shape.box_px)) >= MIN_BOX_IOU
 
 
 def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShape]) -> bool:

@@ -91,8 +91,8 @@ class TierScores:
     """Holds the shares of satisfied rubrics, in [0, 1]: among the easy, among the hard (Eq. 5), and among all rubrics.
 
     A share is None if there are no such rubrics. ``uniform`` is the share among all rubrics (the baseline Uniform
-    Averaging of §4.3). ``has_place`` is False if the judge has decided that the response does not meet
-    :data:`groundtrace.rewards.rubrics.PLACE`.
+    Averaging of §4.3). ``has_place`` is False if the judge was asked about :data:`groundtrace.rewards.rubrics.PLACE`,
+    and has not decided that the response meets it.
     """
 
     easy: float | None
@@ -105,8 +105,8 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     """Return a response's mean score over the easy rubrics, over the hard rubrics (Eq. 5), and over all rubrics.
 
     As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response gains nothing if it
-    leaves out the content that a rubric checks. Scores are matched by rubric id. Of the scores with other ids, only the
-    one of :data:`groundtrace.rewards.rubrics.PLACE` is used.
+    leaves out the content that a rubric checks. The same holds for :data:`groundtrace.rewards.rubrics.PLACE`: if the
+    judge calls it not applicable, the response has no place. Scores are matched by rubric id; other ids are not used.
 
     Raises:
         ValueError: if a rubric has no score. Do not call this function if the judge failed, since no rubric has a score
@@ -122,7 +122,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
         return sum(met) / len(met) if met else None
 
     place = judged.get(PLACE.id)
-    return TierScores(mean(EASY), mean(HARD), mean(EASY, HARD), place is None or place.score != 0)
+    return TierScores(mean(EASY), mean(HARD), mean(EASY, HARD), place is None or place.score == 1)
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:

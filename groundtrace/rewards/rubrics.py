@@ -24,7 +24,7 @@ PLACE = Rubric(
     "1 when it gives the place of at least one thing that the question is about, by a point, by a box or in words such "
     "as 'in the lower left', and every place that it gives is right. Where nothing of the kind is in the picture, 1 "
     "when it states this, and every place that it gives is right. 0 when it gives no place, or a wrong one. A number, "
-    "a colour or the answer alone is no place. Does not apply where no part of the picture is needed for the answer.",
+    "a colour or the answer alone is no place. Applies to every attempt.",
     0.0,
     None,
     "",
@@ -118,7 +118,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
     Only the first ``max_rubrics`` rubrics are used. Raises BadReply if the reply has a wrong form or no rubric to
     measure. Also raises BadReply if two rubrics have the same id or wording, since a repeated rubric would be rewarded
-    twice.
+    twice, or if a rubric has the id of :data:`PLACE`, since the judge gets both.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
@@ -131,6 +131,8 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in written)
     if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics have the same id")
+    if any(rubric.id.lower() == PLACE.id for rubric in rubrics):
+        raise BadReply(f"a rubric has the reserved id {PLACE.id!r}: name it otherwise")
     if len({(rubric.description.lower(), rubric.criteria.lower()) for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics say the same")
     candidates = _sorted_out(rubrics, TEACHER)
@@ -140,7 +142,13 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
-    """Return one score for each rubric, in order. Raises BadReply if a score is missing, repeated or invalid."""
+    """Return one score for each rubric, in order.
+
+    Raises BadReply if a score is missing, repeated or invalid, or if two rubrics have the same id, since one score
+    cannot be for both.
+    """
+    if len({rubric.id for rubric in rubrics}) < len(rubrics):
+        raise BadReply("two rubrics have the same id, so their scores cannot be told apart")
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("no scores")

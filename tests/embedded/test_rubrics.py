@@ -77,6 +77,8 @@ def test_scores(judged, question, think, answer, scores) -> None:
 
 NONE = "How many black squares are there in the image?"
 GENERAL = "How many objects are there in the image?"
+TOWERS = 'Is the following statement about the image true? "Two towers have the same height." Answer yes or no.'
+OUTSIDE = ' ‹points x1="900" y1="5" alt="yellow square">yellow square‹/points>'
 ONE = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
 
 
@@ -103,6 +105,17 @@ ONE = '<points x1="45" y1="35" alt="yellow square">yellow square</points>'
         (NONE, f"There are no black squares, only {ON}.", 1),
         (NONE, f"There are no black squares, only {OFF}.", 0),
         (NONE, "So the answer is 0.", 0),
+        # boxes have to fit, wherever their centre is
+        (COUNT, '<box alt="yellow square">[25,15,70,60]</box>', 1),
+        (COUNT, '<box alt="yellow square">[0,0,90,70]</box>', 0),
+        (COUNT, '<box alt="yellow square">[45,35,45,35]</box>', 0),
+        (COUNT, f'I find {ON} in <box alt="yellow square">[0,0,400,100]</box>.', 0),
+        # a tag outside the image, as the reward writes it
+        (COUNT, f"I find {ON}.{OUTSIDE}", 0),
+        (NONE, f"There are no black squares.{OUTSIDE}", 0),
+        # nouns that the engine does not know: an object, wherever it is, but no number alone
+        (TOWERS, "There are 2 yellow squares.", 0),
+        (TOWERS, f"I find {ONE}.", 1),
     ],
 )
 def test_a_place_of_what_the_question_is_about(judged, question, think, met) -> None:
@@ -119,7 +132,7 @@ def test_pictures_that_are_not_read_leave_only_rubrics_of_text(engine, medium) -
         answer="2",
         attempt="<think>There are 2 yellow squares.</think><answer>2</answer>",
         mark="0123456789abcdef",
-        rubrics=json.dumps([{"id": name} for name in RUBRICS]),
+        rubrics=json.dumps([{"id": name} for name in (*RUBRICS, PLACE.id)]),
     )
     found = [each["applicable"] for each in json.loads(engine("judge", prompt).text)["scores"]]
-    assert found == [False, False, True, False]
+    assert found == [False, False, True, False, False]

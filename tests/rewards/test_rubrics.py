@@ -257,11 +257,17 @@ def test_scores_of_the_wrong_form(text) -> None:
         scores_of_reply(text, RUBRICS)
 
 
+def test_one_score_is_not_for_two_rubrics() -> None:
+    with pytest.raises(BadReply, match="two rubrics have the same id"):
+        scores_of_reply(scores(said("a", True, 1)), (rubric("a"), rubric("a")))
+
+
 @pytest.mark.parametrize(
     ("second", "says"),
     [
         ({"id": " A ", "description": "other", "criteria": "other"}, "same id"),
         ({"id": "b", "description": "What", "criteria": "when  so"}, "say the same"),
+        ({"id": "Required_Place", "description": "other", "criteria": "other"}, "reserved id 'required_place'"),
         ({"id": "b", "description": " ", "criteria": "when so"}, "each rubric must have the texts id"),
     ],
 )

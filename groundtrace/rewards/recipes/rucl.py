@@ -88,15 +88,16 @@ class Rucl(Recipe):
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
         """Return λ_t, the mean scores on the easy, the hard and all rubrics, whose curves §4.3 shows, and the share of
-        responses whose rubrics count, because they state where they look.
+        responses whose rubrics count, because they state where they look (None if this is not required).
         """
         tiers = self._tiers_of(step)
+        places = [float(tier.has_place) for tier in tiers] if self.settings.require_place else []
         return {
             "hard_weight": hard_weight(memory.curriculum, self.settings),
             "rubrics_easy": _mean([tier.easy for tier in tiers]),
             "rubrics_hard": _mean([tier.hard for tier in tiers]),
             "rubrics_all": _mean([tier.uniform for tier in tiers]),
-            "has_place": _mean([float(tier.has_place) for tier in tiers]),
+            "has_place": _mean(places),
         }
 
     def _tiers_of(self, step: Sequence[RewardedResponse]) -> list[TierScores]:

@@ -11,7 +11,7 @@ from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
-from groundtrace.rewards.rubrics import empty_stratum
+from groundtrace.rewards.rubrics import PLACE, RUBRICS, empty_stratum
 from groundtrace.rewards.scorers.outcome import needs_judge
 from groundtrace.schemas.text import counted
 
@@ -93,7 +93,7 @@ def note_detected(shards: Shards) -> str | None:
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
     """Return a function that checks a row. It raises UnusableRow if the reward cannot score responses to this row."""
-    is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
+    is_read, needs = reads_text(settings), settings.make_recipe().needs
 
     def check(row: TrainingRow) -> None:
         if (named := row.question.answer_type) not in ANSWER_TYPES:
@@ -102,9 +102,13 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
             raise UnusableRow(
                 f"{row.id}: the gold answer is free text, which only a judge grades: set reward.roles.judge to a model"
             )
-        if in_streams and not row.streams:
+        if "stream" in needs and not row.streams:
             raise UnusableRow(
                 f"{row.id}: the row has no streams, which reward.recipe = {settings.recipe!r} needs: use another recipe"
+            )
+        if "rubrics" in needs and any(rubric.id == PLACE.id for rubric in row.context.added(RUBRICS) or ()):
+            raise UnusableRow(
+                f"{row.id}: a rubric has the id {PLACE.id!r}, which is reserved for the reward: rename it in the data"
             )
 
     return check

@@ -39,7 +39,8 @@ CASES = [
     ("no place", Memory(), "2", scores(place=0, a=1, b=0, c=1, d=1), 0.7),
     ("no place, at the end", DONE, "2", scores(place=0, a=1, b=1, c=1, d=1), 0.7),
     ("no place and a wrong answer", HALFWAY, "3", scores(place=0, a=1, b=1, c=1, d=1), 0.0),
-    ("no place is needed", Memory(), "2", scores(place=None, a=1, b=0, c=1, d=1), 0.85),
+    # as with any rubric: one that does not apply is not met
+    ("a place that does not apply", Memory(), "2", scores(place=None, a=1, b=0, c=1, d=1), 0.7),
     # λ = 0.5: 0.7 * 1 + 0.3 * (0.5 * 0.5 + 0.5 * 1)
     ("halfway", HALFWAY, "2", scores(a=1, b=0, c=1, d=1), 0.7 + 0.3 * 0.75),
     # λ = 1: 0.7 * 0 + 0.3 * 0.5
@@ -50,6 +51,7 @@ CASES = [
     ("no hard one applies", HALFWAY, "2", scores(a=1, b=0, c=None, d=None), 0.775),
     ("none applies", HALFWAY, "2", scores(a=None, b=None, c=None, d=None), 0.7),
     ("a judge that fails", HALFWAY, "2", "?", None),
+    ("a judge that leaves out the place", HALFWAY, "2", scores(a=1, b=1, c=1, d=1).replace(PLACE.id, "e"), None),
 ]
 
 
@@ -157,5 +159,7 @@ def test_the_curves_of_a_step(step) -> None:
         "rubrics_all": 0.625,
         "has_place": 0.5,
     }
+    paper = Rucl(replace(RECIPE.settings, require_place=False))
+    assert paper.metrics(HALFWAY, judged) == found | {"has_place": None}
     nothing = {"hard_weight": 0.0, "rubrics_easy": None, "rubrics_hard": None, "rubrics_all": None, "has_place": None}
     assert RECIPE.metrics(Memory(), step("?")) == nothing
