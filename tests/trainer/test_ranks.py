@@ -73,6 +73,7 @@ def check_alike(one: Mapping[str, Any], two: Mapping[str, Any], relative: float,
     assert (differences > lr / 100).float().mean() <= apart
 
 
+@pytest.mark.ranks
 def test_two_ranks_train_as_one_process(
     models: Mapping[str, Path], one: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
