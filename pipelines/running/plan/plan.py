@@ -18,7 +18,7 @@ from groundtrace.pipelines.running.plan.loading import PipelineError, load_recip
 from groundtrace.pipelines.running.plan.local_run import LocalRun
 from groundtrace.pipelines.running.plan.options import is_local, pipeline_options
 from groundtrace.pipelines.running.plan.places import cache_path, named_folder
-from groundtrace.pipelines.running.plan.wiring import WiredPipeline, stages_of, wire
+from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeline, stages_of, wire
 from groundtrace.pipelines.running.plan.workers import parts_of
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
@@ -123,9 +123,7 @@ class Plan:
         :func:`groundtrace.pipelines.running.plan.wiring.wire`, and
         :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG has other stages than the plan.
         """
-        wired = wire(
-            self.recipe, pipeline or beam.Pipeline(options=Options([])), context or self.context, self.settings
-        )
+        wired = wire(self.recipe, pipeline or UnrunPipeline(), context or self.context, self.settings)
         if wired.stages != self.stages:
             changed = [
                 stage.name

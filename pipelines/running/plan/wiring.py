@@ -5,6 +5,7 @@ A recipe's file therefore names a stage only once, at the place where it wires t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -90,7 +91,7 @@ def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
     except UserError:
         raise
     except Exception:  # placeholders lack some abilities of outputs; the complete DAG raises a mistake of build again
-        return wire(recipe, beam.Pipeline(options=Options([])), context, settings).stages
+        return wire(recipe, UnrunPipeline(), context, settings).stages
     return _listed(recipe, outline.stages, context.models)
 
 
@@ -102,11 +103,22 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
     return (*transform.inner, transform.stage)
 
 
-class _Outline(beam.Pipeline):
+class UnrunPipeline(beam.Pipeline):
+    """Is a pipeline that is wired and never run.
+
+    Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed at once.
+    """
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        super().__init__(options=Options([*options]))
+        Path(self.local_tempdir).rmdir()
+
+
+class _Outline(UnrunPipeline):
     """Records the stages that are applied to this pipeline, and applies a placeholder for each of them."""
 
     def __init__(self) -> None:
-        super().__init__(options=Options(["--no_pipeline_type_check"]))  # a placeholder's outputs have no type
+        super().__init__(["--no_pipeline_type_check"])  # a placeholder's outputs have no type
         self.stages: list[DraftStage] = []
 
     def apply(self, transform: Any, pvalueish: Any = None, label: str | None = None) -> Any:

@@ -1,6 +1,7 @@
 """Planning a run: the stages of the plan are those of the DAG."""
 
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,15 @@ def test_the_bundled_recipe_can_be_wired(tmp_path: Path) -> None:
     assert plan.recipe == grounded_cot.RECIPE
     assert plan.wire().stages == plan.stages
     assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_leaves_no_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beam makes one for each pipeline, and removes it only after a run."""
+    (tmp_path / "records.jsonl").write_text("{}\n", "utf-8")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run"))).wire()
+    assert [*(tmp_path / "temporary").iterdir()] == []
 
 
 def test_a_config_may_be_a_pipe(tmp_path: Path) -> None:
