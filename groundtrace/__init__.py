@@ -68,4 +68,8 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_NAMES[name]), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 _require_linked(Path(__file__).parent)

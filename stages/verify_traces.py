@@ -23,6 +23,7 @@ from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Context, case_of
 from groundtrace.rewards.form import FORMS
 from groundtrace.rewards.locating import ObjectMasks, ServedRoles, served_by
+from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer, check_names, check_served
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, configured
 from groundtrace.rewards.scorers import outcome
@@ -33,7 +34,7 @@ from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Reject, Stage
 
 UNVERIFIABLE, WRONG_ANSWER, MALFORMED = "unverifiable", "wrong_answer", "malformed"
-LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
+LOW_GROUNDING, LOW_REASONING, LOW_SCORE = "low_grounding", "low_reasoning", "low_score"
 
 
 def _default_floors() -> dict[str, float]:
@@ -161,7 +162,7 @@ def why_rejected(
     if low is not None:
         scorer, verdict = low
         reason = (
-            f"best score {best.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
+            f"best score {best.score:.2f}, and {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
         )
         return _reason_for(verdict, scorers), reason, best.index
     failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
@@ -173,6 +174,8 @@ def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
     scorer = next((scorer for scorer in scorers if scorer.name == failing.name), None)
     if scorer is not None and scorer.is_gate:
         return MALFORMED
+    if failing.name not in SCORERS:
+        return LOW_SCORE
     return LOW_GROUNDING if scorer is not None and scorer.is_grounding else LOW_REASONING
 
 
@@ -238,6 +241,7 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
     ]
+    own = [scorer.name for scorer in scorers if scorer.name not in SCORERS]
     return Stage(
         "verify",
         f"traces are scored for {_checked(scorers)}; the best one is kept if it is good enough",
@@ -246,6 +250,7 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
             MALFORMED: "the best right trace is not of the form asked for, or concludes otherwise",
             LOW_GROUNDING: "the best right trace points off the objects that it names",
             LOW_REASONING: "the best right and grounded trace does not support its answer",
+            **({LOW_SCORE: f"the best right trace scores too low by {' or '.join(own)}"} if own else {}),
             UNVERIFIABLE: "what no trace can do without could not be checked",
         },
         asks=(*scoring, planning),

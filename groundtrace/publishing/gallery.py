@@ -107,7 +107,7 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
         "scores": {} if best is None else {v["name"]: v["value"] for v in best["verdicts"]} | {"final": best["score"]},
         "overlays": [],
         "frames": None,
-        "images": [{"bytes": _opened(medium["uri"], store)} for medium in row["media"][:1]],
+        "images": [{"bytes": _opened(medium["uri"], store)} for medium in (row["media"] or ())[:1]],
     }
     return _entry({**row, **shown}, (), room)
 

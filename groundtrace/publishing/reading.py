@@ -82,7 +82,7 @@ def _contradiction(summary: RunSummary) -> str:
 def input_folder(given: str) -> str:
     """Return the folder of a run's input ``given``, from which the images of rejected records are read."""
     path = Path(given)
-    return str(path.parent if path.is_file() else path)
+    return str(path.parent if path.is_file() or "*" in path.name else path)
 
 
 def check_files(

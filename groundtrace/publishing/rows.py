@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -119,11 +119,25 @@ class Rows:
             for values in batch.to_pylist():
                 yield Row(self.folder, self.set, values, self.input)
 
-    def __getitem__(self, which: int | str) -> Row:
-        """Return the row with this number (from 0; negative numbers count from the end), or with this id.
+    @overload
+    def __getitem__(self, which: int | str) -> Row: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> "Rows": ...
+
+    def __getitem__(self, which: int | str | slice) -> "Row | Rows":
+        """Return the row with this number (from 0; negative numbers count from the end) or with this id, or the rows
+        of a slice such as ``[:10]``.
 
         Raises IndexError or KeyError if there is no such row.
         """
+        if isinstance(which, slice):
+            return Rows(
+                self.folder,
+                self.set,
+                self.table.take(pa.array(range(*which.indices(len(self))), pa.int64())),
+                self.input,
+            )
         number = which
         if isinstance(which, str):
             number = self.table["id"].index(which).as_py()

@@ -5,12 +5,13 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
+from groundtrace.grading.answers.registry import ANSWER_TYPES, evident_type
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.runtime import runtime
@@ -28,6 +29,7 @@ from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.verifier import verify as verify_case
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question, Trace
+from groundtrace.schemas.registry import near
 from groundtrace.stages.ingest_records import check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaStore
@@ -47,6 +49,9 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run),
     and :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record once.
     """
+    known = [field.name for field in fields(RunArguments)]
+    if unknown := next((name for name in arguments if name not in known), ""):
+        raise UserError(f"run() has no argument {unknown!r}{near(unknown, known)}; it has {', '.join(known)}")
     execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
     return open_run(output)
 
@@ -66,14 +71,14 @@ def verify(
     media: Sequence[str | Path],
     answer: str,
     *,
-    answer_type: str = "text",
+    answer_type: str | None = None,
     choices: Sequence[str] | None = None,
     entities: Sequence[str] | None = None,
     config: str | Path | Mapping[str, Any] | None = None,
     endpoints: Mapping[str, EndpointSettings] | None = None,
     roles: Mapping[str, str] | None = None,
     gate: GateSettings | None = None,
-    scorers: Sequence[Scorer] = TRACE_SCORERS,
+    scorers: Sequence[Scorer] | None = None,
     cache: str | None = None,
 ) -> Trace:
     """Verify one response against its media, with the verifier of the pipelines and the rewards.
@@ -84,7 +89,8 @@ def verify(
         media: The files of the question's images and clips, in order.
         answer: The gold answer.
         answer_type: The type of the answer, which decides how answers are written and graded
-            (:mod:`groundtrace.grading.answers.registry`).
+            (:mod:`groundtrace.grading.answers.registry`); by default the type that a record with this answer and these
+            choices has.
         choices: The choices of a multiple-choice question.
         entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
             If it is unknown, the text of a counting question names the things to count. For all other questions, a
@@ -94,15 +100,15 @@ def verify(
         endpoints: Instead of ``config``, the endpoints by name; by default the embedded engine.
         roles: The name of the endpoint of each role; by default the embedded engine has all roles.
         gate: The weights and the threshold of Argos Eq. 9.
-        scorers: The scorers that may run.
+        scorers: The scorers that may run; by default those of the pipelines.
         cache: A folder for the replies. By default they are kept only during this call.
 
     Returns:
         The response as a trace in canonical tags, with its verdicts and score (None: unscored).
 
     Raises:
-        UserError: A medium or the config cannot be read, a value in it is invalid, a role does not name an endpoint, or
-            ``config`` and ``endpoints`` or ``roles`` are both given.
+        UserError: A medium or the config cannot be read, a value in the config is invalid, the answer type is unknown,
+            a role does not name an endpoint, or ``config`` and ``endpoints`` or ``roles`` are both given.
     """
     if config is None:
         endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
@@ -114,19 +120,22 @@ def verify(
         check_access(endpoints, roles)
     except ValueError as error:
         raise UserError(str(error)) from error
+    shown_choices = None if choices is None else tuple(choices)
+    kind = evident_type(answer, shown_choices).name if answer_type is None else answer_type
+    if kind not in ANSWER_TYPES:
+        raise UserError(f"verify() has the unknown answer_type {kind!r}: use one of {', '.join(ANSWER_TYPES)}")
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
         store = MediaStore(folder, folder)
         refs = tuple(_medium(Path(path), store) for path in media)
-        asked = Question(
-            "response", "", "", refs, question, answer, answer_type, None if choices is None else tuple(choices)
-        )
+        asked = Question("response", "", "", refs, question, answer, kind, shown_choices)
         models = _models(endpoints, roles, cache or folder, folder)
         trace = read_trace(0, response, refs)
         masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, makers=()))
         named = None if entities is None else tuple(entities)
         case = case_of(trace, masks, named, named or ())
+        work = verify_case(case, gate or GateSettings(), TRACE_SCORERS if scorers is None else scorers)
         try:
-            verified = runtime().submit(verify_case(case, gate or GateSettings(), scorers)).result()
+            verified = runtime().submit(work).result()
         finally:
             runtime().close(models)
     return replace(trace, verdicts=verified.verdicts, score=verified.score)

@@ -43,7 +43,7 @@ class Images(Format):
             digest.update(f"{relative}\0{file.stat().st_size}\n".encode(errors="surrogateescape"))
         root = str(path.resolve())
         source = Source(self.name, root, records=len(images), storage=storage_of(path))
-        return Input(name, (source,), root, digest.hexdigest(), frozenset({"id", "image", "source", "license"}))
+        return Input(root, (source,), root, digest.hexdigest(), frozenset({"id", "image", "source", "license"}))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each image, in the order of their paths."""

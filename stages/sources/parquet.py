@@ -65,7 +65,8 @@ class Parquet(Format):
             first += metadata.num_rows if source.records is None else source.records
             columns.update(metadata.schema.to_arrow_schema().names)
             digest.update(_identity(file))
-        return Input(name, tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
+        given = path.parent.resolve() / path.name  # a pattern, or not that of a link's target
+        return Input(str(given), tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each row, or several if the shape (layout) of the rows gives several."""

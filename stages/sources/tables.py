@@ -61,7 +61,7 @@ class Tables(Format):
         with path.open("rb") as stream:
             fingerprint = lines_fingerprint(stream)
         source = replace(source, records=records)
-        return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
+        return Input(str(file), (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each row, or several if the shape (layout) of the rows gives several."""

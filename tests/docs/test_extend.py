@@ -232,7 +232,7 @@ def test_a_column_of_ones_own_reaches_everything(folder: Path, ran: dict[str, Ra
 
 @pytest.mark.usefixtures("ran")
 def test_a_floor_for_a_scorer_of_ones_own_decides(folder: Path) -> None:
-    low = [row for row in rows(folder / "runs/shorter", "rejected") if row["reason"] == "low_reasoning"]
+    low = [row for row in rows(folder / "runs/shorter", "rejected") if row["reason"] == "low_score"]
     assert low
     assert all("brevity" in row["detail"] for row in low)
 

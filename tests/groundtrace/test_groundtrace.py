@@ -17,6 +17,7 @@ SAMPLE = ROOT / "data" / "sample"
 def test_every_name_is_there() -> None:
     for name in gt.__all__:
         assert getattr(gt, name).__name__ == name
+    assert set(gt.__all__) <= set(dir(gt))
     with pytest.raises(AttributeError, match="no attribute 'pickle'; it has "):
         _ = gt.pickle
 
@@ -51,6 +52,10 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no image")
     with pytest.raises(gt.UserError, match=r"bad\.png cannot be used"):
         gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1")
+    with pytest.raises(gt.UserError, match=r"unknown answer_type 'angel': use one of .*numeric"):
+        gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1", answer_type="angel")
+    with pytest.raises(gt.UserError, match=r"no argument 'conf': did you mean config\?; it has pipeline"):
+        gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), conf="x")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +109,14 @@ def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> No
     assert "\n" not in str(error.value)
     with pytest.raises(gt.UserError, match="leave out one of them"):
         gt.verify("How many?", "<answer>3</answer>", [squares], "3", config=NO_DETECTOR, roles={})
+
+
+def test_the_type_of_an_answer_is_evident(squares: Path) -> None:
+    found = gt.verify(
+        "How many circles are there?", "<think>There are no circles.</think><answer>0</answer>", [squares], "0"
+    )
+    outcome = next(verdict for verdict in found.verdicts if verdict.name == "outcome")
+    assert (outcome.value, outcome.reason) == (1.0, "numeric: same number")
 
 
 def test_looking_into_a_run_needs_no_beam() -> None:

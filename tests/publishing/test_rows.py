@@ -58,6 +58,8 @@ def test_rows_are_indexed_by_number_and_id(run: OpenedRun) -> None:
     assert [row.id for row in rows] == ids and rows.num_rows == len(rows) == len(ids)
     assert rows[0].id == ids[0] and rows[-1].id == ids[-1] and rows[ids[1]].id == ids[1]
     assert rows[0]["question"] == rows.to_pylist()[0]["question"]
+    assert [row.id for row in rows[:2]] == ids[:2] and [row.id for row in rows[-1::-2]] == ids[-1::-2]
+    assert len(rows[len(rows) :]) == 0
     for wrong, kind in ((len(rows), IndexError), (-len(rows) - 1, IndexError), ("nope", KeyError)):
         with pytest.raises(kind):
             rows[wrong]
@@ -108,6 +110,13 @@ def test_a_row_is_shown_with_its_image_and_trace(run: OpenedRun) -> None:
     assert "Rejected by the stage" in rejected and "data:image/" in rejected
     assert page_of(run.rejected.where(reason="nothing")).count("no rows") == 1
     assert page_of(run) == (run.folder / "report.html").read_text("utf-8")
+
+
+def test_a_record_without_a_readable_image_is_shown(run: OpenedRun) -> None:
+    """Records that end at ingest have no media, no question and no traces."""
+    values = dict.fromkeys(run.rejected.table.column_names) | {"id": "x", "stage": "ingest", "reason": "media_missing"}
+    row = Row(run.folder, "rejected", values, run.summary.input)
+    assert "media_missing" in page_of(row) and "no question (rejected: media_missing)" in repr(row)
 
 
 def test_hostile_texts_are_escaped(run: OpenedRun) -> None:

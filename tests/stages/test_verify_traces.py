@@ -134,23 +134,23 @@ WHY = [
         # what was checked is told before what was not
         [judged(0, None, outcome=1.0, spatial=FAILED), judged(1, 0.5, outcome=1.0, spatial=0.0)],
         "low_grounding",
-        "best score 0.50, but spatial below 1: spatial says so",
+        "best score 0.50, and spatial below 1: spatial says so",
     ),
     (
         [judged(0, 0.0, outcome=1.0, format=0.0)],
         "malformed",
-        "best score 0.00, but format below 1: format says so",
+        "best score 0.00, and format below 1: format says so",
     ),
     ([judged(0, 0.0, outcome=0.0)] * 2, "wrong_answer", "no trace of 2 is right: outcome says so"),
     (
         [judged(0, 0.5, outcome=1.0, spatial=0.0, reasoning=0.5)],
         "low_grounding",
-        "best score 0.50, but spatial below 1: spatial says so",
+        "best score 0.50, and spatial below 1: spatial says so",
     ),
     (
         [judged(0, 0.6, outcome=1.0, spatial=0.5, reasoning=0.3)],
         "low_grounding",
-        "best score 0.60, but spatial below 1: spatial says so",
+        "best score 0.60, and spatial below 1: spatial says so",
     ),
     (
         [judged(0, 0.5, outcome=1.0, spatial=None, reasoning=0.0)],
@@ -165,17 +165,17 @@ WHY = [
     (
         [judged(0, 0.9, outcome=1.0, spatial=0.7, reasoning=1.0)],
         "low_grounding",
-        "best score 0.90, but spatial below 1: spatial says so",
+        "best score 0.90, and spatial below 1: spatial says so",
     ),
     (
         [judged(0, 1.0, outcome=1.0, spatial=1.0, counting=0.75)],
         "low_grounding",
-        "best score 1.00, but counting below 1: counting says so",
+        "best score 1.00, and counting below 1: counting says so",
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=0.5, reasoning=0.0)],
         "low_grounding",
-        "best score 0.67, but counting below 1: counting says so",
+        "best score 0.67, and counting below 1: counting says so",
     ),
 ]
 
@@ -275,7 +275,7 @@ def test_the_embedded_verifier(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
-    few, malformed = "best score 0.64", "best score 0.00, but format below 1"
+    few, malformed = "best score 0.64", "best score 0.00, and format below 1"
     check_stage(
         VerifyTraces(VerifySettings(), models()),
         [
@@ -307,19 +307,19 @@ def test_the_embedded_verifier(
             ("mentioned again", 0, [1.0], FULL),
         ],
         [
-            ("two of three", "low_grounding", "best score 0.85, but spatial below 1", "k0"),
-            ("twice", "low_grounding", "best score 0.94, but spatial below 1", "k0"),
-            ("one more that nothing can serve", "low_grounding", "best score 0.92, but spatial below 1", "k0"),
+            ("two of three", "low_grounding", "best score 0.85, and spatial below 1", "k0"),
+            ("twice", "low_grounding", "best score 0.94, and spatial below 1", "k0"),
+            ("one more that nothing can serve", "low_grounding", "best score 0.92, and spatial below 1", "k0"),
             ("another conclusion", "malformed", malformed, "k0"),
             ("a second answer", "malformed", malformed, "k0"),
             ("a box", "malformed", malformed, "k0"),
             ("no reasoning", "malformed", malformed, "k0"),
-            ("off", "low_grounding", f"{few}, but spatial below 1", "k1"),
+            ("off", "low_grounding", f"{few}, and spatial below 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
-            ("count", "low_grounding", "best score 0.94, but spatial below 1", "k0"),
-            ("pointless", "low_grounding", "best score 0.33, but spatial below 1", "k0"),
-            ("no such thing", "low_grounding", f"{few}, but spatial below 1", "k0"),
+            ("count", "low_grounding", "best score 0.94, and spatial below 1", "k0"),
+            ("pointless", "low_grounding", "best score 0.33, and spatial below 1", "k0"),
+            ("no such thing", "low_grounding", f"{few}, and spatial below 1", "k0"),
             ("free text", "unverifiable", "outcome could not be checked", "k0"),
         ],
         show=kept_as,
@@ -359,7 +359,7 @@ def test_where_others_were_cut_off_the_best_is_found_and_the_reply_named(
             second_and_fourth(drafts("off", BAD, WRONG, BAD, BAD)),
         ],
         [("good", 1, [0.0, 1.0], FULL)],
-        [("off", "low_grounding", "best score 0.64, but spatial below 1", "k3")],
+        [("off", "low_grounding", "best score 0.64, and spatial below 1", "k3")],
         show=kept_as,
         show_rejected=rejected_as,
     )
@@ -506,7 +506,7 @@ def test_what_was_proposed_and_not_found_need_not_be_pointed_at(
         VerifyTraces(VerifySettings(), models()),
         [proposed, found],
         [("proposed", 0, [1.0], FULL | BLIND)],
-        [("found", "low_grounding", "best score 0.67, but spatial below 1", "k0")],
+        [("found", "low_grounding", "best score 0.67, and spatial below 1", "k0")],
         show=kept_as,
         show_rejected=rejected_as,
     )
@@ -556,9 +556,9 @@ PLAINNESS = Scorer("plainness", "every response has a tone", _hears_hedging, flo
 @pytest.mark.parametrize(
     ("floors", "rejected"),
     [
-        ({}, ("hedged", "low_reasoning", "best score 1.00, but plainness below 0.9", "k0")),
+        ({}, ("hedged", "low_score", "best score 1.00, and plainness below 0.9", "k0")),
         ({"plainness": 0.0}, None),
-        ({"plainness": 1.0}, ("hedged", "low_reasoning", "best score 1.00, but plainness below 1", "k0")),
+        ({"plainness": 1.0}, ("hedged", "low_score", "best score 1.00, and plainness below 1", "k0")),
     ],
 )
 def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
