@@ -1,4 +1,6 @@
-"""Curates data that teaches a model when to think and how: it judges, thinks and answers (SAIL-RL §3.4, App. A.1).
+"""Curates data that teaches a model when and how to think (SAIL-RL §3.4, App. A.1).
+
+The model first judges whether it needs to think, then thinks, then answers. The stages of the recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw → complexity → split by media group
 → SFT side: judged trace → verify → leak → redundancy → balance of lengths → cut → sft shards

@@ -1,4 +1,4 @@
-"""Detects rubrics that require a right final answer, which the outcome already rewards (RuCL Eq. 4)."""
+"""Detects rubrics that require a right final answer, since another term of the reward is for it (RuCL Eq. 4)."""
 
 import re
 

@@ -124,7 +124,7 @@ def _clean(text: str) -> str:
 
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        raise BadObservation(f"the sandbox's answer holds {str(value)[:20]!r}, which is not a count")
+        raise BadObservation(f"the sandbox's answer has {str(value)[:20]!r} where a whole number from 0 is expected")
     return value
 
 

@@ -11,7 +11,7 @@ from groundtrace.config.settings import PositiveWeight, Weight, settings
 class MachineSettings:
     """Describes the machine that a training needs.
 
-    If ``server_gib`` is 0, a server that samples has its own GPUs.
+    ``server_gib`` is the memory that a server for sampling needs on the training's GPUs; 0 if it has GPUs of its own.
     """
 
     gpus: Annotated[PositiveInt, "--estimate: the number of GPUs over which the training is sharded"] = 1

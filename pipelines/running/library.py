@@ -167,6 +167,7 @@ def _medium(path: Path, store: MediaStore) -> MediaRef:
     checked = check_medium(uri, store, VideoSettings())
     if checked.ref is None:
         raise UserError(
-            f"{path} cannot be used as a medium: {checked.detail.removeprefix(f'{uri}: ')}; name another file in media"
+            f"{path} cannot be used as a medium: {checked.detail.removeprefix(f'{uri}: ')}; pass another file in the "
+            "argument media"
         )
     return checked.ref

@@ -41,7 +41,9 @@ class Arrivals:
         return first
 
     def add(self, place: "Place", reply: Reply) -> None:
-        """Add the reply to the part that ``place`` sent. The reply has the usage of all attempts of this part."""
+        """Add the reply to one part of the request. ``place`` identifies the part; the reply has the usage of all its
+        attempts.
+        """
         self._replies[place.first] = reply
 
     def failed(self, error: CallError | BudgetUsedUp) -> None:

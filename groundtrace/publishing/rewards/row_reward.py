@@ -7,7 +7,7 @@ its run, and its images are written once to the reward's folder. The response's 
 Some recipes compare responses (:attr:`groundtrace.rewards.recipes.base.Recipe.compares`). One call must then hold all
 responses to a question, since responses are compared within a call. Some recipes learn from each training step. By
 default, one call with a list of responses is one step. If the setting ``step_responses`` is given, a step ends after
-this number of responses. The learnt state is kept in this object, and so in this process.
+this number of responses. The learnt state is kept in the memory of the process, so other processes do not share it.
 """
 
 import threading

@@ -106,10 +106,10 @@ class Audit:
         sample or an unknown choice.
         """
         row = next((each for each in self.rows if each.id == record_id), None)
-        if row is None or choice not in (*CHOICES, ""):
-            raise ValueError(
-                f"record {record_id!r} is not in the sample, or {choice!r} is not one of {', '.join(CHOICES)}"
-            )
+        if row is None:
+            raise ValueError(f"the record {record_id!r} is not in the sample: judge one of its records")
+        if choice not in (*CHOICES, ""):
+            raise ValueError(f"{choice!r} is not a judgement: use one of {', '.join(CHOICES)}")
         made = Judgement(record_id, row.trace, about, choice, self.reviewer, utc_now())
         append_line(self._file, asdict(made))
         self._all.append(made)

@@ -5,7 +5,7 @@ predicted boxes, of the best IoU with a gold box. Labels are not compared, since
 that compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. In this case, a
 predicted box has the IoU 0 with a gold box if its label cannot name the object of the gold box.
 
-Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
+Deviations. Eq. 2 does not define some of these cases, and in others its value would grow with needless boxes:
 
 - without gold boxes the verdict is not applicable (None). With gold boxes, but without predicted boxes, the value is 0;
 - boxes on different media never overlap. Invalid boxes have the IoU 0 with every box, and the mean includes them. These

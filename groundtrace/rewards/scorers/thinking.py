@@ -44,8 +44,8 @@ FIELDS = {LOGIC: "sound", GROUNDING: "true_to_sources", CONSISTENCY: "supported"
 
 @settings
 class ThinkingSettings:
-    """Holds the settings of R_think (SAIL-RL §3.1). The weights are those of d1, d2 and d3 in a mean, so only their
-    ratios matter.
+    """Holds the settings of R_think (SAIL-RL §3.1). R_think is the weighted mean of d1 (logic), d2
+    (grounding) and d3 (consistency), so only the ratios of the weights matter.
     """
 
     logic: Annotated[Weight, "the weight of d1, logical coherence (Table 8: w_L); 0: it is not judged"] = 1.0

@@ -74,7 +74,10 @@ class Holder:
             except OSError as error:
                 raise TrajectoryLost(f"the process that holds the state does not accept requests: {error}") from None
             if data and time.monotonic() > deadline:
-                raise TrajectoryLost("the process that holds the state did not accept a request in time")
+                raise TrajectoryLost(
+                    "the process that keeps the trajectory's variables did not accept a request in time, so the "
+                    "trajectory is lost"
+                )
 
 
 def answer_of(

@@ -36,7 +36,9 @@ def prune(parsed: argparse.Namespace) -> int:
             finally:
                 cache.close()
     except CacheInUse as error:
-        raise CacheCommandError(f"the cache cannot be pruned now: {error}; then run this command again") from error
+        raise CacheCommandError(
+            f"the cache cannot be pruned now: {error}; run this command again after that"
+        ) from error
     say(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
 
