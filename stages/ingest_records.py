@@ -133,7 +133,11 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
         boxes = None if rec.boxes is None else tuple(_inside(box, refs) for box in rec.boxes)
     except ValueError as error:
         raise Reject(INVALID_BOXES, str(error)) from error
-    question = Question(
+    return Draft(_question(rec, refs, boxes))
+
+
+def _question(rec: InputRecord, refs: tuple[MediaRef, ...], boxes: tuple[Box, ...] | None) -> Question:
+    return Question(
         id=rec.id,
         source=rec.source,
         license=rec.license,
@@ -146,7 +150,6 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
         gold_boxes=boxes,
         origin=rec.origin,
     )
-    return Draft(question)
 
 
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
@@ -245,17 +248,23 @@ class _Assemble(beam.DoFn):
             yield _rejected(name, row.reason, row.detail, row.origin)
         for rec in valid[1:]:
             detail = f"{record_id!r} is on line {valid[0].number} too"
-            yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail, rec.origin)
+            yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail, rec.origin, _readable(rec, media))
         if valid:
             try:
                 yield kept_output(STAGE, assemble(valid[0], media))
             except Reject as why:
-                yield _rejected(valid[0].id, why.reason, why.detail, valid[0].origin)
+                yield _rejected(valid[0].id, why.reason, why.detail, valid[0].origin, _readable(valid[0], media))
 
 
-def _rejected(record_id: str, reason: str, detail: str, origin: Origin) -> TaggedOutput:
+def _readable(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
+    """Return what is known of a valid record that is rejected: its question, and those of its media that are usable."""
+    refs = (media[uri].ref for uri in rec.media)
+    return Draft(_question(rec, tuple(ref for ref in refs if ref is not None), None))
+
+
+def _rejected(record_id: str, reason: str, detail: str, origin: Origin, draft: Draft | None = None) -> TaggedOutput:
     rejected = STAGE.rejected(record_id, Reject(reason, storable(detail)))
-    return rejected_output(replace(rejected, origin=origin))
+    return rejected_output(replace(rejected, origin=origin, draft=draft))
 
 
 def _place(numbered: tuple[int, Source]) -> int:

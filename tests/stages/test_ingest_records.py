@@ -239,6 +239,26 @@ def test_answers_of_parquet_columns(
     )
 
 
+def test_a_rejected_record_keeps_its_question_and_its_usable_media(
+    folder: Path, tmp_path: Path, record: Callable[..., dict[str, Any]], check_stage: Callable[..., None]
+) -> None:
+    rows = [record(id="a", media=[record()["media"], "none.png"]), record(id="b"), record(id="b", question="Another?")]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    source = Source("jsonl", str(tmp_path / "rows.jsonl"))
+    check_stage(
+        IngestRecords((source,), RowSettings(), MediaRoots(str(folder), str(tmp_path))),
+        None,
+        kept=["b"],
+        rejected=[("media_missing", True, 1), ("duplicate_id", True, 1)],
+        show=lambda draft: draft.id,
+        show_rejected=lambda found: (
+            found.reason,
+            bool(found.draft.question.question and found.draft.question.answer and found.draft.question.source),
+            len(found.draft.question.media),
+        ),
+    )
+
+
 def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
     found = assembled(folder, record(boxes=[{"label": "a", "bbox": [0, 0, 1, 1], "media_index": 1}]))
     assert isinstance(found, Reject)
