@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.responses.placeholders import as_written, has_remnants, without_remnants
+from groundtrace.grading.responses.sections import Sections
 from groundtrace.schemas.coding import record
 
 TOOL = "execute_python_code"
@@ -44,9 +45,7 @@ IMAGE = "<image>"
 """Marks the place of an image in a message."""
 
 _FORGED = "the turn writes a result itself"
-_CODE = re.compile(r"<code\s*>(.*?)</code\s*>", re.DOTALL | re.IGNORECASE)
-_CALL = re.compile(r"<tool_call\s*>(.*?)</tool_call\s*>", re.DOTALL | re.IGNORECASE)
-_ANSWER = re.compile(r"<answer\s*>.*?</answer\s*>", re.DOTALL | re.IGNORECASE)
+_CODE, _CALL, _ANSWER = map(Sections, ("code", "tool_call", "answer"))
 _FENCE = re.compile(r"\s*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 _RESULT = re.compile(
     r"[<\[{‹]\s*/?\s*(?:interpreter|tool_response)\s*[>\]}›]|```[ \t]*(?:output|interpreter|tool_response)\b",
@@ -57,7 +56,7 @@ _MARKS = re.compile(
     r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
 )
 _THINK = re.compile(r"</?think\s*>", re.IGNORECASE)
-_STATED = re.compile(r"<(interpreter|tool_response)\s*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
+_STATED = Sections("interpreter", "tool_response")
 _OPENED = re.compile(r"<(?:code|tool_call)\s*>", re.IGNORECASE)
 _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
@@ -105,16 +104,16 @@ def read_turn(reply: str) -> WrittenTurn:
     Code after an answer is not read. Text after the code is kept only in ``after``, because the model wrote it before
     it saw the result of the code.
     """
-    found = min(filter(None, (_CODE.search(reply), _CALL.search(reply))), key=lambda match: match.start(), default=None)
-    answered = _ANSWER.search(reply)
-    if found is None or (answered is not None and answered.start() < found.start()):
+    found = min(filter(None, (_CODE.first(reply), _CALL.first(reply))), key=lambda each: each.start, default=None)
+    answered = _ANSWER.first(reply)
+    if found is None or (answered is not None and answered.start < found.start):
         text = as_written(reply).strip()
         return WrittenTurn(text, fault=_fault_of(text) or ("" if answered else _unfinished(text)))
-    text = as_written(reply[: found.start()]).strip()
-    code = _called(found.group(1)) if found.re is _CALL else _fenced(found.group(1))
+    text = as_written(reply[: found.start]).strip()
+    code = _fenced(found.content) if found.name == "code" else _called(found.content)
     if code is None:
         return WrittenTurn(text, fault="the tool call cannot be read")
-    return WrittenTurn(text, code, _fault_of(text) or _fault_of_code(code), reply[found.end() :].strip())
+    return WrittenTurn(text, code, _fault_of(text) or _fault_of_code(code), reply[found.end :].strip())
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
@@ -126,22 +125,22 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
     tags. Think tags inside code are a fault.
     """
     turns, start = list[Turn](), 0
-    for result in _STATED.finditer(reply):
-        written = read_turn(reply[start : result.start()])
+    for result in _STATED.all(reply):
+        written = read_turn(reply[start : result.start])
         if written.fault or not written.code:
             return (), written.fault or "a result has no code before it"
         if _without_think(written.after):
             return (), "a result does not follow its code"
-        turns.append(Turn(_as_thought(written.text), written.code, "", result.group(2).strip()))
-        start = result.end()
+        turns.append(Turn(_as_thought(written.text), written.code, "", result.content.strip()))
+        start = result.end
     last = read_turn(reply[start:])
     if last.fault or last.code:
         return (), last.fault or "the result of the last code is missing"
     text = _without_think(last.text)
     if text_after_answer(text):
         return (), "text follows the answer"
-    found = _ANSWER.search(text)
-    at = found.start() if found else 0
+    found = _ANSWER.first(text)
+    at = found.start if found else 0
     return (*turns, Turn(f"{_as_thought(text[:at])}\n{text[at:]}".strip())), ""
 
 
@@ -150,8 +149,8 @@ def text_after_answer(text: str) -> str:
 
     A grader does not read the text after an answer. But this text may withdraw the answer ("or rather B").
     """
-    behind = [*_ANSWER.finditer(text)]
-    rest = _without_think(text[behind[-1].end() :]) if behind else ""
+    behind = [*_ANSWER.all(text)]
+    rest = _without_think(text[behind[-1].end :]) if behind else ""
     return rest if any(char.isalnum() for char in rest) else ""
 
 
@@ -275,12 +274,12 @@ def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str
     found = list[dict[str, str]]()
     for message in messages:
         content, results = message["content"], _RESULTS.fullmatch(message["content"])
-        code = _CODE.search(content) if message["role"] == "assistant" else None
+        code = _CODE.first(content) if message["role"] == "assistant" else None
         if message["role"] == "user" and results is not None:
             found.append({"role": "tool", "content": results.group(1)})
-        elif code is not None and not _ANSWER.search(content[: code.start()]):
-            text = content[: code.start()].strip()
-            found.append({"role": "assistant", "content": text, "code": _fenced(code.group(1))})
+        elif code is not None and not _ANSWER.first(content[: code.start]):
+            text = content[: code.start].strip()
+            found.append({"role": "assistant", "content": text, "code": _fenced(code.content)})
         else:
             found.append(dict(message))
     return found
