@@ -84,7 +84,8 @@ def make_parser() -> argparse.ArgumentParser:
             help="a TOML config, or argos, sail_rl, ivgr, ivgr-32b, rucl, codedance or tiny; NAME-lora (adapters, one "
             "GPU) and NAME-small (a model of 2B, one GPU) for each paper",
         )
-        command.add_argument("--data", metavar="RUN", help="a run folder or its URL, or its shards")
+        read = "a run folder or its URL, or its shards" + (", or a folder with records.jsonl" if name == "eval" else "")
+        command.add_argument("--data", metavar="RUN", help=read)
         command.add_argument("--output", type=Path, metavar="OUT", help="created if missing, else resumed")
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"

@@ -141,11 +141,23 @@ def test_a_missing_column(
     run(command, data).check_refused(2, str(data / side), f"has no column {column!r}")
 
 
-@pytest.mark.parametrize("command", ["sft", "grpo", "eval"])
-def test_no_shards(command: str, run: Command, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    run(command, tmp_path / "empty").check_refused(2, "has no shards: expected")
-    run(command, tmp_path / "gone").check_refused(2, "has no shards: expected")
+EVALUATED = "has no shards and no records.jsonl: give a run with rl/ or sft/ shards, as `beam run` writes them, or a"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("sft", "has no shards: expected sft/*.parquet"),
+        ("grpo", "has no shards: expected rl/*.parquet"),
+        ("eval", EVALUATED),
+    ],
+)
+def test_no_shards(command: str, said: str, run: Command, tmp_path: Path) -> None:
+    table = tmp_path / "empty" / "questions.csv"
+    table.parent.mkdir()
+    table.write_text("id,question\n1,How many?\n", "utf-8")
+    for data in (table.parent, table, tmp_path / "gone"):
+        run(command, data).check_refused(2, f"{data} {said}")
 
 
 def test_shards_without_rows(run: Command, write_shards: WriteShards) -> None:

@@ -293,9 +293,29 @@ def shard_side(data: Path) -> str:
     return "sft"
 
 
+def shards_to_evaluate(data: Path, cache: Path) -> Shards:
+    """Open the shards in ``data`` whose questions are evaluated: those that :func:`shard_side` names.
+
+    ``cache`` is for the memory-mapped copy. Raises ShardError as :class:`Shards` does. If there are no shards, the
+    message also names records.jsonl, which callers look for first.
+    """
+    side = shard_side(data)
+    if not _files(data, side):
+        raise ShardError(
+            f"{data} has no shards and no records.jsonl: give a run with rl/ or sft/ shards, as `beam run` writes "
+            "them, or a folder with records.jsonl"
+        )
+    return Shards(data, side, cache)
+
+
+def _files(data: Path, side: str) -> list[Path]:
+    """Return the shards of one side of a run folder, or those that the folder directly holds."""
+    return sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
+
+
 def _shard_files(data: Path, side: str) -> list[Path]:
     """Return the shards that hold rows. Raises ShardError if there are no shards, or if one cannot be read."""
-    files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
+    files = _files(data, side)
     if not files:
         raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
     _check_files(files[0].parent)

@@ -14,7 +14,7 @@ from groundtrace.rewards.rows.checks import check_recipe, missing_need
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
-from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
+from groundtrace.rewards.rows.shards import ShardError, Shards, shards_to_evaluate
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, point_f1
 from groundtrace.trainer.evaluation.page import eval_page
@@ -43,7 +43,8 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     be loaded. Raises NotServed if an endpoint does not serve its model, SamplerError if answers cannot be sampled, and
     JudgesDown if the judges do not answer.
     """
-    rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
+    is_records = (data / "records.jsonl").is_file()
+    rows = Records(data, settings.eval.form) if is_records else shards_to_evaluate(data, output / "rows")
     recipe = _recipe(settings, rows)
     settings.check_environment()
     settings = settings.at_evaluation()
@@ -153,7 +154,3 @@ def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
             chunk = []
     if chunk:
         yield chunk
-
-
-def _shards(data: Path, output: Path) -> Shards:
-    return Shards(data, shard_side(data), output / "rows")

@@ -16,7 +16,7 @@ from pathlib import Path
 from groundtrace.config.errors import ConfigError
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
-from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
+from groundtrace.rewards.rows.shards import ShardError, Shards, shards_to_evaluate
 from groundtrace.schemas.media_groups import media_groups
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.text import counted
@@ -117,7 +117,7 @@ def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Sha
 def _opened(data: Path, settings: TrainerSettings, output: Path) -> Rows:
     if (data / "records.jsonl").is_file():
         return Records(data, settings.eval.form)
-    return Shards(data, shard_side(data), output / "rows")
+    return shards_to_evaluate(data, output / "rows")
 
 
 def _readable(rows: Records) -> list[TrainingRow]:
