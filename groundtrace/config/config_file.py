@@ -7,6 +7,7 @@ from typing import Any
 
 from groundtrace.config.errors import ConfigError
 from groundtrace.schemas.paths import local_path
+from groundtrace.schemas.registry import near
 
 EXTENDS = "extends"
 """The key at the top of a config that names the config whose values it changes."""
@@ -21,9 +22,10 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
     folder ``bundled``. The result then has the values of the other config, changed by the values of the file. A section
     of the file changes only the keys that it sets; a list replaces the whole list. The function calls itself for the
     other config: ``depth`` is then the number of configs read before, and ``named_in`` is the path of the config that
-    names this one. Raises ConfigError for a file that cannot be read.
+    names this one. Raises ConfigError for a file that cannot be read. If the file is missing, the message names the
+    bundled configs, or without such a folder the command that writes a run's config.
     """
-    values = _parsed(path, named_in)
+    values = _parsed(path, bundled, named_in)
     extended = values.pop(EXTENDS, None)
     if extended is None:
         return values
@@ -61,15 +63,24 @@ def _place(path: str, extended: str, bundled: Path | None) -> str:
         ) from error
 
 
-def _parsed(path: str, named_in: str) -> dict[str, Any]:
+def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
     if not path.strip():
         raise ConfigError("the name of the config is empty: name a TOML file, or leave --config out")
     try:
         return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
-        remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
+        remedy = _remedy(path, bundled) if isinstance(error, FileNotFoundError) else ""
         remedy = f", which {named_in} extends: correct {EXTENDS}" if named_in else remedy
         raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         remedy = 'sections begin with [name], and texts are in "quotes"'
         raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
+
+
+def _remedy(path: str, bundled: Path | None) -> str:
+    """Return the end of the message about a missing config, with the bundled config of the most similar name."""
+    if bundled is None:
+        return "; `beam init DATA --output FILE` writes one"
+    names = sorted(file.stem for file in bundled.glob("*.toml"))
+    hint = near(Path(path).name.removesuffix(".toml"), names)
+    return f": name a TOML file or one of {', '.join(names)}{hint}"

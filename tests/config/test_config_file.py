@@ -42,6 +42,26 @@ def test_a_bundled_config_is_named_without_its_ending(tmp_path: Path) -> None:
         read_config(mine)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tinny", "one of argos, tiny: did you mean tiny?"),
+        ("runs/tinny.toml", "one of argos, tiny: did you mean tiny?"),
+        ("mine.toml", "one of argos, tiny"),
+    ],
+)
+def test_a_missing_config_where_some_are_bundled(name: str, said: str, tmp_path: Path) -> None:
+    write(tmp_path / "bundled", argos="a = 1\n", tiny="a = 2\n")
+    with pytest.raises(ConfigError) as refused:
+        read_config(name, tmp_path / "bundled")
+    assert str(refused.value) == f"cannot read the config {name}: No such file or directory: name a TOML file or {said}"
+
+
+def test_a_missing_config_of_a_run() -> None:
+    with pytest.raises(ConfigError, match=r"No such file or directory; `beam init DATA --output FILE` writes one$"):
+        read_config("tinny.toml")
+
+
 def test_a_value_and_a_section_replace_each_other() -> None:
     assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
     assert merged({"a": 2}, {"a": {"b": 1}}) == {"a": {"b": 1}}

@@ -80,8 +80,9 @@ def test_help(run: Command, tmp_path: Path) -> None:
 
 
 def test_a_missing_config(run: Command, sft_data: Path, tmp_path: Path) -> None:
-    words = ["sft", "--config", str(tmp_path / "gone.toml"), "--data", str(sft_data), "--output", str(tmp_path / "out")]
-    run.words(words, tmp_path / "out").check_refused(2, "gone.toml")
+    for name, said in ((str(tmp_path / "gone.toml"), "gone.toml"), ("tinny", "tiny: did you mean tiny?")):
+        words = ["sft", "--config", name, "--data", str(sft_data), "--output", str(tmp_path / "out")]
+        run.words(words, tmp_path / "out").check_refused(2, said)
 
 
 VLM = ("reward.endpoints.vlm.kind=openai", "reward.endpoints.vlm.model=m", "reward.endpoints.vlm.base_url=http://h/v1")

@@ -64,6 +64,11 @@ def test_a_config_that_will_not_do(text: str, said: str, tmp_path: Path) -> None
     assert said in str(refusal.value)
 
 
+def test_a_missing_config_whose_name_is_nearly_a_bundled_one() -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the config argus: .* one of argos, .*: did you mean argos\?$"):
+        load_reward_settings("argus")
+
+
 SPEECHES = [
     (SpeechSettings(), "qwen2.5-vl", CoordinateFrame.QWEN25_RESIZED_PX, QWEN25_IMAGE),
     (SpeechSettings(), "plain", CoordinateFrame.PX, QWEN25_IMAGE),
