@@ -27,6 +27,7 @@ from groundtrace.schemas.text import utc_now
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer import ranks
 from groundtrace.trainer.group import Group
+from groundtrace.trainer.output_folder import recorded_run
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.watching.boards import VALIDATION, Board, check_boards, open_boards
 from groundtrace.trainer.watching.page import TrainPage
@@ -45,9 +46,19 @@ class Monitor:
     ``validations`` are the lines of validation.jsonl: the step and the metrics of each validation so far.
     """
 
-    def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
+    def __init__(
+        self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int, done: int = 0
+    ) -> None:
+        """Write run.json and the config to ``output``.
+
+        ``done`` is the number of ``steps`` that earlier commands completed. If it is not 0, the training started when
+        the first of them did. If all steps are done and an earlier command ended well, the training ended with it.
+        """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
+        earlier = (recorded_run(output) if done else None) or {}
+        is_done = done == steps and earlier.get("ended") == "done"
+        self._finished: str | None = earlier.get("finished") if is_done else None
         self._run = {
             "command": command,
             "data": data,
@@ -59,7 +70,7 @@ class Monitor:
             "torch": torch.__version__,
             "transformers": transformers.__version__,
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-            "started": utc_now(),
+            "started": earlier.get("started") or utc_now(),
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
         self._write_run()  # before all other files (output_folder.py)
         write_atomically(output / "config.toml", to_toml(settings))
@@ -82,7 +93,9 @@ class Monitor:
             self._bar.stop()
         for board in list(self._boards):
             self._guarded(board, board.close)
-        self._run |= {"finished": utc_now(), "ended": "done" if error is None else f"{type(error).__name__}: {error}"}
+        ended = "done" if error is None else f"{type(error).__name__}: {error}"
+        finished = self._finished if error is None else None
+        self._run |= {"finished": finished or utc_now(), "ended": ended}
         self._run["rows_left_out"] = len(self._left_out)
         self._write_run()
         if self._page is not None:
@@ -170,7 +183,9 @@ class SilentMonitor(Monitor):
     In a training on several GPUs, every rank but the first uses this class (:mod:`groundtrace.trainer.ranks`).
     """
 
-    def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
+    def __init__(
+        self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int, done: int = 0
+    ) -> None:
         self.output, self.steps = output, steps
 
     def __enter__(self) -> "SilentMonitor":

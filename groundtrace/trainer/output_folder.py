@@ -21,7 +21,7 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     - files of other programs under names that ``command`` writes;
     - the model that the training starts from.
     """
-    found, model = _run_of(output), output / "model"
+    found, model = recorded_run(output), output / "model"
     if command != "eval" and model.is_dir() and model.resolve() == Path(settings.model.path).resolve():
         raise UserError(
             f"{model} is the model that the training starts from, and the trained model would replace it: choose "
@@ -40,8 +40,8 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
         )
 
 
-def _run_of(output: Path) -> dict[str, Any] | None:
-    """Return the content of run.json; None if it is missing, or truncated by a kill or a full disk."""
+def recorded_run(output: Path) -> dict[str, Any] | None:
+    """Return the content of run.json in ``output``; None if it is missing, or truncated by a kill or a full disk."""
     try:
         found = json.loads((output / "run.json").read_text("utf-8"))
     except (OSError, ValueError):

@@ -143,7 +143,7 @@ class Training:
         self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
         monitor = Monitor if ranks.is_first() else SilentMonitor
-        self.monitor = monitor(output, command, settings, str(data), steps)
+        self.monitor = monitor(output, command, settings, str(data), steps, self.progress.step)
 
     def __enter__(self) -> "Training":
         found = (*self._folder.glob(".step-*"), *self._best.glob(".step-*"))

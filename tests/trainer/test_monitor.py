@@ -102,6 +102,55 @@ def test_resumed_metrics(tmp_path: Path, monitor: Monitor, settings: TrainerSett
     assert [line["loss"] for line in lines_of(tmp_path / "out" / "metrics.jsonl")] == [0.0, 1.0, 20.0]
 
 
+START, END = "2026-11-26T08:00:00+00:00", "2026-11-26T09:00:00+00:00"
+STOPPED = "Stopped: stopped by SIGTERM"
+
+
+@pytest.mark.parametrize(
+    ("done", "ended", "keeps"),
+    [
+        (25, "done", (True, True)),
+        (20, "done", (True, False)),
+        (20, STOPPED, (True, False)),
+        (25, STOPPED, (True, False)),
+        (25, None, (True, False)),
+        (0, STOPPED, (False, False)),
+    ],
+    ids=["finished", "more steps", "stopped", "stopped after its last step", "killed after its last step", "anew"],
+)
+def test_the_times_of_an_earlier_command(
+    done: int, ended: str | None, keeps: tuple[bool, bool], tmp_path: Path, settings: TrainerSettings
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    times = {"started": START} | ({} if ended is None else {"finished": END, "ended": ended})
+    (out / "run.json").write_text(json.dumps({"command": "sft", **times}), "utf-8")
+    with Monitor(out, "sft", settings, "data", 25, done) as monitor:
+        assert "ended" not in run_of(tmp_path)
+        monitor.resume_at(done)
+    run = run_of(tmp_path)
+    assert ((run["started"] == START), (run["finished"] == END)) == keeps
+    assert run["ended"] == "done"
+
+
+@pytest.mark.parametrize("text", ["", '{"comm', "[]", "{}"])
+def test_an_earlier_record_that_is_damaged(text: str, tmp_path: Path, settings: TrainerSettings) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json").write_text(text, "utf-8")
+    with Monitor(tmp_path / "out", "sft", settings, "data", 25, 25):
+        assert run_of(tmp_path)["started"] > START
+    assert run_of(tmp_path)["finished"] > END
+
+
+def test_an_error_after_the_last_step_has_its_own_time(tmp_path: Path, settings: TrainerSettings) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "run.json").write_text(json.dumps({"started": START, "finished": END, "ended": "done"}), "utf-8")
+    with pytest.raises(OSError, match="full"), Monitor(out, "sft", settings, "data", 25, 25):
+        raise OSError("the disk is full")
+    assert run_of(tmp_path)["finished"] > END
+
+
 def test_nothing_to_resume(tmp_path: Path, monitor: Monitor) -> None:
     with monitor:
         monitor.resume_at(0)

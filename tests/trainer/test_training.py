@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from groundtrace.rewards.rows.reward import JudgesDown
-from groundtrace.trainer import sft, training
+from groundtrace.trainer import monitor, sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.group import idle_because
 from groundtrace.trainer.optimiser import Optimiser
@@ -58,6 +58,22 @@ def test_checkpoints_by_default_and_a_bounded_number(
 
 def test_a_short_run_has_one_checkpoint(run: Command, sft_data: Path) -> None:
     assert saved_steps(run("sft", sft_data, "sft.steps=4").output) == [4]
+
+
+def test_a_finished_training_that_is_repeated_keeps_its_times(
+    run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more step is then work of its own, which ends later; both have begun with the first command."""
+    shown = []
+    for hour, steps in ((8, 2), (9, 2), (10, 3)):
+        monkeypatch.setattr(monitor, "utc_now", lambda hour=hour: f"2026-11-26T{hour:02}:00:00+00:00")
+        done = run("sft", sft_data, f"sft.steps={steps}")
+        assert done.code == 0, done.err
+        record = json.loads((done.output / "run.json").read_text("utf-8"))
+        shown.append((record["started"][11:13], record["finished"][11:13]))
+        page = (done.output / "train.html").read_text("utf-8")
+        assert (f"{hour:02}:00" in page) == (hour != 9)
+    assert shown == [("08", "08"), ("08", "08"), ("08", "10")]
 
 
 def test_what_a_killed_process_left_half_is_removed(run: Command, sft_data: Path) -> None:
