@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import datasets
+import huggingface_hub
 import torch
 import transformers
 
@@ -50,6 +51,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
     """
     if not parsed.verbose:
         datasets.disable_progress_bars()
+        huggingface_hub.utils.logging.set_verbosity_error()  # not each retry of a request
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
     try:

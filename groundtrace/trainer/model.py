@@ -17,8 +17,8 @@ from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import trainable_families
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
-from groundtrace.schemas.errors import UserError
 from groundtrace.trainer import attention, ranks
+from groundtrace.trainer.model_path import ModelError, check_model_path
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings
 from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
@@ -26,10 +26,6 @@ from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
 PROJECTOR = ("merger", "deepstack_merger_list")
 """The parts of ``visual`` that map its features into the language model; the other parts are the vision tower."""
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
-
-
-class ModelError(UserError):
-    """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
 
 
 @dataclass
@@ -131,6 +127,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     where = device or ("cuda" if torch.cuda.is_available() and ranks.count() == 1 else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
     auto: Any = AutoModelForImageTextToText
+    check_model_path(settings)
     try:
         family = family_of(AutoConfig.from_pretrained(settings.path, **source), settings)
         processor = AutoProcessor.from_pretrained(settings.path, **source)
@@ -169,6 +166,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
 
 def model_config(settings: ModelSettings) -> Any:
     """Return the config of the model that the settings name. Raises ModelError if it cannot be loaded."""
+    check_model_path(settings)
     try:
         return AutoConfig.from_pretrained(settings.path, revision=settings.revision, trust_remote_code=False)
     except (OSError, ValueError) as error:

@@ -1,0 +1,69 @@
+"""Refuses a model path before it is loaded if neither a folder nor the Hub can have the model.
+
+transformers takes any path that is not a folder for the id of a Hub model. A mistyped folder would cost half a minute
+of retries on a machine without network, and end with a message about ids.
+"""
+
+from pathlib import Path
+
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, is_offline_mode, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.settings import ModelSettings
+
+TINY = "runs/tiny/model"
+"""The model of the bundled config ``tiny``, which ``trainer tiny`` makes."""
+
+
+class ModelError(UserError):
+    """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
+
+
+def check_model_path(settings: ModelSettings) -> None:
+    """Raise ModelError if ``model.path`` is not a folder, and cannot be loaded from the Hub or its cache either.
+
+    A path that cannot be a Hub id must be a folder. So must one whose first part is a folder here, unless the Hub's
+    cache has the model. For any other id that is not cached, the Hub is asked once, without retries; errors that the
+    Hub itself reports are left to the loading.
+    """
+    path = settings.path
+    try:
+        if Path(path).exists():
+            return
+        validate_repo_id(path)
+    except OSError as error:  # a name that is too long, or a folder that this user may not read
+        raise ModelError(f"cannot load {path}: {error.strerror}: correct model.path") from error
+    except HFValidationError:
+        raise ModelError(f"cannot load {path}: there is no such folder: {_remedy(path)}") from None
+    if isinstance(try_to_load_from_cache(path, "config.json", revision=settings.revision), str):
+        return
+    first, slash, _ = path.partition("/")
+    if slash and Path(first).is_dir():
+        raise ModelError(
+            f"cannot load {path}: there is no such folder in {first}/: correct model.path, or download a Hub model of "
+            f"this name first (`hf download {path}`)"
+        )
+    if not is_offline_mode():
+        _ask_once(path, settings.revision)
+
+
+def _ask_once(path: str, revision: str) -> None:
+    try:
+        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision))
+    except HfHubHTTPError:  # the Hub has answered: loading raises the error again, or retries
+        return
+    except Exception as error:  # of the HTTP client, which is another package in each major version of huggingface_hub
+        raise ModelError(
+            f"cannot load {path}: there is no such folder, and the Hub cannot be reached "
+            f"({' '.join(str(error).split())[:200]}): check model.path and the network"
+        ) from error
+
+
+def _remedy(path: str) -> str:
+    if path == TINY:
+        return f"`trainer tiny {TINY} --data RUN` makes it"
+    if path.startswith("~"):
+        return "write model.path without ~, which is not replaced here"
+    return "correct model.path"
