@@ -32,7 +32,7 @@ def add_view_parser(commands: Any) -> None:
     )
     parser.add_argument("run", metavar="RUN", help="a run folder")
     parser.add_argument("--at", default="", metavar="STATE", help="the filters and the record to open, as in a link")
-    parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of N rows by hand")
+    parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of about N rows by hand")
     parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
 
@@ -83,6 +83,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         address = on_loop(listening(runner, HOST, parsed.port))
         took = time.monotonic() - begun
         say(f"beam: {counted(len(rows), 'row')} of {run} in {took:.1f} s; Ctrl-C ends the view", file=sys.stderr)
+        if audit and audit.note:
+            say(f"beam: {audit.note}", file=sys.stderr)
         say(f"{address}/?{urlencode([*state, (TOKEN, guard.token)])}")
         sys.stdout.flush()
         stopped.wait()

@@ -22,7 +22,7 @@ from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.journal import append_line, read_lines
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.rows import ViewedRows
-from groundtrace.schemas.text import utc_now
+from groundtrace.schemas.text import counted, utc_now
 
 SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
 MIN_PER_REASON = 5
@@ -81,12 +81,15 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 class Audit:
     """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
 
-    ``strata`` is the number of rows in each stratum of the run, and ``rows`` is the sample. Raises
+    ``strata`` is the number of rows in each stratum of the run, and ``rows`` is the sample. ``note`` is a line for the
+    user if the sample is larger or smaller than requested, else "". Raises
     :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
     """
 
-    def __init__(self, run: Path, strata: Mapping[str, int], rows: Sequence[AuditedRow], reviewer: str = "") -> None:
-        self._file = run / JUDGEMENTS
+    def __init__(
+        self, run: Path, strata: Mapping[str, int], rows: Sequence[AuditedRow], reviewer: str = "", note: str = ""
+    ) -> None:
+        self._file, self.note = run / JUDGEMENTS, note
         self.strata, self.rows, self.reviewer = dict(strata), tuple(rows), reviewer
         self._all = list(read_lines(self._file, lambda fields: Judgement(**fields)))
 
@@ -213,13 +216,32 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
     if sample is None:
         write_sample(run, count, draw(strata, count))
         sample = read_sample(run)
-    if sample is None or sample["count"] != count:
-        held = "no" if sample is None else sample["count"]
-        raise InspectError(f"{run / SAMPLE} has a sample of {held} rows: use --audit {held}, or move this file away")
+    if sample is None:
+        raise InspectError(f"{run / SAMPLE} was removed while it was read: run the command again")
+    if sample["count"] != count:
+        drawn = f"was drawn with --audit {sample['count']} and has {counted(len(sample['ids']), 'row')}"
+        raise InspectError(f"{run / SAMPLE} {drawn}: use --audit {sample['count']}, or move this file away")
     audited = list[AuditedRow]()
     for record_id in sample["ids"]:
         n = rows.number_of(record_id) if record_id in of else None
         place = None if n is None else rows.place_of(n)
         if place is not None:
             audited.append(AuditedRow(record_id, of[record_id], record_of(place, images)["traces"][0]["sha256"]))
-    return Audit(run, {name: len(ids) for name, ids in strata.items()}, audited, reviewer)
+    note = _size_note(count, len(sample["ids"]), len(strata[KEPT]))
+    if gone := len(sample["ids"]) - len(audited):
+        note = "; ".join(filter(None, [note, f"rows of the sample that are no longer in the run: {gone}"]))
+    return Audit(run, {name: len(ids) for name, ids in strata.items()}, audited, reviewer, note)
+
+
+def _size_note(count: int, drawn: int, kept: int) -> str:
+    """Return why a sample has ``drawn`` rows instead of ``count``; "" if both are equal.
+
+    ``kept`` is the number of the run's kept rows with a trace: :func:`draw` returns fewer rows than requested only if
+    it has drawn all of them.
+    """
+    if drawn == count:
+        return ""
+    why = f"the run has only {counted(kept, 'kept row')} with a trace"
+    if drawn > count:
+        why = f"at least {MIN_PER_REASON} of each reason of rejection are drawn, or all of a reason with fewer"
+    return f"the sample has {counted(drawn, 'row')} instead of {count}: {why}"

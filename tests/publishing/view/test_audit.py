@@ -89,8 +89,28 @@ def test_the_sample_of_a_run_is_drawn_once_and_of_verified_traces_alone(folder: 
     }
     assert opened(folder).rows == audit.rows
     assert len({row.stratum for row in audit.rows[:6]}) > 1
-    with pytest.raises(InspectError, match="has a sample of 12 rows: use --audit 12"):
+    with pytest.raises(InspectError, match="was drawn with --audit 12 and has 13 rows: use --audit 12"):
         opened(folder, 40)
+
+
+@pytest.mark.parametrize(
+    ("count", "note"),
+    [
+        (6, "the sample has 10 rows instead of 6: at least 5 of each reason of rejection are drawn"),
+        (24, ""),
+        (90, "the sample has 52 rows instead of 90: the run has only 30 kept rows with a trace"),
+    ],
+)
+def test_the_real_size_of_a_sample_has_its_reason(folder: Path, count: int, note: str) -> None:
+    for audit in (opened(folder, count), opened(folder, count)):
+        assert audit.note.startswith(note) and bool(audit.note) == bool(note)
+
+
+def test_rows_that_have_left_the_run_are_counted(folder: Path) -> None:
+    opened(folder, 24)
+    sample = json.loads((folder / SAMPLE).read_text("utf-8"))
+    (folder / SAMPLE).write_text(json.dumps(sample | {"ids": [*sample["ids"][1:], "gone"]}), "utf-8")
+    assert opened(folder, 24).note == "rows of the sample that are no longer in the run: 1"
 
 
 def test_the_last_judgement_counts_and_can_be_undone(tmp_path: Path) -> None:
