@@ -221,7 +221,7 @@ def _add_run(commands: Any) -> None:
         "--resume",
         choices=("auto", "never"),
         default="auto",
-        help="never: replace the outputs of another input, or of more records",
+        help="never: replace the outputs of another input, or of more records; cached replies are used as always",
     )
     _add_replace(run)
 

@@ -275,7 +275,7 @@ def test_the_output_of_another_input(home: Path) -> None:
     LocalRun(home / "run").prepare("the first", "0" * 64, resume=True)
     answer = beam(RUN + "--input good")
     assert "run belongs to the input the first" in answer
-    assert "choose another --output, or replace its outputs with --resume=never" in answer
+    assert "or replace its outputs with --resume=never (replies in the cache are kept)" in answer
 
 
 RECORDS = {

@@ -150,7 +150,7 @@ class LocalRun:
         if found != fingerprint and resume:
             raise RunFolderError(
                 f"{self.name} belongs to the input {name} (digest {found[:12]}): choose another --output, "
-                "or replace its outputs with --resume=never"
+                "or replace its outputs with --resume=never (replies in the cache are kept)"
             )
 
     def _is_others(self, fingerprint: str) -> bool:
