@@ -1,7 +1,7 @@
 """Implements ``beam init``, which writes a config to start from.
 
-The config maps the input's columns. The user has to fill in three lines that describe the endpoint. After that,
-``beam run`` can use the config.
+The config maps the input's columns, and lists the columns that are not used. Its endpoint is a local server; the user
+corrects three lines for another one. After that, ``beam run`` can use the config.
 """
 
 import argparse
@@ -11,7 +11,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from groundtrace.pipelines.running.plan.columns import guess_columns, input_block, missing_fields
+from groundtrace.pipelines.running.plan.columns import (
+    guess_columns,
+    input_block,
+    keep_lines,
+    missing_fields,
+    suggestions,
+    unused_columns,
+)
 from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, find_input, first_rows
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable
@@ -19,7 +26,7 @@ from groundtrace.stages.sources.base import Input, RowSettings
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow, Row, Shape
 from groundtrace.stages.sources.shapes.registry import shape_of
 
-_MODELS = """# Fill in these three lines: where your model is, its name, and its key.
+_MODELS = """# Correct these three lines if they differ for you: where your model is, its name, and its key.
 [endpoints.model]
 kind = "openai"                          # any server that speaks OpenAI's chat API, such as vLLM; or "gemini"
 base_url = "http://localhost:8000/v1"    # 1: the server's URL ("" for gemini)
@@ -60,9 +67,10 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         raise UserError(f"{parsed.output} already exists: name another file, or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}: choose another --output") from error
-    left = [*re.findall(_LEFT_OPEN, text), "base_url", "model", "api_key_env"]
-    fill_in = f"fill in {', '.join(left[:-1])} and {left[-1]}"
-    print(f"{parsed.output}: {fill_in}, then: {_command('validate', parsed.input, parsed.output)}")
+    left = [*re.findall(_LEFT_OPEN, text)]
+    fill_in = f"fill in {' and '.join(filter(None, [', '.join(left[:-1]), left[-1]]))}, and " if left else ""
+    correct = "correct base_url, model and api_key_env if your server is another"
+    print(f"{parsed.output}: {fill_in}{correct}, then: {_command('validate', parsed.input, parsed.output)}")
     return 0
 
 
@@ -99,9 +107,16 @@ def _block(found: Input) -> list[str]:
     fields = missing_fields(found.columns, RowSettings(shape=shape.name), are_rows)
     guessed = guess_columns(found.columns)
     optional = [name for name in ("id", "choices") if name not in shape.gives and guessed.get(name, name) != name]
-    lines = [] if shape.name == OneRecordPerRow.name else _shape_lines(found, shape, first)
-    block = lines + input_block(found.columns, dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name)
-    return block or ["# The records have every field under its own name: nothing to map."]
+    wanted, source = dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name
+    if shape.name != OneRecordPerRow.name:  # such a shape reads other columns than those of the fields
+        return [*_shape_lines(found, shape, first), *input_block(found.columns, wanted, source)]
+    unused = unused_columns(found.columns)
+    suggested = suggestions(unused)
+    kept = keep_lines(unused, suggested)
+    block = input_block(found.columns, wanted, source, suggested)
+    if not wanted:
+        block = ["# The records have every field under its own name: nothing to map.", *block]
+    return [*kept[:1], *(["[input]", *kept[1:], ""] if len(kept) > 1 else []), *block]
 
 
 def _shape_lines(found: Input, shape: Shape, first: Sequence[Row]) -> list[str]:

@@ -1,9 +1,9 @@
 """Guesses from the name of an input column which field it holds, and writes the config block that maps the columns."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from groundtrace.stages.sources.base import OPTIONAL_FIELDS, RowSettings
+from groundtrace.stages.sources.base import FIELDS, OPTIONAL_FIELDS, RowSettings
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
 
@@ -23,6 +23,17 @@ _NAMES = {
     "license": ("license", "licence"),
 }
 """Column names that usually hold a field, the likelier first."""
+_CLOSE = {
+    "answer_type": ("type", "answer_type", "answer_kind", "answer_format"),
+    "boxes": ("boxes", "box", "bbox", "bboxes", "bounding_box", "bounding_boxes"),
+}
+"""Column names that may hold a field, but often hold something else: they are suggested and not mapped."""
+_SUGGESTED = {
+    "answer_type": "if it holds answer types: mcq, numeric, bool, text or boxes",
+    "boxes": "if it holds gold boxes",
+}
+MAX_KEPT = 3
+"""The number of columns in the example of ``keep``."""
 _FILLED_IN = ("source", "license")
 """Fields that are often the same for a whole input, so that a constant can replace the column."""
 _SEPARATORS = re.compile(r"[\s_\-.]+")
@@ -33,12 +44,32 @@ def guess_columns(columns: Collection[str]) -> dict[str, str]:
 
     Only the names of the columns are compared. A field without such a column is left out.
     """
-    by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
+    by_name = {_plain(column): column for column in sorted(columns, reverse=True)}
     return {
         field: next(by_name[name] for name in names if name in by_name)
         for field, names in _NAMES.items()
         if any(name in by_name for name in names)
     }
+
+
+def _plain(column: str) -> str:
+    return _SEPARATORS.sub("_", column).strip("_").casefold()
+
+
+def unused_columns(columns: Collection[str]) -> list[str]:
+    """Return the columns, sorted, that hold no field, neither under the field's name nor as guessed."""
+    guessed = guess_columns(columns)
+    return sorted({*columns} - {field if field in columns else guessed.get(field) for field in FIELDS})
+
+
+def suggestions(unused: Iterable[str]) -> list[str]:
+    """Return commented config lines of ``[input.columns]`` for unused columns whose names are close to a field."""
+    return [
+        f"# {field} = {_quoted(column)}  # {_SUGGESTED[field]}"
+        for field, names in _CLOSE.items()
+        for column in unused
+        if _plain(column) in names
+    ]
 
 
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
@@ -55,10 +86,13 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
     return [field for field in _NAMES if field not in {*given, *own, *OPTIONAL_FIELDS}]
 
 
-def input_block(columns: Collection[str], fields: Iterable[str], source: str) -> list[str]:
+def input_block(
+    columns: Collection[str], fields: Iterable[str], source: str, suggested: Sequence[str] = ()
+) -> list[str]:
     """Return the config lines for these fields: guessed columns, constants, and placeholders that the user fills in.
 
-    ``source`` is the default for the constant ``source``.
+    ``source`` is the default for the constant ``source``. ``suggested`` are comments for the end of
+    ``[input.columns]``, from :func:`suggestions`.
     """
     guessed = guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
@@ -70,7 +104,24 @@ def input_block(columns: Collection[str], fields: Iterable[str], source: str) ->
             constants.append(f"{field} = {_quoted(value)}  # {_MEANING[field]}")
         elif field not in guessed:
             mapped.append(f'# {field} = "…"  # no column has a similar name: write the name of the right one here')
-    return [*(mapped if len(mapped) > 1 else []), *(constants if len(constants) > 1 else [])]
+    if len(mapped) == 1:
+        mapped = ["# [input.columns]"] if suggested else []
+    return [*mapped, *suggested, *(constants if len(constants) > 1 else [])]
+
+
+def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
+    """Return comments that name the unused columns, and show how some of them are kept; no lines without such columns.
+
+    ``suggested`` are the lines of :func:`suggestions`; the columns in them are not in the example of ``keep``. The
+    lines belong to ``[input]``.
+    """
+    if not unused:
+        return []
+    lines = [f"# Columns that no field uses: {', '.join(map(_quoted, unused))}"]
+    others = [each for each in map(_quoted, unused) if not any(each in line for line in suggested) and "." not in each]
+    if others:
+        lines.append(f"# keep = [{', '.join(others[:MAX_KEPT])}]  # copies them into every row")
+    return lines
 
 
 _MEANING = {

@@ -83,8 +83,40 @@ def test_what_has_to_be_filled_in_is_said(tmp_path: Path, capsys: pytest.Capture
     path.write_text("Filename;Prompt;Verdict\na.png;How many?;2\n", "utf-8")
     assert main(["init", str(path), "--output", str(tmp_path / "my.toml")]) == 0
     said = capsys.readouterr().out
-    assert (
-        "my.toml: fill in answer, base_url, model and api_key_env, then: beam validate grounded_cot --input '" in said
+    said_first, _, command = said.partition(", then: ")
+    assert said_first.endswith(
+        "my.toml: fill in answer, and correct base_url, model and api_key_env if your server is another"
     )
+    assert command.startswith("beam validate grounded_cot --input '")
     columns = tomllib.loads((tmp_path / "my.toml").read_text("utf-8"))["input"]["columns"]
     assert columns == {"question": "Prompt", "media": "Filename"}
+
+
+def test_columns_that_no_field_uses_are_listed_with_examples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("Image,Question,Gold,Type,collected_by,x.y\na.png,How many?,2,numeric,ana,1\n", "utf-8")
+    assert main(["init", str(path), "--output", str(tmp_path / "my.toml")]) == 0
+    assert "fill in" not in capsys.readouterr().out  # every value has one
+    text = (tmp_path / "my.toml").read_text("utf-8")
+    assert '# Columns that no field uses: "Type", "collected_by", "x.y"\n' in text
+    given = tomllib.loads(text)["input"]
+    assert given["columns"] == {"question": "Question", "answer": "Gold", "media": "Image"}
+    for line in ('answer_type = "Type"', 'keep = ["collected_by"]'):
+        assert f"\n# {line}  # " in text
+        text = text.replace(f"\n# {line}", f"\n{line}")
+    given = tomllib.loads(text)["input"]
+    assert given["columns"]["answer_type"] == "Type" and given["keep"] == ["collected_by"]
+
+
+def test_an_example_alone_has_its_section_in_comments(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("id,media,question,answer,source,license,bbox\n1,a.png,How many?,2,s,MIT,\n", "utf-8")
+    text = starting_config(str(path), "my.toml")
+    assert "input" not in tomllib.loads(text)
+    assert text.endswith(
+        '# Columns that no field uses: "bbox"\n'
+        "# The records have every field under its own name: nothing to map.\n"
+        '# [input.columns]\n# boxes = "bbox"  # if it holds gold boxes\n'
+    )

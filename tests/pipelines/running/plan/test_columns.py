@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.pipelines.running.plan.columns import guess_columns, input_block, missing_fields
+from groundtrace.pipelines.running.plan.columns import (
+    guess_columns,
+    input_block,
+    keep_lines,
+    missing_fields,
+    suggestions,
+    unused_columns,
+)
 from groundtrace.stages.sources.base import RowSettings
 
 OWN = ("id", "source", "license", "media", "question", "answer")
@@ -70,3 +77,31 @@ def test_the_block_maps_what_is_guessed_and_says_what_is_not() -> None:
 def test_any_name_is_written_as_toml(column: str, source: str) -> None:
     block = input_block((column, "Query"), ("question", "source"), source)
     assert tomllib.loads("\n".join(block))["input"]["constants"]["source"] == source
+
+
+@pytest.mark.parametrize(
+    ("columns", "unused", "suggested", "kept"),
+    [
+        (OWN, [], [], []),
+        ((*OWN, "boxes", "answer_type"), [], [], []),
+        (("question", "prompt", "image"), ["prompt"], [], ["prompt"]),
+        (("Answer Type", "BBox", "day"), ["Answer Type", "BBox", "day"], ["answer_type", "boxes"], ["day"]),
+        (tuple("abcd"), [*"abcd"], [], [*"abc"]),
+        (("a.b", "type"), ["a.b", "type"], ["answer_type"], []),
+    ],
+)
+def test_columns_that_are_not_used(
+    columns: tuple[str, ...], unused: list[str], suggested: list[str], kept: list[str]
+) -> None:
+    assert unused_columns(columns) == unused
+    lines = suggestions(unused)
+    assert [line.split()[1] for line in lines] == suggested
+    shown = [line.removeprefix("# ") for line in keep_lines(unused, lines)[1:]]
+    assert tomllib.loads("\n".join(shown)).get("keep", []) == kept
+
+
+@given(st.sets(st.text(min_size=1)))
+def test_unused_columns_of_any_name_stay_in_their_comments(columns: set[str]) -> None:
+    unused = unused_columns(columns)
+    lines = suggestions(unused)
+    assert tomllib.loads("\n".join([*keep_lines(unused, lines), *lines])) == {}
