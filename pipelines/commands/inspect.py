@@ -26,7 +26,7 @@ from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import funnel, pass_rates, rejections, role_costs
 from groundtrace.publishing.reading import InspectError, one_line, open_several, open_tables, read_summary, schema_names
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.text import counted, printable
+from groundtrace.schemas.text import counted, printable, say
 from groundtrace.storage.mirror import local_copy
 
 MAX_PRINTED_ROWS = 200
@@ -74,6 +74,8 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
     with opened as connection:
         try:
             yield connection, summaries[0]
+        except BrokenPipeError:  # the output of the command, as in `beam inspect … | head`
+            raise
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise InspectError(f"the query failed: {one_line(error)}{_tables_of(runs, sql)}") from error
 
@@ -156,7 +158,15 @@ def _write_run(runs: Sequence[Path], sql: str | None, as_csv: bool) -> None:
             print(json.dumps(summary.to_fields() | {"tables": tables}, indent=1, ensure_ascii=False))
         else:
             columns, rows = _query(connection, sql)
-            (_write_csv if as_csv else _write_json)(columns, rows)
+            first = list(itertools.islice(rows, 1))
+            (_write_csv if as_csv else _write_json)(columns, itertools.chain(first, rows))
+            _note_if_empty(first)
+
+
+def _note_if_empty(rows: Sequence[object]) -> None:
+    """Say on stderr that a query has no rows, so that a program that reads stdout is not affected."""
+    if not rows:
+        say("beam: no rows", file=sys.stderr)
 
 
 def _tables_of(runs: Sequence[Path], sql: str | None) -> str:
@@ -223,6 +233,7 @@ def _fetched(result: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     columns, found = _query(connection, sql)
     rows = list(itertools.islice(found, MAX_PRINTED_ROWS + 1))
+    _note_if_empty(rows)
     if len(rows) == 1:  # a single row is printed vertically, without cuts
         for name, value in zip(columns, rows[0], strict=True):
             console.print(Text(f"{printable(name)}: {value_text(value, None)}"), soft_wrap=True)

@@ -3,6 +3,8 @@ import base64
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from groundtrace.pipelines.commands import cli, inspect, tables
 from groundtrace.pipelines.commands.inspect import inspect_run, run_inspect
+from groundtrace.pipelines.commands.streams import NOBODY_READS
 from groundtrace.publishing import reading
 from groundtrace.publishing.reading import InspectError, open_tables
 
@@ -274,6 +277,27 @@ def test_the_rows_of_a_query_are_written_whole(run: Path, capsys: pytest.Capture
     assert header == ["id", "question", "scores", "images"]
     assert first[1] == "why? " * 100
     assert json.loads(first[2])["final"] == 0.25
+
+
+@pytest.mark.parametrize(("words", "out"), [([], "id\n"), (["--json"], ""), (["--csv"], "id\n")])
+def test_a_query_without_rows_says_so_beside_its_output(
+    words: list[str], out: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["inspect", str(run), "--sql", "SELECT id FROM sft WHERE id = 'none'", *words]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (out, "beam: no rows\n")
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--csv"]])
+def test_a_closed_pipe_is_no_failed_query(words: list[str], run: Path) -> None:
+    sql = "SELECT n, repeat('x', 1000) FROM range(2000) t(n)"
+    command = [sys.executable, "-m", "groundtrace", "inspect", str(run), "--sql", sql, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (NOBODY_READS, b"")
 
 
 def test_more_rows_than_are_printed_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
