@@ -1,6 +1,7 @@
 """docs/extend.md: its code and its commands, as they stand, in a folder outside the repository."""
 
 import asyncio
+import contextlib
 import importlib
 import json
 import os
@@ -38,6 +39,8 @@ from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef, Question
 from groundtrace.trainer.environments.registry import make_environment
 from tests.wired import default_stages
+
+from .pages import blocks
 
 pytestmark = pytest.mark.installs
 
@@ -77,7 +80,9 @@ def _write(folder: Path) -> None:
         (folder / "questions" / image).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(sample / image, folder / "questions" / image)
     (folder / "questions/records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    shutil.copy(next((sample / "images").iterdir()), folder / "line.png")
+    [drawing] = [text for text in blocks(ROOT / "docs/extend.md", "python") if '"line.png"' in text]
+    with contextlib.chdir(folder):
+        exec(drawing, {})
 
 
 def _run(line: str) -> Ran:
@@ -379,6 +384,25 @@ def test_a_stage_is_added_in_two_places(folder: Path) -> None:
     names = [stage.name for stage in default_stages(load_recipe(str(folder / "drawing.py")))]
     sys.modules.pop("drawing")
     assert names == ["ingest", "draw", "attempt", "difficulty"]
+
+
+def test_a_stage_without_a_model_adds_its_column(folder: Path) -> None:
+    text = FILES["pass_rates.py"]
+    [wired] = re.findall(r"`(ingested.* MeasureQuestions\(\))`", PAGE)
+    for before, after in (
+        ("import apache_beam as beam\n", "import apache_beam as beam\nfrom question_parts import MeasureQuestions\n"),
+        ('attempted = ingested["kept"]', f"attempted = ({wired}).kept"),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    (folder / "measured.py").write_text(text, "utf-8")
+    done = _run("beam run measured.py --input questions/ --output runs/measured")
+    sys.modules.pop("measured", None)
+    assert done.code == 0, done.err
+    ended = [row for side in ("rl", "rejected") for row in rows(folder / "runs/measured", side)]
+    assert len(ended) == RECORDS
+    for row in ended:
+        assert row["question_words"] == len(row["question"].split()), row["id"]
 
 
 class _Messages(BaseHTTPRequestHandler):
