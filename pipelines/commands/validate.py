@@ -35,7 +35,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     )
     if not plan.recipe.writes_questions:
         check_questions(plan.input, plan.settings.input)
-    ends = plan.wire().ends
+    plan.wire()
     say(f"pipeline: {plan.recipe.name}")
     say(runner_line(plan.options))
     total = count_records(plan.context.sources)
@@ -55,7 +55,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         if note := runtime().submit(_official_note(plan, roles[0])).result() if healthy else "":
             say(f"note: {name}: {note}")
     problems, notes = check_capabilities(plan.stages, plan.models, media)
-    found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
+    found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), plan.stages)
     problems, notes = problems + found[0], notes + found[1]
     if total == 0:
         problems.append("the input has no records")

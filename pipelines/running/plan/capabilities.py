@@ -12,9 +12,11 @@ from groundtrace.inference.preflight import unfit_for
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.text import counted
+from groundtrace.stages.attempt_questions import UNGRADABLE
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import ANSWER_FIELDS, RowSettings, Source
 from groundtrace.stages.sources.registry import format_of
+from groundtrace.stages.split_by_media_group import STAGE as SPLIT
 from groundtrace.vision.frames import CLIP_MODULES
 
 SCANNED_RECORDS = 1000
@@ -75,23 +77,34 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
     return kind.needs_judge(answer, choices if kind.keeps_choices else None)
 
 
-def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
+def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
     """Return two lists of lines for the user: the problems and the notes on free-text answers without a judge.
 
-    Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. If the run writes
-    RL rows (``has_rl``), this is a problem: ``beam validate`` then reports that the run is not possible. Otherwise it
-    is only a note. Both lists are empty if a judge reads text, or if ``scan`` has found no free text.
+    The line says what a run does with these records. If a stage rejects them, it is a note that names the stage, or a
+    problem if no other records were found and so the run would keep none. If no stage rejects them, it is a note that
+    paraphrases of these answers are unscored. Both lists are empty if a judge reads text, or if ``scan`` has found no
+    free text.
     """
     if not scan.free_texts or models.judges_text:
         return [], []
-    found = f"{scan.free_texts} of the first {counted(scan.records, 'record')} have free text as their gold answer"
-    if not has_rl:
+    number = f"{scan.free_texts} of the first {counted(scan.records, 'record')}"
+    # A stage with the reason as a failure (reason_in_text) asks first: an answer equal to the gold answer is right.
+    stage = next((each for each in stages if UNGRADABLE in each.reasons and UNGRADABLE not in each.failures), None)
+    if stage is None:
         return [], [
-            f"{found}, and no judge reads them: answers in other words are unscored; set roles.judge to a model"
+            f"{number} have free text as their gold answer, and no judge reads them: answers in other words are "
+            "unscored; set roles.judge to a model"
         ]
-    return [
-        f"{found}, which RL rows cannot have without a judge that reads text: set roles.judge, or remove these records"
-    ], []
+    names = [each.name for each in stages]
+    is_split = SPLIT.name in names[: names.index(stage.name)]  # then only a part of the records reaches the stage
+    end = f"rejected as ungradable by the stage {stage.name}{', if they reach it' if is_split else ''}"
+    judge = "is the embedded engine, which reads no prose" if models.has_role("judge") else "names no endpoint"
+    line = (
+        f"{number} would be {end}: their gold answers are free text, and roles.judge {judge}; set roles.judge to a "
+        "model, or remove these records"
+    )
+    is_all = not is_split and scan.free_texts == scan.records < SCANNED_RECORDS
+    return ([line], []) if is_all else ([], [line])
 
 
 def _is_video(medium: object) -> bool:

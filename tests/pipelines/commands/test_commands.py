@@ -118,6 +118,27 @@ def test_validate_says_what_an_endpoint_cannot_do(
     assert [line for line in lines if line.startswith("note: edges (detector, segmenter) takes no reply schema")]
 
 
+@pytest.mark.parametrize(("free", "code"), [(1, 0), (4, 2)])
+def test_validate_says_of_free_text_without_a_judge_what_a_run_does(
+    free: int,
+    code: int,
+    data: Path,
+    tmp_path: Path,
+    write_records: Callable[..., Path],
+    run_beam: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = [{"answer": "a red sofa"} if n < free else {} for n in range(4)]
+    mixed = write_records(data, [{"id": f"q{n}", "media": f"{n}.png", **fields} for n, fields in enumerate(answers)])
+    assert validate(mixed) == code
+    start = "NOT POSSIBLE" if code else "note"
+    said = f"{start}: {free} of the first 4 records would be rejected as ungradable by the stage attempt: "
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "free text" in line]
+    assert line.startswith(said)
+    ran = run_beam(mixed, tmp_path / "run")
+    assert [end for end in ran.ends.values() if "ungradable" in str(end)] == [ran.ends[f"q{n}"] for n in range(free)]
+
+
 def test_a_reason_of_two_stages_is_added_up() -> None:
     given = summary(0, 0, 5, rejected={"attempt": {"call_failed": 2}, "trace": {"call_failed": 3}})
     assert "  call_failed: 5" in summary_text(given, "RUN").splitlines()

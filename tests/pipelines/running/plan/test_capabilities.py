@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.dual_stream import RECIPE as DUAL_STREAM
 from groundtrace.pipelines.grounded_cot import RECIPE
 from groundtrace.pipelines.running.plan.capabilities import (
+    SCANNED_RECORDS,
     AnswerScan,
     MediaScan,
     check_capabilities,
@@ -20,6 +22,7 @@ from groundtrace.pipelines.running.plan.capabilities import (
     scan_answers,
     scan_media,
 )
+from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import RowSettings, Source
 from tests.wired import default_stages
 
@@ -142,14 +145,30 @@ def test_free_text_in_parquet(tmp_path: Path) -> None:
 def test_free_text_without_a_judge() -> None:
     judged = ModelsSettings((("e", ABLE),), (("judge", "e"), ("policy", "e")), "c", "i", "r")
     alone = replace(judged, roles=(("policy", "e"),))
-    assert check_judge(judged, AnswerScan(9, 3), has_rl=True) == ([], [])
-    assert check_judge(alone, AnswerScan(9, 0), has_rl=True) == ([], [])
-    found = "3 of the first 9 records have free text as their gold answer"
-    refused = (
-        f"{found}, which RL rows cannot have without a judge that reads text: set roles.judge, or remove these records"
-    )
-    assert check_judge(alone, AnswerScan(9, 3), has_rl=True) == ([refused], [])
     embedded = replace(judged, endpoints=(("e", EndpointSettings("classical", "colour")),))
-    assert check_judge(embedded, AnswerScan(9, 3), has_rl=True) == ([refused], [])
-    noted = f"{found}, and no judge reads them: answers in other words are unscored; set roles.judge to a model"
-    assert check_judge(alone, AnswerScan(9, 3), has_rl=False) == ([], [noted])
+    assert check_judge(judged, AnswerScan(9, 9), STAGES) == ([], [])
+    assert check_judge(alone, AnswerScan(9, 0), STAGES) == ([], [])
+    for models, judge in ((alone, "names no endpoint"), (embedded, "is the embedded engine, which reads no prose")):
+        said = (
+            f"of the first 9 records would be rejected as ungradable by the stage attempt: their gold answers are free "
+            f"text, and roles.judge {judge}; set roles.judge to a model, or remove these records"
+        )
+        assert check_judge(models, AnswerScan(9, 3), STAGES) == ([], [f"3 {said}"])
+        assert check_judge(models, AnswerScan(9, 9), STAGES) == ([f"9 {said}"], [])
+    assert check_judge(alone, AnswerScan(SCANNED_RECORDS, SCANNED_RECORDS), STAGES)[0] == []  # others may follow
+
+
+def test_free_text_without_a_judge_where_only_a_part_of_the_records_is_graded() -> None:
+    alone = ModelsSettings((("e", ABLE),), (("policy", "e"),), "c", "i", "r")
+    [said] = check_judge(alone, AnswerScan(9, 9), default_stages(DUAL_STREAM))[1]
+    assert said.startswith("9 of the first 9 records would be rejected as ungradable by the stage streams, if they ")
+
+
+def test_free_text_without_a_judge_where_no_stage_rejects_it() -> None:
+    alone = ModelsSettings((("e", ABLE),), (("policy", "e"),), "c", "i", "r")
+    stages = StageList(tuple(stage for stage in STAGES if stage.name != "attempt"))
+    noted = "9 of the first 9 records have free text as their gold answer, and no judge reads them: answers in other"
+    assert check_judge(alone, AnswerScan(9, 9), stages) == (
+        [],
+        [f"{noted} words are unscored; set roles.judge to a model"],
+    )
