@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Path:
         ["--help"],
         ["cache", "export", "--help"],
         ["inspect", "RUN"],
-        ["inspect", "RUN", "--sql", "SELECT * FROM sft"],
+        ["inspect", "RUN", "--sql", "SELECT count(*) FROM sft"],
         ["cache", "stats", "RUN"],
         ["cache", "prune", "RUN", "--truncated"],
         ["cache", "export", "RUN", "--to", "RUN/replies.parquet"],
