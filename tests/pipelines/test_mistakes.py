@@ -99,7 +99,7 @@ MISTAKES = {
         RUN + "--input other",
         ["no column for question, answer, media, source, license (its columns are gold, id,", "`beam init "],
     ),
-    "a table without a config": (RUN + "--input table", ["no column for source, license", "`beam init table "]),
+    "a table without a config": (RUN + "--input table", ["no column for source, license", "`beam init "]),
     "a column that is not there": (
         RUN + "--input other --set input.columns.question=querry",
         ["input.columns.question", "'querry'", "did you mean query?"],
