@@ -49,7 +49,7 @@ STATUSES = {
     "killed, for a good answer with an error": (
         "from inside import frames; pack = frames.pack; frames.pack = lambda h, p: pack({**h, 'error': 'x'}, p)",
         "killed",
-        "no answer",
+        "other than an answer",
     ),
     "killed by a signal": ("import ctypes; ctypes.string_at(1)", "killed", "signal 11"),
 }
