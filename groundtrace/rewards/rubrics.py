@@ -148,7 +148,7 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
     cannot be for both.
     """
     if len({rubric.id for rubric in rubrics}) < len(rubrics):
-        raise BadReply("two rubrics have the same id, so their scores cannot be told apart")
+        raise BadReply("two rubrics have the same id, so one score could be for either")
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("no scores")

@@ -40,7 +40,7 @@ class Sections:
                     found[name] = self._next(name, text, section.end)
 
     def first(self, text: str) -> Section | None:
-        """Return the first section; None if there is no section."""
+        """Return the first section; None if the text has none of them."""
         return next(self.all(text), None)
 
     def _next(self, name: str, text: str, at: int) -> Section | None:
