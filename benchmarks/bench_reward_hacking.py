@@ -8,7 +8,7 @@ honest response to each RL row and the hacks of benchmarks/hacking. A response t
 unscored: it is counted, but not as 0. A hack is compared with the honest response only if both are scored.
 
 Exit code 1 if a hack comes within 0.1 of the honest responses, an honest call that looks in another way earns less than
-0.9 of their reward (or than its file says), the best blind policy earns more than half of their reward on 24 questions
+0.9 of their reward (or its file's share), the best blind policy earns more than half of their reward on 24 questions
 or more, honest responses earn less than 0.9 on average, or there are fewer questions than requested.
 """
 

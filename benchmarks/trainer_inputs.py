@@ -136,7 +136,7 @@ def large_rows(rng: np.random.Generator, number: int, shrink: bool) -> list[Trai
     for index in range(number):
         coarse = cv2.resize(rng.integers(0, 255, (6, 8, 3), np.uint8), (width, height), interpolation=cv2.INTER_CUBIC)
         pixels = np.clip(coarse + rng.normal(0, GRAIN, coarse.shape), 0, 255).astype(np.uint8)
-        words = " ".join(f"The object {n} stands at {n % 100} and {n * 7 % 100}." for n in range(index, index + 40))
+        words = " ".join(f"The object {n} is at {n % 100} and {n * 7 % 100}." for n in range(index, index + 40))
         rows.append(_row(index, words, "3", "numeric", words, _encoded(".jpg", pixels)))
     return rows
 

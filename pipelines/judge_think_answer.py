@@ -149,7 +149,7 @@ RECIPE = Recipe(
     settings=Settings,
     build=build,
     makes=(
-        "The `sft` set holds questions whose response first says whether it has to think: complex ones with reasoning "
+        "The `sft` set holds questions whose response first decides whether to think: complex ones with reasoning "
         "that a teacher wrote under the guidance of the gold answer, simple ones with an empty think section. The `rl` "
         "set holds STEM problems that the policy answers right sometimes but not always, and general questions chosen "
         "for quality and diversity, each with its complexity, for reinforcement learning. No media group (questions "

@@ -70,8 +70,8 @@ _TEXTS = pa.list_(pa.string())
 _TURNS = pa.list_(TURN)
 
 _ID = Column("id", pa.string(), "the record's id in the input")
-_SOURCE = Column("source", pa.string(), "where the record comes from, as the input says")
-_LICENSE = Column("license", pa.string(), "its licence, as the input says")
+_SOURCE = Column("source", pa.string(), "where the record comes from, as given in the input")
+_LICENSE = Column("license", pa.string(), "its licence, as given in the input")
 _IMAGES = Column(
     "images",
     pa.list_(IMAGE),

@@ -135,7 +135,7 @@ def as_json(plain: object) -> str:
 
 
 class _Unfit(ValueError):
-    """Raised if a value is not of its type. The message says where and why."""
+    """Raised if a value is not of its type. The message names the place and the reason."""
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 class UserError(Exception):
     """Raised for a mistake that the user can correct in a command, a config, an input, a file or a folder.
 
-    The message is one line that says what is wrong, where it is wrong, and what to do. The commands print it without a
-    traceback and exit with code 2. Faults of a server or a machine, bad replies and bad records are not UserErrors.
+    The message is one line that states what is wrong, where it is wrong, and what to do. The commands print it without
+    a traceback and exit with code 2. Faults of a server or a machine, bad replies and bad records are not UserErrors.
     """
 
 

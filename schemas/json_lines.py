@@ -16,7 +16,7 @@ BLANKS = " \t\r\n"
 
 
 class NotAnObject(ValueError):
-    """Raised if a line is not a JSON object. The message begins with "not" and says what is wrong."""
+    """Raised if a line is not a JSON object. The message begins with "not" and states what is wrong."""
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:

@@ -78,7 +78,7 @@ async def annotate(draft: Draft, session: Session, settings: ComplexitySettings)
 
 STAGE = Stage(
     "complexity",
-    "the judge says of each question whether it needs reasoning (complex) or can be answered directly (simple)",
+    "the judge decides for each question whether it needs reasoning (complex) or can be answered directly (simple)",
     reasons={UNJUDGED: "the judge cannot say"},
     asks=(Asks("judge", (PROMPT,)),),
     settings=ComplexitySettings,

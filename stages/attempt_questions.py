@@ -136,7 +136,7 @@ def _in_own_words(settings: AttemptSettings) -> bool:
 
 STAGE = Stage(
     "attempt",
-    "the policy answers each question as often as attempt.k says, and the answers are graded",
+    "the policy answers each question attempt.k times, and the answers are graded",
     reasons={UNGRADABLE: "fewer attempts could be graded than attempt.k_min"},
     asks=(
         Asks("policy", (PROMPT,), when=_in_own_words),

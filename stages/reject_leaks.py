@@ -63,7 +63,7 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     text, question = draft.traces[draft.best].text, draft.question
     phrase = find_leak(prose_of(text), question)
     if phrase is not None:
-        raise Reject(LEAK, f"the trace says {phrase!r:.120}", trace_key(draft))
+        raise Reject(LEAK, f"the trace has the words {phrase!r:.120}", trace_key(draft))
     if not judged or not parse_response(text).think:  # a trace without a thought is written unguided
         return draft
     texts = {"question": question_text(question), "answer": question.answer, "reasoning": reasoning_of(text)}

@@ -94,9 +94,7 @@ class _Route(beam.DoFn):
         yield kept_output(STAGE, Route(split_side(groups[0], self._settings), drafts[0]))
 
 
-STAGE = Stage(
-    "split", "questions go to the SFT or the RL side, so that no image stands on both", settings=SplitSettings
-)
+STAGE = Stage("split", "questions go to the SFT or the RL side, so that no image is on both", settings=SplitSettings)
 
 
 @dataclass

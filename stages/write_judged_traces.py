@@ -125,7 +125,7 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
 
 STAGE = Stage(
     "judged_trace",
-    "the teacher says whether to think; guided with the gold answer, it reasons about complex questions",
+    "the teacher decides whether to think; guided with the gold answer, it reasons about complex questions",
     asks=(Asks("teacher", (GUIDED_PROMPT,)), Asks("teacher", (DIRECT_PROMPT,))),
     settings=JudgedTraceSettings,
 )

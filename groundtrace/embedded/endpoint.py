@@ -33,6 +33,7 @@ from groundtrace.embedded.scenes import (
     segment_points,
     trace,
 )
+from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
@@ -80,7 +81,7 @@ class ClassicalEndpoint:
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
-            raise ValueError(
+            raise EndpointError(
                 f"an endpoint of kind classical needs a setting 'model' that is one of {', '.join(HANDLERS)}, "
                 f"got {settings.model!r}"
             )

@@ -99,6 +99,14 @@ class CallError(Exception):
         return self.failure in RETRYABLE
 
     @property
+    def is_of_server(self) -> bool:
+        """Return whether the server did not answer the request, so the same request may succeed later.
+
+        An empty reply is an answer.
+        """
+        return self.failure in (RETRYABLE - {Failure.EMPTY}) | {Failure.AWAY, Failure.UNAUTHORISED}
+
+    @property
     def asks_to_wait(self) -> bool:
         """Return whether the server demanded a wait before the next request. Returns False for "Retry-After: 0"."""
         return bool(self.retry_after_s)

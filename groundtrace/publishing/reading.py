@@ -31,7 +31,7 @@ CLOSED: dict[str, str | bool | int | float | list[str]] = {
 
 
 class InspectError(UserError):
-    """Raised if the run folder or the query cannot be used. The message is one line and says what to do."""
+    """Raised if the run folder or the query cannot be used. The message is one line and names the remedy."""
 
 
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
@@ -51,7 +51,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
             else "it is not a run folder: give the --output folder of a `beam run`"
         )
         if (run / FAILED_PAGE).is_file():
-            advice = f"its run did not finish, and {run / FAILED_PAGE} says why"
+            advice = f"its run did not finish, and {run / FAILED_PAGE} states the reason"
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
         summary = RunSummary.from_fields(json.loads(file.read_text("utf-8")))

@@ -139,7 +139,8 @@ class ObjectMasks:
         """Find the instances with the first role that can find the label; the note holds the errors of the roles
         before it.
 
-        If the pointer made the points under verification, it is not asked in place of the detector.
+        If the pointer made the points under verification, it is not asked in place of the detector. Nor is it asked if
+        the detector's server does not answer, since a verdict must not depend on outages.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
@@ -154,6 +155,8 @@ class ObjectMasks:
                 located = await self._places(role, label, image, medium)
             except (CallError, BadReply) as error:
                 if not is_of_label(error):
+                    if isinstance(error, CallError) and error.is_of_server:
+                        raise
                     failed = failed or error
                 note = note or f"the {role} cannot serve it: {error}"
                 continue

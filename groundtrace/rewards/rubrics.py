@@ -24,7 +24,7 @@ PLACE = Rubric(
     "1 when it gives the place of at least one thing that the question is about, by a point, by a box or in words such "
     "as 'in the lower left', and every place that it gives is right. Where nothing of the kind is in the picture, 1 "
     "when it states this, and every place that it gives is right. 0 when it gives no place, or a wrong one. A number, "
-    "a colour or the answer alone is no place. Applies to every attempt.",
+    "a colour or the answer alone does not count as a place. Applies to every attempt.",
     0.0,
     None,
     "",
@@ -134,7 +134,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     if any(rubric.id.lower() == PLACE.id for rubric in rubrics):
         raise BadReply(f"a rubric has the reserved id {PLACE.id!r}: name it otherwise")
     if len({(rubric.description.lower(), rubric.criteria.lower()) for rubric in rubrics}) < len(rubrics):
-        raise BadReply("two rubrics say the same")
+        raise BadReply("two rubrics have the same text")
     candidates = _sorted_out(rubrics, TEACHER)
     if not candidates.rubrics:
         raise BadReply("every rubric is about whether the final answer is right: write rubrics about the reasoning")

@@ -20,6 +20,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from groundtrace.config.extras import MissingExtra, require_extra
 
@@ -71,6 +72,15 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--verbose", action="store_true", help="show the logs of the libraries, and tracebacks")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_sft_grpo_eval(commands)
+    command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
+    command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
+    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
+    _add_tiny(commands)
+    return parser
+
+
+def _add_sft_grpo_eval(commands: Any) -> None:
     for name, does in (
         ("sft", "supervised fine-tuning on a run's sft/ shards"),
         ("grpo", "reinforcement learning on a run's rl/ shards, rewarded by the verifier"),
@@ -108,9 +118,9 @@ def make_parser() -> argparse.ArgumentParser:
                 action="store_true",
                 help="only show the memory that the config needs on 1, 2, 4 and 8 GPUs, without --data and --output",
             )
-    command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
-    command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
-    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
+
+
+def _add_tiny(commands: Any) -> None:
     command = commands.add_parser(
         "tiny", help="make a model of random weights that is small enough to train on a laptop", allow_abbrev=False
     )
@@ -124,7 +134,6 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="PX",
         help="larger images are shrunk to the area of a square of this side, at least 32 (default: 64)",
     )
-    return parser
 
 
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:

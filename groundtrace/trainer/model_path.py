@@ -42,7 +42,7 @@ def check_model_path(settings: ModelSettings) -> None:
     first, slash, _ = path.partition("/")
     if slash and Path(first).is_dir():
         raise ModelError(
-            f"cannot load {path}: there is no such folder in {first}/: correct model.path, or download a Hub model of "
+            f"cannot load {path}: {first}/ has no such folder: correct model.path, or download a Hub model of "
             f"this name first (`hf download {path}`)"
         )
     if not is_offline_mode():

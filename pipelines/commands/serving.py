@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ServeError(UserError):
-    """Raised if the server cannot be started. The message says why, and what to do."""
+    """Raised if the server cannot be started. The message states the reason and the remedy."""
 
 
 def positive(text: str) -> int:

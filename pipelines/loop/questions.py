@@ -4,7 +4,7 @@ The records are read as ``beam run`` reads them, with the shape, the column map 
 written in our own fields. So the later steps read them without these settings. Only the columns of ``input.keep`` stay
 beside our fields. A local media file is not copied but linked (a hard link), if the file system allows it.
 
-The folder appears when it is complete (by a rename). ``split.json`` in it says for which input and settings it is.
+The folder appears when it is complete (by a rename). ``split.json`` in it holds its input and settings.
 """
 
 import hashlib

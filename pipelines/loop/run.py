@@ -63,8 +63,8 @@ class StepFailed(Exception):
     def __init__(self, step: Step, code: int, log: Path) -> None:
         what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         super().__init__(
-            f"the step {step.name} ({step.title}) {what}: {log} holds its output; correct what it says, then the same "
-            "command goes on here"
+            f"the step {step.name} ({step.title}) {what}: {log} holds its output; correct the error in it, then the "
+            "same command goes on here"
         )
         self.code = KILLED_CODE if code < 0 else code
 

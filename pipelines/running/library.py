@@ -3,11 +3,14 @@
 ``import groundtrace`` offers these functions. A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
+import functools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
@@ -107,9 +110,11 @@ def verify(
         The response as a trace in canonical tags, with its verdicts and score (None: unscored).
 
     Raises:
-        UserError: A medium or the config cannot be read, a value in the config is invalid, the answer type is unknown,
-            a role does not name an endpoint, or ``config`` and ``endpoints`` or ``roles`` are both given.
+        UserError: An argument has another type, a medium or the config cannot be read, a value in the config is
+            invalid, the answer type is unknown, the answer is empty, a role does not name an endpoint, or ``config``
+            and ``endpoints`` or ``roles`` are both given.
     """
+    _check_arguments(verify, locals())
     if config is None:
         endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
     elif endpoints is None and roles is None:
@@ -124,6 +129,10 @@ def verify(
     kind = evident_type(answer, shown_choices).name if answer_type is None else answer_type
     if kind not in ANSWER_TYPES:
         raise UserError(f"verify() has the unknown answer_type {kind!r}: use one of {', '.join(ANSWER_TYPES)}")
+    if not answer.strip():
+        raise UserError("verify() has an empty answer: pass the gold answer")
+    if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
+        raise UserError(f"verify() cannot keep replies in {cache}: it is not a folder")
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
         store = MediaStore(folder, folder)
         refs = tuple(_medium(Path(path), store) for path in media)
@@ -159,11 +168,34 @@ def _models(
     return ModelsSettings(by_name, by_role, str(Path(cache) / "replies.sqlite"), folder, folder)
 
 
+@functools.cache
+def _types(function: Callable[..., object]) -> Mapping[str, TypeAdapter[Any]]:
+    """Return a check of each argument's type, by name."""
+    hints = {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
+    return {name: TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)) for name, hint in hints.items()}
+
+
+def _check_arguments(function: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Raise UserError if an argument does not have the type of its annotation."""
+    for name, kind in _types(function).items():
+        try:
+            kind.validate_python(given[name], strict=True)
+        except ValidationError as error:
+            hint = get_type_hints(function)[name]
+            wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("collections.abc.", "")
+            raise UserError(
+                f"{function.__name__}() cannot use {name} = {given[name]!r:.80}: its type must be {wanted}"
+            ) from error
+
+
 def _medium(path: Path, store: MediaStore) -> MediaRef:
     try:
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is not a file: correct its path in media")
         uri = store.write_drawn(path.read_bytes(), path.suffix.lstrip(".").lower() or "bin")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}; correct its path in media") from error
+    except (OSError, ValueError) as error:  # the latter for a path with a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot read {str(path)!r}: {reason}; correct its path in media") from error
     checked = check_medium(uri, store, VideoSettings())
     if checked.ref is None:
         raise UserError(

@@ -20,7 +20,7 @@ READ_BY_NAME: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS, STREAMS, STREAM_PR
 
 
 class RecipeError(UserError):
-    """Raised if a recipe's file has a mistake; the message says what to change."""
+    """Raised if a recipe's file has a mistake; the message names what to change."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ RUN_MARKER = "input.json"
 
 
 class InputError(UserError):
-    """Raised if the input cannot be read; the message says why and what to do."""
+    """Raised if the input cannot be read; the message states the reason and the remedy."""
 
 
 class NothingHere(Exception):

@@ -101,14 +101,45 @@ def test_a_config_names_the_models(as_file: bool, squares: Path, tmp_path: Path)
         ({"endpoints": {"mine": {"kind": "openai", "model": 3}}}, "endpoints.mine.model"),
         ({"endpoint": {}}, "no section endpoints, roles or plugins"),
         ("nowhere.toml", "nowhere.toml"),
+        (
+            {"endpoints": {"mine": {"kind": "classical", "model": "shapes"}}, "roles": {"detector": "mine"}},
+            "one of colour, edges, got 'shapes'",
+        ),
     ],
 )
 def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> None:
     with pytest.raises(gt.UserError, match=re.escape(said)) as error:
-        gt.verify("How many squares are there?", "<answer>3</answer>", [squares], "3", config=config)
+        gt.verify(
+            "How many squares are there?", "<think>Three.</think><answer>3</answer>", [squares], "3", config=config
+        )
     assert "\n" not in str(error.value)
     with pytest.raises(gt.UserError, match="leave out one of them"):
         gt.verify("How many?", "<answer>3</answer>", [squares], "3", config=NO_DETECTOR, roles={})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"media": "x.png"}, "media = 'x.png': its type must be Sequence"),
+        ({"media": [b"x"]}, "media = [b'x']: its type"),
+        ({"media": ["a\0b"]}, "cannot read 'a\\x00b': embedded null byte"),
+        ({"media": ["/dev/zero"]}, "/dev/zero is not a file"),
+        ({"answer": 2}, "answer = 2: its type must be str"),
+        ({"answer": " "}, "empty answer"),
+        ({"response": None}, "response = None: its type must be str"),
+        ({"choices": [1]}, "choices = [1]: its type"),
+        ({"entities": "a cup"}, "entities = 'a cup': its type"),
+        ({"scorers": ["spatial"]}, "scorers = ['spatial']: its type"),
+        ({"roles": "x"}, "roles = 'x': its type"),
+        ({"cache": __file__}, "it is not a folder"),
+        ({"config": 5}, "config = 5: its type"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_verify_with_a_wrong_argument(given: dict[str, Any], message: str) -> None:
+    asked = {"question": "How many?", "response": "<answer>1</answer>", "media": [], "answer": "1"}
+    with pytest.raises(gt.UserError, match=re.escape(message)):
+        gt.verify(**(asked | given))
 
 
 def test_the_type_of_an_answer_is_evident(squares: Path) -> None:

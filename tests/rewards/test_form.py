@@ -105,6 +105,8 @@ def test_what_has_the_form(text: str) -> None:
         (response('I see <points x1="10" alt="a">a</points>.'), "cannot be read"),
         (response('I see <points x1="10" y1="20" x2="4" alt="a">a</points>.'), "cannot be read"),
         (response('I see <points x1="ten" y1="20" alt="a">a</points>.'), "cannot be read"),
+        (normalise(response('I see <points x1="10" y1="20" x2="4" alt="a">a</points>.')), "cannot be read"),
+        (normalise(response('I see <points x1="1" y1="2" x2="²" y2="²" alt="a">a</points>.')), "cannot be read"),
         (response("I see <point>a</point>."), "cannot be read"),
         (response(f"I see {POINT}</points>."), "not closed"),
         (normalise(response('I see <points x1="10" y1="20" alt="a">a. So 2.')), "not closed"),

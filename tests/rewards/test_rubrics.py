@@ -266,7 +266,7 @@ def test_one_score_is_not_for_two_rubrics() -> None:
     ("second", "says"),
     [
         ({"id": " A ", "description": "other", "criteria": "other"}, "same id"),
-        ({"id": "b", "description": "What", "criteria": "when  so"}, "say the same"),
+        ({"id": "b", "description": "What", "criteria": "when  so"}, "the same text"),
         ({"id": "Required_Place", "description": "other", "criteria": "other"}, "reserved id 'required_place'"),
         ({"id": "b", "description": " ", "criteria": "when so"}, "each rubric must have the texts id"),
     ],

@@ -81,7 +81,7 @@ def load(settings: ModelSettings) -> Any:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("runs/none", "there is no such folder in runs/: correct model.path, or download a Hub model of this name "
+        ("runs/none", "runs/ has no such folder: correct model.path, or download a Hub model of this name "
                       "first (`hf download runs/none`)"),
         ("runs/sft/model", "there is no such folder: correct model.path"),
         ("./none", "there is no such folder: correct model.path"),
@@ -137,7 +137,7 @@ def test_a_model_that_may_be_there(hub: Hub, tmp_path: Path, monkeypatch: pytest
     (cached / "snapshots" / ("0" * 40)).mkdir(parents=True)
     (cached / "snapshots" / ("0" * 40) / "config.json").write_text("{}", "utf-8")
     check_model_path(ModelSettings("runs/cached"))
-    with pytest.raises(ModelError, match="no such folder in runs/"):
+    with pytest.raises(ModelError, match="runs/ has no such folder"):
         check_model_path(ModelSettings("runs/cached", revision="other"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     check_model_path(ModelSettings("none/such"))

@@ -309,7 +309,7 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:
         return frozenset()
-    # If an option says "None of these", "none" is not the number 0.
+    # If an option is "None of these", "none" is not the number 0.
     number = None if any(normalise_text(choice).startswith("none") for choice in choices) else read_count(text)
     number = number or read_numerals(chain).single
     if number is None:

@@ -171,6 +171,8 @@ def format_box(box: Box) -> str:
 def normalise(text: str) -> str:
     """Return the text with every readable point tag in the canonical form. Everything else is unchanged.
 
+    A tag with a point that cannot be read is unchanged, too, so that the checks of the form find it.
+
     A tag of several points stays one tag, so that its label is not repeated in the prose. Its points are numbered from
     1. The function is idempotent.
     """
@@ -178,7 +180,7 @@ def normalise(text: str) -> str:
     done = 0
     for tag in scan_tags(text):
         points = _points_of(tag)
-        if points:
+        if points and 2 * len(points) == sum(_AXIS.fullmatch(name) is not None for name, _ in tag.attributes):
             pieces += text[done : tag.start], format_points_tag(tag.label, [(p.x, p.y) for p in points], tag.is_open)
             done = tag.end
     return "".join(pieces) + text[done:]

@@ -5,6 +5,7 @@ writes thousands of opening tags without a closing one, this takes seconds.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,31 +27,29 @@ class Sections:
     """
 
     def __init__(self, *names: str) -> None:
-        self._tags = {
-            name: tuple(re.compile(rf"<{slash}{name}\s*>", re.IGNORECASE) for slash in ("", "/")) for name in names
-        }
+        self._names = names
+        self._tag = re.compile(rf"<(/?)({'|'.join(names)})\s*>", re.IGNORECASE)
 
     def all(self, text: str) -> Iterator[Section]:
         """Yield the sections in their order; they do not overlap."""
-        found = {name: self._next(name, text, 0) for name in self._tags}
-        while section := min(filter(None, found.values()), key=lambda each: each.start, default=None):
-            yield section
-            for name, each in found.items():
-                if each is not None and each.start < section.end:
-                    found[name] = self._next(name, text, section.end)
+        opening, closing = list[re.Match[str]](), {name: deque[re.Match[str]]() for name in self._names}
+        for tag in self._tag.finditer(text):
+            if tag[1]:
+                closing[tag[2].casefold()].append(tag)
+            else:
+                opening.append(tag)
+        end = 0
+        for opened in opening:
+            if opened.start() < end:
+                continue
+            name = opened[2].casefold()
+            while closing[name] and closing[name][0].start() < opened.end():
+                closing[name].popleft()
+            if closing[name]:
+                closed = closing[name].popleft()
+                end = closed.end()
+                yield Section(name, text[opened.end() : closed.start()], opened.start(), end)
 
     def first(self, text: str) -> Section | None:
         """Return the first section; None if the text has none of them."""
         return next(self.all(text), None)
-
-    def _next(self, name: str, text: str, at: int) -> Section | None:
-        """Return the first section from ``at`` on.
-
-        If the first opening tag has no closing tag behind it, no later one has one either.
-        """
-        opening, closing = self._tags[name]
-        opened = opening.search(text, at)
-        closed = None if opened is None else closing.search(text, opened.end())
-        if opened is None or closed is None:
-            return None
-        return Section(name, text[opened.end() : closed.start()], opened.start(), closed.end())

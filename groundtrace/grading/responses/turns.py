@@ -15,6 +15,7 @@ raises on any text.
 import html
 import json
 import re
+import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from groundtrace.grading.responses.placeholders import as_written, has_remnants, without_remnants
 from groundtrace.grading.responses.sections import Sections
 from groundtrace.schemas.coding import record
+from groundtrace.schemas.text import storable
 
 TOOL = "execute_python_code"
 """The name of the tool in a tool call; its only argument is ``code``."""
@@ -177,15 +179,20 @@ def _fault_of_code(code: str) -> str:
 
 
 def _fenced(inner: str) -> str:
-    """Return the code between ``<code>`` tags, with or without a fence."""
+    """Return the code between ``<code>`` tags, with or without a fence. Code in an indented fence is unindented."""
+    inner = inner.replace("\r\n", "\n").strip("\n")
     fence = _FENCE.fullmatch(inner)
-    return (fence.group(1) if fence else inner).strip("\n").rstrip()
+    code = fence.group(1) if fence else inner
+    return (textwrap.dedent(code) if fence and inner[:1].isspace() else code).strip("\n").rstrip()
 
 
 def _called(inner: str) -> str | None:
-    """Return the code of a tool call; None if it is not a call of the tool ``execute_python_code``."""
+    """Return the code of a tool call; None if it is not a call of the tool ``execute_python_code``.
+
+    The result is also None if the code has a lone surrogate, which no row can hold.
+    """
     try:
-        call = json.loads(inner)
+        call = json.loads(inner, strict=False)
     except (ValueError, RecursionError):
         return None
     if not isinstance(call, dict) or call.get("name") != TOOL:
@@ -193,11 +200,13 @@ def _called(inner: str) -> str | None:
     arguments = call.get("arguments")
     if isinstance(arguments, str):  # OpenAI's form has them as JSON text
         try:
-            arguments = json.loads(arguments)
+            arguments = json.loads(arguments, strict=False)
         except (ValueError, RecursionError):
             return None
     code = arguments.get("code") if isinstance(arguments, dict) else None
-    return code.strip("\n").rstrip() if isinstance(code, str) else None
+    if not isinstance(code, str) or code != storable(code):
+        return None
+    return code.strip("\n").rstrip()
 
 
 def plain_output(text: str) -> str:

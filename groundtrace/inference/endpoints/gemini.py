@@ -17,6 +17,7 @@ from google import genai
 from google.genai import types
 
 from groundtrace.grading.messages import MediaPart
+from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.endpoints.keys import NO_KEY, api_key, scrub
 from groundtrace.inference.endpoints.media_parts import media_bytes
 from groundtrace.inference.endpoints.wire import (
@@ -64,7 +65,7 @@ class GeminiEndpoint:
         self._media = media
         self._key = api_key(settings)
         if self._key == NO_KEY and not settings.base_url:
-            raise ValueError(
+            raise EndpointError(
                 f"endpoint {settings.model!r} has no API key: set api_key_env or api_key_file, or the base_url of a "
                 "server that needs no key"
             )

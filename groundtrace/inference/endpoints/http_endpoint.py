@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 
+from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.endpoints.keys import api_key, scrub
 from groundtrace.inference.endpoints.media_parts import media_bytes
 from groundtrace.inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s, status_of
@@ -39,7 +40,7 @@ class HttpEndpoint(abc.ABC):
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if not settings.base_url:
-            raise ValueError(f"endpoint {settings.model!r} of the kind {settings.kind} has no base_url: set it")
+            raise EndpointError(f"endpoint {settings.model!r} of the kind {settings.kind} has no base_url: set it")
         self.settings = settings
         self.url = settings.base_url.rstrip("/")
         self.key = api_key(settings)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from html.entities import html5
 from pathlib import Path
 
+from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.settings import EndpointSettings
 
 NO_KEY = "none"
@@ -24,13 +25,13 @@ def api_key(settings: EndpointSettings) -> str:
     """Return the endpoint's API key. Returns :data:`NO_KEY` if the settings name neither an environment variable nor a
     file.
 
-    Raises ValueError if the key is missing or not valid in a header. The message names the variable or the file.
+    Raises EndpointError if the key is missing or not valid in a header. The message names the variable or the file.
     """
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()
         if not key:
             unset = f"the environment variable {settings.api_key_env} is not set"
-            raise ValueError(f"endpoint {settings.model!r}: {unset}: set it to the key with `export`, and run again")
+            raise EndpointError(f"endpoint {settings.model!r}: {unset}: set it to the key with `export`, and run again")
         return _checked(key, settings.model, f"the environment variable {settings.api_key_env}")
     if not settings.api_key_file:
         return NO_KEY
@@ -39,15 +40,15 @@ def api_key(settings: EndpointSettings) -> str:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         message = f"endpoint {settings.model!r}: cannot read the key file {settings.api_key_file}: {reason}"
-        raise ValueError(message) from None
+        raise EndpointError(message) from None
     if not key:
-        raise ValueError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key: add it")
+        raise EndpointError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key: add it")
     return _checked(key, settings.model, f"the key file {settings.api_key_file}")
 
 
 def _checked(key: str, model: str, where: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError(
+        raise EndpointError(
             f"endpoint {model!r}: {where} does not hold a key: a key is one word of plain ASCII characters"
         )
     return key

@@ -19,7 +19,7 @@ REASONS = {
 
 
 class ExportError(UserError):
-    """Raised if the run cannot be exported with these arguments. The message is one line and says what to do."""
+    """Raised if the run cannot be exported with these arguments. The message is one line and names the remedy."""
 
 
 class LeftOut(Exception):

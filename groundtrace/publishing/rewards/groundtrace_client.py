@@ -64,7 +64,7 @@ LEAVES_OUT = (1, 6)
 
 
 class RewardUnavailable(RuntimeError):
-    """Raised if the server returned no score within ``timeout_s``. The message says why the last request failed."""
+    """Raised if the server returned no score within ``timeout_s``. The message states why the last request failed."""
 
 
 class RewardRefused(RuntimeError):

@@ -15,7 +15,7 @@ FIELDS = ("answer", "family", "id", "run")
 
 
 class BadReference(UserError):
-    """Raised if a text is not a valid reference, or if a reference does not match its row. The message says why."""
+    """Raised if a text is not a valid reference, or if it does not match its row; the message states the reason."""
 
 
 @dataclass(frozen=True)

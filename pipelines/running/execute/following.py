@@ -34,14 +34,14 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 class EndpointRefuses(UserError):
-    """Raised if an endpoint of the config does not serve the run. The message says what to change."""
+    """Raised if an endpoint of the config does not serve the run. The message names what to change."""
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
     """Run the pipeline to its end. Raises the pipeline's error, and KeyboardInterrupt after Ctrl-C, SIGTERM or SIGHUP.
 
-    After a KeyboardInterrupt, a job on other machines is cancelled. A note on the error says whether this succeeded. If
-    the job server becomes unreachable, the job's outcome is unknown, and
+    After a KeyboardInterrupt, a job on other machines is cancelled. A note on the error states whether this
+    succeeded. If the job server becomes unreachable, the job's outcome is unknown, and
     :class:`groundtrace.pipelines.running.endings.RunPaused` is raised. If the server returns another error,
     :class:`groundtrace.pipelines.running.endings.JobIncomplete` is raised.
     """
@@ -125,7 +125,7 @@ def _status(error: Any) -> tuple[grpc.StatusCode, str]:
 
 
 def _cancel(result: PipelineResult) -> str:
-    """Cancel the job, and return a text that says whether it was cancelled."""
+    """Cancel the job, and return a text that states whether it was cancelled."""
     job = _job_of(result)
     say(f"beam: cancelling {job}", file=sys.stderr)
     try:

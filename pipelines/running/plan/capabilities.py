@@ -80,7 +80,7 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
     """Return two lists of lines for the user: the problems and the notes on free-text answers without a judge.
 
-    The line says what a run does with these records. If a stage rejects them, it is a note that names the stage, or a
+    The line states what a run does with these records. If a stage rejects them, it is a note that names the stage, or a
     problem if no other records were found and so the run would keep none. If no stage rejects them, it is a note that
     paraphrases of these answers are unscored. Both lists are empty if a judge reads text, or if ``scan`` has found no
     free text.

@@ -7,7 +7,7 @@ RUN/.staging/ holds the new outputs while they are written.
 RUN/previous/ holds older outputs. They were replaced by the last run whose result differed from theirs.
 RUN/ledger/ holds the payments of all runs of the folder.
 RUN/.fresh.json holds the time of ``--fresh``: only replies since then are used.
-RUN/failed.html says why the last run did not finish. The next run removes it.
+RUN/failed.html states why the last run did not finish. The next run removes it.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
 
 
 class RunFolderError(UserError):
-    """Raised if the folder cannot be used for this run. The message says why, and what to do."""
+    """Raised if the folder cannot be used for this run. The message states the reason and the remedy."""
 
 
 class LocalRun:

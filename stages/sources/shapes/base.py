@@ -22,7 +22,7 @@ FIRST_ROWS = 20
 
 
 class BadRow(ValueError):
-    """Raised if a row does not fit the shape. The message says why, and becomes the detail of the row's rejection."""
+    """Raised if a row does not fit the shape. The message is the detail of the row's rejection."""
 
 
 @settings

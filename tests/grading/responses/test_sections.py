@@ -39,6 +39,13 @@ def test_as_a_regular_expression_finds_them(text: str) -> None:
 
 
 def test_each_character_is_searched_a_few_times_only() -> None:
-    """100,000 unclosed tags; a search of the rest for each of them would take minutes."""
+    """Thousands of tags that are unclosed, or closed far behind; a search for each of them would take minutes."""
     assert Sections("code", "answer").first("<code>" * 100_000) is None
     assert len([*Sections("code", "answer").all("<answer>" * 100_000 + "<code>x</code>" * 10_000)]) == 10_000
+    far = "<code><answer></code>" * 100_000 + "</answer>"
+    assert len([*Sections("code", "answer").all(far)]) == 100_000
+
+
+def test_letters_that_only_case_makes_equal() -> None:
+    """``ſ`` is a small s to a regular expression that ignores case."""
+    assert Sections("answer").first("<an\u017fwer>1</ANSWER>") == Section("answer", "1", 0, 18)

@@ -47,6 +47,18 @@ READ = {
         '<tool_call>{"name": "execute_python_code", "arguments": "{\\"code\\": \\"print(1)\\"}"}</tool_call>',
         WrittenTurn("", "print(1)"),
     ),
+    "a tool call with a line end in its text": (
+        '<tool_call>{"name": "execute_python_code", "arguments": {"code": "x = 1\nprint(x)"}}</tool_call>',
+        WrittenTurn("", "x = 1\nprint(x)"),
+    ),
+    "line ends of Windows": (
+        "<code>\r\n```python\r\nx = 1\r\nprint(x)\r\n```\r\n</code>",
+        WrittenTurn("", "x = 1\nprint(x)"),
+    ),
+    "an indented fence": (
+        "<code>\n  ```python\n  if 1:\n    print(1)\n  ```\n</code>",
+        WrittenTurn("", "if 1:\n  print(1)"),
+    ),
     "an image's mark becomes words": (f"as in <image> {CODE}", WrittenTurn("as in the picture", "print(1)")),
 }
 FAULTS = {
@@ -65,6 +77,10 @@ FAULTS = {
     "another tool": ('<tool_call>{"name": "search", "arguments": {"code": "x"}}</tool_call>', "cannot be read"),
     "a call that is no JSON": ("<tool_call>print(1)</tool_call>", "cannot be read"),
     "a call nested too deep": (f"<tool_call>{'[' * 100_000}</tool_call>", "cannot be read"),
+    "half of a character": (
+        '<tool_call>{"name": "execute_python_code", "arguments": {"code": "print(\'\\ud83d\')"}}</tool_call>',
+        "cannot be read",
+    ),
     "code that is no text": (
         '<tool_call>{"name": "execute_python_code", "arguments": {"code": 3}}</tool_call>',
         "cannot be read",

@@ -495,6 +495,12 @@ def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_na
     assert "pointer: the detector cannot serve it: " in verdict.reason
 
 
+@pytest.mark.parametrize("error", [*DOWN, CallError(Failure.AWAY, "known to be down")], ids=lambda error: error.failure)
+def test_no_pointer_replaces_a_detector_whose_server_is_down(score, scripted, error) -> None:
+    caller = scripted(detector=[error], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
+    assert score(caller, Point("bar", 15, 15), served=OTHERS_POINTS).failed
+
+
 @pytest.mark.parametrize(
     ("detector", "value"), [(CallError(Failure.UNKNOWN_LABEL, "unknown label"), OFF), ("I see a bar.", None)]
 )
