@@ -22,8 +22,9 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
     folder ``bundled``. The result then has the values of the other config, changed by the values of the file. A section
     of the file changes only the keys that it sets; a list replaces the whole list. The function calls itself for the
     other config: ``depth`` is then the number of configs read before, and ``named_in`` is the path of the config that
-    names this one. Raises ConfigError for a file that cannot be read. If the file is missing, the message names the
-    bundled configs, or without such a folder the command that writes a run's config.
+    names this one. Raises ConfigError for a file that cannot be read. If the file is missing and ``named_in``
+    is "", the message names the configs in ``bundled``. If ``bundled`` is None, it names the command that writes a
+    config.
     """
     values = _parsed(path, bundled, named_in)
     extended = values.pop(EXTENDS, None)
@@ -51,7 +52,8 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def _place(path: str, extended: str, bundled: Path | None) -> str:
-    """Return the path of the config that the file at ``path`` extends. Raises ConfigError if it cannot be a path."""
+    """Return the path of the config that the file at ``path`` extends. Raises ConfigError if
+    ``extended`` cannot be a path."""
     try:
         beside = local_path(path).parent / Path(extended).expanduser()
         named = None if bundled is None else bundled / f"{extended}.toml"
@@ -78,7 +80,8 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
 
 
 def _remedy(path: str, bundled: Path | None) -> str:
-    """Return the end of the message about a missing config, with the bundled config of the most similar name."""
+    """Return the end of the message about a missing config. It names the bundled configs, and suggests the one with the
+    most similar name. If ``bundled`` is None, it names the command that writes a config."""
     if bundled is None:
         return "; `beam init DATA --output FILE` writes one"
     names = sorted(file.stem for file in bundled.glob("*.toml"))

@@ -57,7 +57,8 @@ def first_error(cls: type, error: ValidationError, where: str = "") -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """Return the meaning of the key at that place, from its annotation; "" if it has none."""
+    """Return a colon and the meaning of the key at ``place``, from its annotation; "" if the annotation has no
+    meaning."""
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
     meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
@@ -75,13 +76,13 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """Return the keys of the section at that place; empty if a value is there."""
+    """Return the keys of the section at ``place``. The list is empty if ``place`` is a value, and not a section."""
     at = _class_at(cls, place)
     return [] if at is None else [field.name for field in dataclasses.fields(at)]
 
 
 def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """Return the class of the section at that place; None if a value is there."""
+    """Return the class of the section at ``place``; None if ``place`` is a value, and not a section."""
     at: type | None = cls
     steps = iter(place)
     for step in steps:

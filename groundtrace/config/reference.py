@@ -108,7 +108,8 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Yield the section of a mapping whose values are settings or single values."""
+    """Yield the section for a mapping, and the sections inside it. The values of the mapping are settings of the class
+    ``section``, or single values if ``section`` is None."""
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:
         known = takes.get("propertyNames", {}).get("enum", ())

@@ -136,7 +136,7 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
 
 
 def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
-    """Return the values in a config file, in the configs that it extends, and in its overrides, without the defaults.
+    """Return the values in a config file, in the configs that it extends, and in ``overrides``, without the defaults.
 
     If the config is a pipe, such as the shell's ``<(…)``, only the first call can read it. Raises :class:`ConfigError`
     for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
@@ -206,10 +206,10 @@ def _key_path(key: str) -> list[str]:
 
 
 def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
-    """Add to the values the defaults of named entries and the values of ``holder``.
+    """Return the values with two additions: the defaults of named entries, and the values of ``holder``.
 
     If a named entry has a default, the given keys replace those of the default one by one. ``holder`` is the default
-    instance of the section: its values that differ from the defaults of its class are added. Raises
+    instance of the section. Only its values that differ from the defaults of its class are added. Raises
     :class:`ConfigError` for a key that was renamed.
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():

@@ -61,8 +61,7 @@ class CallError(Exception):
     number of attempts. ``status`` is the HTTP status, or None. ``unreachable`` is True if no server answered.
     ``retry_after_s`` is the server's Retry-After in seconds, or None. ``partial`` holds the samples that did arrive,
     with the usage of all requests. ``key`` is the cache key of a missing sample. ``call`` is the record of the failed
-    call for the ledger. ``call`` is None if the failed call sent no request itself, but waited for the same request of
-    another call.
+    call for the ledger. It is None until :meth:`groundtrace.inference.models.Models.generate` sets it.
     """
 
     def __init__(
@@ -100,9 +99,10 @@ class CallError(Exception):
 
     @property
     def is_of_server(self) -> bool:
-        """Return whether the server did not answer the request, so the same request may succeed later.
+        """Return whether the server or the API key made the call fail, and not the request. The same request may then
+        succeed later.
 
-        An empty reply is an answer.
+        The result is False for an empty reply.
         """
         return self.failure in (RETRYABLE - {Failure.EMPTY}) | {Failure.AWAY, Failure.UNAUTHORISED}
 

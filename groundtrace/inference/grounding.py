@@ -84,8 +84,8 @@ def points_in_px(
 
     ``medium`` is the original image, and ``media_index`` its position among the media of the question. ``rule``
     describes how the model's processor resizes the image. Raises :class:`BadReply` for a point outside the frame.
-    BadReply is also raised if all numbers are fractions from 0 to 1, but the frame has larger numbers (such as 0 to
-    1000). Otherwise all points would be in one corner.
+    BadReply is also raised if all numbers are from 0 to 1 and not all are integers, but the frame has larger numbers
+    (such as 0 to 1000). Otherwise all points would be in one corner of the image.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -142,10 +142,10 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raise :class:`BadReply` if all numbers are from 0 to 1 in a frame of larger numbers, since all would be in one
-    corner.
+    """Raise :class:`BadReply` if all numbers are from 0 to 1, not all are integers, and the frame has larger numbers.
+    Otherwise all points and boxes would be in one corner of the image.
 
-    Molmo 1 is an exception, since its numbers from 0 to 100 have a decimal.
+    The frame of Molmo 1 is an exception, since its numbers from 0 to 100 have a decimal.
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
@@ -171,7 +171,8 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
     """Return the masks of a segmenter's reply, one for each of the ``count`` requested places. ``medium`` is the
     segmented image.
 
-    Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask does not fit into the image.
+    Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask is malformed or does not fit into the
+    image.
     """
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:

@@ -45,7 +45,8 @@ class _Flight:
 
 
 class Models:
-    """Calls models for stages and scorers. Methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+    """Calls models for stages and scorers. Methods run on the event loop of :mod:`groundtrace.inference.runtime`. If
+    ``cached`` is false, replies are cached only in memory, and the caches of other runs are not read."""
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
@@ -198,8 +199,8 @@ class Models:
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
     ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
-        """Register these samples as in flight at once, so that other calls join. Returns the coroutine that sends the
-        request."""
+        """Register these samples as in flight at once, so that other calls wait for them and do not request them
+        again. Returns the coroutine that sends the request."""
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
@@ -213,7 +214,8 @@ class Models:
         flights: dict[str, _Flight],
         had_joined: bool,
     ) -> dict[str, CachedReply]:
-        """Send the request, unless another process has sent it, and pass the replies to the calls that joined."""
+        """Send the request, unless another process has sent it. Pass the replies to the calls that wait for the same
+        samples."""
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:

@@ -23,8 +23,8 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
 
     Nothing is changed if the limit is high enough, or if no endpoint has connections.
 
-    Processes that this process starts inherit the limit. Raises :class:`TooFewFiles` if the system does not allow the
-    higher limit.
+    The limit also applies to the processes that are started later by this process. Raises :class:`TooFewFiles` if the
+    system does not allow the higher limit.
     """
     most = {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
     if not most:

@@ -68,7 +68,7 @@ async def ask_for(
     read: Callable[[CallResult], T],
     form: str = "",
 ) -> tuple[T, CallResult]:
-    """Send a prompt to a role. Returns the result of ``read`` on the reply, and the call of that reply.
+    """Send a prompt to a role. Returns the result of ``read`` on the reply, and the call that returned this reply.
 
     If ``read`` raises :class:`BadReply`, the reply is requested again in one of two ways:
 

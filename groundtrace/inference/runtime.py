@@ -51,7 +51,7 @@ class Runtime:
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 
     def _run(self) -> None:
-        """Run the loop as long as the process lives. If a task raises SystemExit, ``run_forever`` ends; then the loop
+        """Run the loop until the process ends. If a task raises SystemExit, ``run_forever`` ends; then the loop
         is started again for the other tasks."""
         while True:
             with contextlib.suppress(SystemExit, KeyboardInterrupt):  # the task has the exception, too

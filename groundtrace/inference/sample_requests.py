@@ -68,8 +68,9 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Request the samples from the server, cache them, and return them.
 
-        If the server rejects the request, but answered it with a smaller ``max_tokens``, its context has no room for
-        more tokens. Then its truncated samples are cached for this budget too, and not requested again.
+        The server may reject a request that it answered earlier with a smaller ``max_tokens``. The reason is that the
+        model's context has no room for more tokens. In this case the earlier truncated samples are cached for the
+        new budget too, so that they are not requested again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
@@ -86,7 +87,8 @@ class SampleRequests:
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Send the request when the budget allows it, and note the usage of its reply (without the parts ``noted``)."""
+        """Send the request when the budget allows it, and note the usage of its reply. The usage of the parts in
+        ``noted`` is left out, since it is noted already."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -145,9 +147,11 @@ class SampleRequests:
         stored: dict[str, CachedReply],
     ) -> dict[str, CachedReply]:
         """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
-        ``arrived``. A truncated sample that they replace is counted as wasted.
+        ``arrived``. If a new sample replaces a truncated one, the tokens of the truncated sample are counted as
+        wasted.
 
-        Returns the cached replies, by key. If another process was faster, they are its replies.
+        Returns the replies that the cache then holds, by key. If another process stored a reply for a key first, the
+        result has that reply.
         """
         came = list(wanted[: len(reply.completions)])
         wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
@@ -161,8 +165,8 @@ class SampleRequests:
     async def _store(
         self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
     ) -> dict[str, CachedReply]:
-        """Cache the samples under the first of the keys. Returns the replies that the cache then holds for these
-        keys."""
+        """Cache the samples of the reply, each under one key, in the order of ``keys``. Returns the replies that the
+        cache then holds for the keys that were used."""
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
         model, name = asked.endpoint.settings.model, asked.prompt.name

@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def _variable(name: str) -> str:
-    """Return the text if it is the name of an environment variable, or "". Otherwise raises ValueError; the message
+    """Return ``name`` unchanged. Raises ValueError unless it is "" or the name of an environment variable. The message
     does not show the text, which may be a key."""
     if name and not _VARIABLE.fullmatch(name):
         raise ValueError("must be the name of an environment variable such as MY_API_KEY, which holds the key")
@@ -35,7 +35,8 @@ def _variable(name: str) -> str:
 
 
 def _checked_url(url: str) -> str:
-    """Return the URL or "". Raises ValueError if no request can be sent to the URL, or if it contains a secret."""
+    """Return ``url`` unchanged. Raises ValueError if ``url`` is not "" and no request can be sent to it, or if it may
+    contain a secret."""
     if not url:
         return url
     try:
@@ -161,7 +162,8 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """Return the names of the price settings that are not set. Without them the cost of a request is unknown."""
+        """Return the names of the price settings that are not set. Without these settings, the cost of a request
+        is unknown."""
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)
 

@@ -56,8 +56,8 @@ def binds() -> dict[str, str]:
     """Return the paths to mount, as a map from the path in the sandbox to the path on this machine.
 
     All paths except the devices are mounted read-only. The Python interpreter is mounted at the same path as on this
-    machine, since Python finds its own files by this path. If this path is below /tmp, the folder of the trajectory,
-    the interpreter is mounted at /sandbox/python instead.
+    machine, since Python finds its own files by this path. But /tmp in the sandbox is the trajectory's folder. So an
+    interpreter below /tmp is mounted at /sandbox/python instead.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix

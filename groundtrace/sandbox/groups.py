@@ -84,8 +84,8 @@ def _own_groups(controller: str) -> list[Path]:
 
 
 def _passes_on(folder: Path, controller: str) -> bool:
-    """Return whether groups in this folder have the controller. In version 2 a file lists the controllers of these
-    groups.
+    """Return whether the control groups in this folder have the controller. In version 2 of control groups, a file in
+    the folder lists their controllers.
     """
     control = folder / "cgroup.subtree_control"
     if not control.exists():

@@ -23,8 +23,9 @@ _MIN_VERSION = (0, 8)
 class Layer:
     """Describes a layer of isolation, and whether this machine has it.
 
-    ``does`` is its effect. ``missing`` is the reason why this machine lacks the layer, "" if the machine has it.
-    ``remedy`` is the way to get it. If ``is_needed`` is true, no code runs on a machine without the layer.
+    ``does`` is the effect of the layer. ``missing`` is the reason why this machine lacks the layer, or "" if the
+    machine has it. ``remedy`` is the way to get the layer. If ``is_needed`` is true, no code runs on a machine without
+    the layer.
     """
 
     name: str

@@ -91,14 +91,16 @@ class Sandbox:
         )
 
     def _drop(self, starting: "Future[Session]") -> None:
-        """Close a session whose opener was cancelled, and release the place of a session that did not start."""
+        """Close a session whose opener was cancelled. If its start was cancelled too, only release its place (one of
+        the ``sessions`` places)."""
         if starting.cancelled():
             self._places.release()
         elif starting.exception() is None:
             starting.result().close()
 
     def _start(self, images: Sequence[bytes]) -> Session:
-        """Open a trajectory in a place that was acquired; releases the place if that fails."""
+        """Open a trajectory. The caller has acquired one of the ``sessions`` places for it. If the trajectory cannot be
+        opened, the place is released."""
         starting = None
         try:
             starting = self._next()
@@ -128,8 +130,8 @@ class Sandbox:
     def _release(self) -> None:
         """Release a closed session's place.
 
-        Each open session holds this method as its callback, which keeps the sandbox alive. Without the sandbox, the
-        threads of its pool would end, and all sessions with them.
+        Each open session holds this method as its callback. So Python does not delete the sandbox while a session is
+        open. Otherwise the threads of the sandbox's pool would end, and all sessions with them.
         """
         self._places.release()
 

@@ -1,4 +1,4 @@
-"""Tests the sandbox on this machine with programs that try to escape. The sandbox must contain all of them."""
+"""Tests the sandbox on this machine with programs that try to escape. In a correct sandbox, none of them succeeds."""
 
 import socket
 import tempfile
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """Holds the result of one program. ``escaped`` describes how it escaped; it is "" if the program was contained."""
+    """Holds the result of one program. ``escaped`` describes how the program escaped, or is "" if it did not."""
 
     name: str
     status: str

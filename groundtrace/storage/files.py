@@ -36,9 +36,9 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     removed and the old file remains. A killed process leaves its temporary file behind (:func:`is_unfinished`). Raises
     the file system's OSError.
 
-    If ``durable``, the contents are written to the disk (fsync) before the file is renamed. So after a power failure,
-    the file is the old or the new one, never a truncated one. This takes milliseconds. Files that are cheap to make
-    again do not need ``durable``.
+    If ``durable`` is true, the contents are written to the disk (fsync) before the file is renamed. So after a power
+    failure, the file is the old or the new one, never a truncated one. This takes milliseconds. Files that are cheap to
+    make again do not need ``durable``.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:

@@ -89,7 +89,11 @@ class Lease:
         return newest + 1
 
     def _refuse_living(self, number: int) -> None:
-        """Raise :class:`Held` if the holder of this lease is alive."""
+        """Raise :class:`Held` if another process still holds this lease.
+
+        This is the case if the lease was not released, and one of two conditions is true: it has not expired, or it was
+        renewed or taken over while this method watched it.
+        """
         holder = self._read(number)
         until_s = holder.get("until_s")
         if until_s == 0.0:  # it was released
@@ -121,7 +125,7 @@ class Lease:
                 _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
 
     def _newest(self) -> int:
-        """Return the highest number of the leases in the folder; 0 if there is none."""
+        """Return the highest number of the leases in the folder; 0 if the folder has no lease."""
         names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
@@ -141,9 +145,10 @@ class Lease:
 
 @contextlib.contextmanager
 def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
-    """Hold the lease on a folder of a store while the body runs, so that no other process writes to it.
+    """Hold the lease on a folder of a store while the body of the ``with`` runs, so that no other process writes there.
 
-    Raises :class:`Held` if another process holds it, and StorageError if the store cannot exclude other processes.
+    Raises :class:`Held` if another process holds the lease, and StorageError if the store cannot exclude other
+    processes.
     """
     lease = Lease(folder, lasts_s, renew_s)
     try:

@@ -31,9 +31,9 @@ PIECE_BYTES: Final = 8 * 2**20
 def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     """Return the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
 
-    The copy of a run folder does not contain the cache and the drawn images. Raises
-    :class:`groundtrace.storage.places.StorageError` if there is nothing at the URL, or if the folder cannot be copied,
-    and :class:`groundtrace.storage.places.StoreUnavailable` if the store stays unreachable.
+    The copy of a run folder lacks the parts that its readers do not need, such as the cache and the drawn images.
+    Raises :class:`groundtrace.storage.places.StorageError` if there is nothing at the URL, or if the folder cannot be
+    copied, and :class:`groundtrace.storage.places.StoreUnavailable` if the store stays unreachable.
     """
     if not is_in_store(name):
         return Path(name).expanduser()

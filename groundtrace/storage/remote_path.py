@@ -56,7 +56,7 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """Return the part of the URL behind the last slash."""
+        """Return the part of the URL after the last slash."""
         return self._pure.name
 
     @property
@@ -120,7 +120,7 @@ class RemotePath:
         return self._kind() == "file"
 
     def is_dir(self) -> bool:
-        """Return whether there are objects below this path."""
+        """Return whether there are objects below this path, and no object of this name."""
         return self._kind() == "directory"
 
     def is_symlink(self) -> bool:
@@ -178,8 +178,8 @@ class RemotePath:
         """Create the object with these bytes, unless it exists. Return whether the object holds these bytes now.
 
         The store itself ensures that an existing object is not changed. If several processes create the object, one of
-        them succeeds. Each process should write unique bytes. Then a request that was sent twice returns True in the
-        process that succeeded, and False in the other processes.
+        them succeeds. Each process should write unique bytes. Then the result is True in the process that succeeded,
+        even if its request was sent twice, and False in the other processes.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))

@@ -186,8 +186,8 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
     """Return the PNG with only the chunks that its pixels need. Its chunks must have been checked.
 
-    libpng would print a warning on the terminal about each colour profile and other metadata that it dislikes, although
-    no pixel depends on them.
+    libpng would print a warning on the terminal about each colour profile and other metadata that it does not accept,
+    although no pixel depends on them.
     """
     if names <= _PIXEL_CHUNKS:
         return data
@@ -269,7 +269,7 @@ def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
 
 
 def _pixel_bytes(image: Image.Image) -> int:
-    """Return the bytes of a decoded pixel, from the header alone."""
+    """Return the number of bytes of a decoded pixel, which the image's header determines."""
     wide = {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") or max(_tiff_bits(image)) > 8 else 1)
     return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
 

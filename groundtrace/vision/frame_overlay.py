@@ -104,7 +104,8 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """Return the drawn frame with a caption that hides as little as possible; enlarged if the caption does not fit."""
+    """Return the drawn frame with a caption that hides as little as possible. The frame is enlarged if the caption does
+    not fit."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
@@ -132,7 +133,8 @@ def _enlarged(pixels: Pixels, scale: int) -> Pixels:
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
     """Return the caption's top-left corner.
 
-    That is the first free corner of the image, else the position of lowest cost on a grid. ``bare`` is the image
+    The caption is placed in the first corner of the image where it hides nothing. If there is no such corner, it is
+    placed at the position with the lowest cost, among the corners and a grid of positions. ``bare`` is the image
     without marks; ``points`` are the marked positions on the canvas.
     """
     right, bottom = canvas.shape[1] - width, canvas.shape[0] - height

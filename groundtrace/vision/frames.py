@@ -129,7 +129,8 @@ def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tup
 
 @dataclass(frozen=True)
 class _Timeline:
-    """The frames' start times, ascending, and the clip's ``length`` from the first, in ticks of ``tick_s`` seconds."""
+    """Holds the frames' start times in ascending order, and the ``length`` of the clip from the first of these times to
+    the end of the last frame. Both are in ticks of ``tick_s`` seconds."""
 
     starts: Sequence[int]
     length: int
@@ -139,7 +140,8 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Yield the clip's container and its first video stream (no cover pictures); FFmpeg's errors are converted."""
+    """Yield the clip's container and its first video stream that is not a cover picture. Errors of FFmpeg are converted
+    to UndecodableMedia."""
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -160,7 +162,8 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
 
 
 def _extra() -> tuple[Any, Any]:
-    """Import PyAV and molmo-utils' reader; this happens at the first use, because the core does not require them."""
+    """Return the module of PyAV and molmo-utils' reader. They are imported at the first use, because only the extra
+    ``video`` installs them."""
     require_extra("video", "reading clips", *CLIP_MODULES)
     import av
     from molmo_utils import fetch_video, vision_process
@@ -238,8 +241,8 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
     """Return the timeline of these start times.
 
-    The last frame's duration is ``last`` ticks; if that is 0 or None, it is the mean duration of the other frames; for
-    a single frame, it follows from the stream's rate.
+    The last frame's duration is ``last`` ticks. If ``last`` is 0 or None, the mean duration of the other frames is used
+    instead. If there are no other frames, the duration is computed from the stream's rate.
     """
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]
@@ -316,7 +319,8 @@ def _decode(
 
 
 def _upright_rgb(frame: VideoFrame, limits: VideoLimits) -> Pixels:
-    """Return the frame as ``(H, W, 3)`` RGB, turned and mirrored by its display matrix, to the nearest right angle."""
+    """Return the frame as ``(H, W, 3)`` RGB, turned and mirrored as its display matrix requires. The angle is rounded
+    to a multiple of 90°."""
     from av.sidedata.sidedata import Type
 
     _check_size(frame.width, frame.height, limits)

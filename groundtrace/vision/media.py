@@ -251,7 +251,7 @@ def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_byte
 
 
 def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, int], T]) -> T:
-    """Return what ``read`` returns for the opened file and its size in bytes."""
+    """Open the file, and return the result of ``read``. Its arguments are the opened file and the size in bytes."""
     try:
         path = (root / relative).resolve()
         if uri.startswith("input:") and not _is_inside(path, root.resolve()):
@@ -286,7 +286,8 @@ def _is_inside(file: Path, root: Path) -> bool:
 
 
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
-    """Read the file in one request, even with ``max_bytes``: if one more byte arrives, the file is too large."""
+    """Return the file's bytes, or only the first ``head_bytes`` if this number is not negative. If ``max_bytes`` is
+    given, at most one byte more is requested: if this byte arrives, the file is too large."""
     bound = max_bytes + 1 if max_bytes is not None else None
     try:
         data = path.read_bytes(0, head_bytes if head_bytes >= 0 else bound)

@@ -133,12 +133,13 @@ def _draw(
 
 
 def _written(value: float, decimals: int) -> str:
-    """Return a coordinate without a trailing ``.0`` or a negative zero."""
+    """Return a coordinate as text with ``decimals`` decimals, without a trailing ``.0``. Negative zero becomes 0."""
     return f"{round(value, decimals) + 0.0:.{decimals}f}".removesuffix(".0")
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Return the enlargement, the font size in pixels, and the captions; labels are cut to fit."""
+    """Return the enlargement, the font size in pixels, and the captions. Labels are shortened or left out so that
+    the captions fit."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -164,7 +165,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """Return the text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
+    """Return the text, truncated to a width of ``room_px``; its first ``keep`` characters are always kept."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -174,7 +175,7 @@ def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
 def _writable(label: str) -> str:
     """Return the label on one line, with limited length and without accents, which the built-in font lacks.
 
-    Empty if the font lacks one of the remaining characters.
+    Returns "" if the font lacks one of the remaining characters.
     """
     bare = "".join(c for c in unicodedata.normalize("NFKD", label[: 4 * MAX_LABEL_CHARS]) if not combining(c))
     line = " ".join(bare.split())
@@ -197,7 +198,8 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
 def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] | None:
     """Return a character's mask, its left and top offset from the pen on the baseline, and its advance.
 
-    None if the font lacks the character. Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
+    Returns None if the font lacks the character. The results are cached, because FreeType needs 0.3 ms for a caption
+    and digits repeat.
     """
     bitmap, left, top = _bitmap(char, font_px)
     if not char.isprintable() or np.array_equal(bitmap, _bitmap("\uffff", font_px)[0]):
@@ -235,10 +237,11 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 
 
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
-    """Return rectangles (x1, y1, x2, y2) for captions of the sizes ``(n, 2)``, near their targets and off other marks.
+    """Return rectangles (x1, y1, x2, y2) for captions of the sizes ``(n, 2)``, near their targets.
 
-    In the given order, each caption gets the position with the lowest cost, out of about two hundred around its target
-    and over the image. All captions are inside the canvas if they fit.
+    The captions hide as little as possible of other marks and of the image. In the given order, each caption gets the
+    position with the lowest cost, out of about two hundred around its target and over the image. All captions are
+    inside the canvas if they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -262,7 +265,8 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
 
 
 def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) -> Floats:
-    """Return candidate top-left corners ``(n, c, 2)``: in rings around each target, inside it and on a grid."""
+    """Return possible top-left corners of each caption, ``(n, c, 2)``: around its target, inside the target, and on a
+    grid."""
     (x1, y1, x2, y2), (w, h) = targets.T[..., None], sizes.T[..., None]
     d = gaps[:, None] + np.array(_RINGS) * h
     near, middle, level = 0.6 * d, (x1 + x2 - w) / 2 + 0 * d, (y1 + y2 - h) / 2 + 0 * d

@@ -1,5 +1,5 @@
-"""Reads and writes the SQLite database of the reply cache. The module contains its schema, imports logs, detects
-damage, and rebuilds a damaged database."""
+"""Reads and writes the SQLite database of the reply cache. The module contains the database's schema, imports
+logs, detects damage, and rebuilds a damaged database."""
 
 import sqlite3
 import uuid
@@ -256,8 +256,8 @@ def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
-    """Delete the replies with the keys ``doomed``, and record ``log`` as the only log. The first ``taken_bytes`` bytes
-    of this log are recorded as imported."""
+    """Delete the replies with the keys ``doomed``. Record ``log`` as the only log, of which the first ``taken_bytes``
+    bytes are imported."""
     with reporting_damage(), transaction(db):
         db.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in doomed))
         db.execute("DELETE FROM logs")

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """Holds the open reply caches of other runs. It only reads them. A cache that cannot be opened is skipped with a
+    """Holds the open reply caches of other runs, which are only read. A cache that cannot be opened is skipped with a
     warning.
     """
 
@@ -28,10 +28,10 @@ class Neighbours:
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Return the replies that the caches hold for the wanted samples.
 
-        Each sample has one entry in ``keys``. It maps the sample's key in this run's cache to the key before
-        :func:`groundtrace.inference.request.fresh_key` changed it. The result has the keys of this run's cache. If
-        several caches hold a reply, the reply of the first cache is used. In a returned reply, ``taken_from`` is the
-        name of the run from whose cache the reply was copied.
+        ``keys`` has one entry for each wanted sample. The entry maps the sample's key in this run's cache to
+        the key from which :func:`groundtrace.inference.request.fresh_key` made it. The result has the keys of this
+        run's cache. If several caches hold a reply, the reply of the first cache is used. In a returned reply,
+        ``taken_from`` is the name of the run from whose cache the reply was copied.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

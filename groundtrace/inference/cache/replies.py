@@ -136,8 +136,8 @@ class ReplyCache:
             raise
 
     def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> int:
-        """Log and insert the entries. Their time is read within the transaction, so that an entry that is inserted
-        earlier is older."""
+        """Log and insert the entries. Their time is read within the transaction, so that the times of all entries are
+        in the order of insertion."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [LogEntry(entry, self._newest_s) for entry in entries]
@@ -174,7 +174,8 @@ class ReplyCache:
             after = page[-1].entry.key
 
     def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
-        """Delete the replies for which ``keep`` returns False from the database and the logs, and return their number.
+        """Delete from the database and the logs all replies for which ``keep`` returns False. Returns the number of
+        these replies.
 
         The cache must have been opened with ``exclusive``. If the process is killed meanwhile, some of the replies to
         delete may be left, but no other reply is lost.
@@ -208,7 +209,8 @@ class ReplyCache:
                 self._held = -1
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of ``work``; if it meets damage, the database is rebuilt, and ``work`` is run again."""
+        """Return the result of ``work``. If ``work`` fails because the database is damaged, the database is rebuilt,
+        and ``work`` is run again."""
         with self._lock:
             if self._db is None:
                 raise ValueError("the reply cache was closed before this call: open the cache again")

@@ -84,8 +84,8 @@ class SegmentStore(ReplyCache):
 
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
-        """Yield the record of what this machine has uploaded, locked against its other processes; writes it back at
-        the end."""
+        """Yield the record of this machine's uploads, and write the record to its file at the end. Meanwhile no other
+        process on this machine can use the record."""
         with FileLock(self._folder / ".segments.lock"):
             own = _Own.read(self._folder)
             try:
@@ -153,8 +153,8 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """Return the end of the last complete line before ``end``. If the first line after ``start`` is longer than that,
-    returns the end of this line, or ``start`` if the line has no end."""
+    """Return the end of the last complete line before ``end``. If no line ends between ``start`` and ``end``, returns
+    the end of the first line after ``start``, or ``start`` if this line is incomplete."""
     with log.open("rb") as stream:
         stream.seek(start)
         data = stream.read(end - start)

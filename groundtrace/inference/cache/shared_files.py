@@ -36,7 +36,7 @@ class SegmentFiles:
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
         """Return two values: the size in bytes of each segment by name, ordered by time, and the number of other files
-        in the folder."""
+        in the folder. Temporary files (``.tmp``) are not counted."""
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
         foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]

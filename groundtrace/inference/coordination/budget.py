@@ -74,13 +74,14 @@ class Budget:
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
         """Return the expected number of output tokens of ``n`` samples of this prompt, at most ``max_tokens`` for each
-        sample. The number is estimated from the prompt's earlier samples in this process. Before the first sample it is
-        a guess."""
+        sample. The number is estimated from the prompt's earlier samples in this process. Before the first sample, the
+        estimate is :data:`FIRST_GUESS_TOKENS_OUT` tokens for each sample."""
         samples, tokens_out = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
         return n * min(max_tokens, -(-tokens_out // samples))
 
     async def reserve(self, cost: Cost) -> None:
-        """Wait until the cost fits into the budget, and reserve it. Calls of this method are served in their order.
+        """Wait until the cost fits into the budget, and reserve it. Waiting calls are served in the order of their
+        arrival.
 
         Raises BudgetUsedUp if the cost does not fit although no other request is in flight. Raises RunStopped if the
         run's folder is not visible to this process.
@@ -101,8 +102,8 @@ class Budget:
         return not self._bounded or self._fits_now(cost) is True
 
     def saw(self, prompt: str, samples: int, tokens_out: int) -> None:
-        """Record the output tokens of ``samples`` samples, which improves the estimate for later requests of
-        ``prompt``."""
+        """Record the output tokens of ``samples`` samples of ``prompt``. They improve the estimates for later requests
+        of this prompt."""
         if samples:
             seen, total = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
             self._seen[prompt] = (seen + samples, total + tokens_out)
@@ -162,7 +163,7 @@ class Budget:
         return ", ".join(parts) + (f", by {self._workers} workers in equal parts" if self._workers > 1 else "")
 
     async def _wait(self, wait_s: float) -> None:
-        """Wait until a request of this process has ended; with peers, for ``wait_s`` at most."""
+        """Wait until a request of this process has ended. If the process has peers, wait at most ``wait_s`` seconds."""
         self._settled.clear()
         is_alone = self._peers.join() and not self._peers.has_peers
         with contextlib.suppress(TimeoutError):
@@ -173,7 +174,8 @@ class Budget:
 
     @contextlib.contextmanager
     def _shared(self) -> Iterator[sqlite3.Connection | None]:
-        """Yield the file in a transaction, after the state was read from it; None without peers."""
+        """Read the state from the file that the peers share, and yield the file in a transaction. Yields None if the
+        budget is unlimited or has no run, or if this process has no peers."""
         if not (self._bounded and self._run and self._peers.has_peers):
             yield None
             return
@@ -196,9 +198,9 @@ class Budget:
         db.execute("INSERT OR REPLACE INTO reservations VALUES (?, ?, ?, ?, ?)", own)
 
     def _read_first(self, db: sqlite3.Connection) -> None:
-        """Read what the run has spent before this process, from its notes too.
+        """Read how much the run had spent before this process began, from the shared file and the run's notes.
 
-        Raises RunStopped if this worker does not see the run's folder.
+        Raises RunStopped if this process cannot read the run's folder.
         """
         self._is_read = True
         self._read(db)
@@ -225,7 +227,7 @@ class Budget:
             ) from error
 
     def _sorted(self, db: sqlite3.Connection, spent: dict[str, Cost]) -> tuple[Cost, Cost]:
-        """Return what processes of this machine have noted, and what the others have."""
+        """Return two sums of the costs in ``spent``: of the processes on this machine, and of all other processes."""
         here = {name for (name,) in db.execute("SELECT process FROM spenders WHERE run = ?", (self._run,))}
         noted_here = sum((cost for name, cost in spent.items() if name in here), Cost())
         return noted_here, sum((cost for name, cost in spent.items() if name not in here), Cost())

@@ -2,7 +2,7 @@
 
 A process claims the cache keys of a request before it sends the request. It releases these claims after it has put the
 replies into the cache, or after the request has failed. A process reads the cache after it has claimed a key. So it
-finds a reply that another process put into the cache before releasing its claim.
+finds the reply of another process that had claimed the key before.
 """
 
 import asyncio
@@ -54,7 +54,8 @@ class Claims:
             self._release(key for key in keys if key not in found)
 
     def _claimed(self, keys: Sequence[str], max_tokens: int, had_joined: bool) -> dict[str, CachedReply] | None:
-        """Claim the keys without a reply, and return the replies of the others; None if a peer claims one."""
+        """Claim the keys that have no usable reply, and return the replies of the other keys. Returns None if a peer
+        claims one of the keys without a reply, or if this process may not send requests yet."""
         if not self._peers.join():
             return None
         found: dict[str, CachedReply] = {}
@@ -72,7 +73,7 @@ class Claims:
         return {key: kept for key, kept in self._cache.get(keys).items() if kept.serves(max_tokens)}
 
     def _take(self, keys: Sequence[str]) -> bool:
-        """Claim all the keys, unless a peer claims one of them; returns whether they are claimed."""
+        """Claim all keys, unless a peer already claims one of them. Returns whether this process claims them now."""
         with self._peers.lock:
             if self._peers.has_peers and (new := [key for key in keys if key not in self._held]):
                 try:

@@ -90,7 +90,7 @@ class Peers:
 
     @property
     def has_joined(self) -> bool:
-        """Return whether this process has registered. Processes that start later see a registered process."""
+        """Return whether this process has registered. A process that starts later finds only registered processes."""
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
@@ -197,7 +197,8 @@ class Peers:
             return True
 
     def _wait_for_lock(self) -> None:
-        """Note that another process holds the lock: warn after a while, and raise RunStopped after a minute."""
+        """Record that another process holds the lock. If it holds the lock for some time, log a warning; after about
+        a minute, raise RunStopped."""
         assert self._folder is not None
         now_s = time.monotonic()
         first_s, last_s = self._refused_s or (now_s, now_s)
@@ -221,7 +222,8 @@ class Peers:
         return bool(silent)
 
     def _living(self, db: sqlite3.Connection, which: str = "") -> list[tuple[str, int]]:
-        """Return the names and process numbers of the peers that live; deletes the rows of the others."""
+        """Return the name and the process id of each peer that is running. Deletes the rows of the peers that have
+        ended. If ``which`` is not "", only peers that meet this SQL condition are considered."""
         found = db.execute(f"SELECT id, pid FROM processes WHERE id != ? {which}", (self.me,)).fetchall()
         gone = [name for name, _ in found if not lives(self._pipe(name))]
         for name in gone:
@@ -241,7 +243,8 @@ class Peers:
             part.publish(db)
 
     def _responding(self, db: sqlite3.Connection) -> bool:
-        """Return whether any peer lives and responds. Deletes the rows of the other peers."""
+        """Return whether any peer is running and responds. Deletes the rows of the peers that have ended or do not
+        respond."""
         living = dict(self._living(db))
         if (now_s := time.monotonic()) < self._counted_s + LOOK_S / 2:  # woken between two checks
             return bool(living)
@@ -261,7 +264,8 @@ class Peers:
         return bool(living)
 
     def _look(self) -> None:
-        """Write the state into the file if a first peer has come. Read the state back if the last peer has gone."""
+        """Write the state into the file if this process has its first peer now. Read the state back into memory if the
+        last peer has ended."""
         try:
             with self.lock:
                 if self._db is None:

@@ -37,7 +37,8 @@ END;
 
 
 def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
-    """Open the file of the processes that coordinate. ``is_alone`` is True if no other such process is running.
+    """Open the file of the processes that coordinate. ``is_alone`` is True if none of the other processes is
+    running.
 
     If the process is alone and the file cannot be used, the file is replaced by an empty one. A file cannot be used if
     it is damaged or was written by another version of this code. Its content is needed only while processes run. Raises
@@ -66,7 +67,7 @@ def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
 
 
 def _check_version(db: sqlite3.Connection) -> None:
-    """Raise sqlite3.DatabaseError if another version of this code has left the file."""
+    """Raise sqlite3.DatabaseError if the file was written by another version of this code."""
     if db.execute("SELECT 1 FROM sqlite_master, pragma_user_version WHERE user_version != ?", (VERSION,)).fetchone():
         raise sqlite3.DatabaseError("the file was written by another version of Groundtrace")
 

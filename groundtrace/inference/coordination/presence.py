@@ -1,4 +1,4 @@
-"""Shows other processes that this process is running, and lets them wake it.
+"""Shows other processes that this process is running, and lets the other processes wake this process.
 
 Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
 also after ``kill -9``. So a process whose pipe has no reader has ended. Other processes wake a process by writing a
@@ -80,7 +80,7 @@ class Presence:
 
 
 def _made(path: Path) -> int:
-    """Make a pipe, and open it."""
+    """Create the named pipe ``path``, open it, and return its file descriptor."""
     os.mkfifo(path, 0o600)
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 

@@ -100,8 +100,8 @@ class Quota:
     # Requests and tokens per minute
 
     async def take(self, tokens: int) -> None:
-        """Wait until one request with this number of tokens may be sent. Within a process, calls are served in their
-        order."""
+        """Wait until one request with this number of tokens may be sent. Within a process, waiting calls are served
+        in the order of their arrival."""
         if not (self._requests.bounded or self._tokens.bounded):
             return
         self._loop = asyncio.get_running_loop()
@@ -157,8 +157,8 @@ class Quota:
             self._next_beat(self._beat_s + HURRY_S)
 
     def _beat(self) -> None:
-        """Take the slots that this process may use now. Give back all slots if it had no request since the last
-        update."""
+        """Take the slots that this process may use now. Give back all slots if the process had no request
+        since the last update."""
         self._beat_s = self._now_s()
         if self._timer is not None:
             self._timer.cancel()
@@ -218,8 +218,8 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the schedule from the shared file. It includes the requests that other processes have sent. Remove this
-        process's slots from the file.
+        """Read the schedule from the shared file. The schedule includes the requests that other processes have sent.
+        Remove this process's slots from the file.
 
         The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
         measured in Unix time.

@@ -94,7 +94,7 @@ class ChatModel:
     def _processors(self, rows: Sequence[tuple[Chat, int]], sampling: Sampling) -> LogitsProcessorList:
         """Return the functions that change the logits before the best token is taken.
 
-        Image and video tokens are excluded: a text that has them would be read as a place for a picture.
+        Image and video tokens are excluded, since such a token in a text marks the position of an image or a video.
         """
         device, config = self.model.device, self.model.config
         media = [token for name in _MEDIA_TOKENS if isinstance(token := getattr(config, name, None), int)]
@@ -134,8 +134,8 @@ class _OwnNumbers(LogitsProcessor):
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores with one finite value in each row: the inverse of the cumulative distribution at the row's
-        number."""
+        """Return scores with one finite value in each row, at the chosen token. This is the first token whose
+        cumulative probability is above the row's random number."""
         numbers = torch.tensor([torch.rand((), generator=each, dtype=torch.float64) for each in self._generators])
         heights = scores.double().softmax(dim=-1).cumsum(dim=-1)
         at = numbers.to(scores.device)[:, None] * heights[:, -1:]
@@ -144,7 +144,8 @@ class _OwnNumbers(LogitsProcessor):
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return every token id that ends a reply, by the generation config (a list or one id) and the tokenizer."""
+    """Return every token id that ends a reply. The ids are from the generation config (a list or one id) and from the
+    tokenizer."""
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     return tuple(sorted(ids))

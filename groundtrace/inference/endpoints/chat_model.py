@@ -1,8 +1,8 @@
 """Runs a vision-language model of the ``transformers`` library as an endpoint in this process, without a server.
 
-It is for small models, such as a model that was just trained, on a machine without vLLM. vLLM is faster for all other
-models. The prompt becomes a chat by the checkpoint's own chat template, and ``generate`` draws the tokens. Prompts that
-arrive while the model is busy are answered together, with at most ``max_concurrency`` samples at a time.
+The endpoint is for small models, such as a model that was just trained, on a machine without vLLM. vLLM is faster for
+all other models. The checkpoint's own chat template converts the prompt to a chat, and ``generate`` draws the tokens.
+Prompts that arrive while the model is busy are answered together, with at most ``max_concurrency`` samples at a time.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The extra ``vision`` installs the libraries, which are
 imported with the first model.
@@ -85,7 +85,8 @@ class ChatEndpoint:
         return reply
 
     def _answer_some(self) -> None:
-        """Answer the requests that wait, up to a batch of the same sampling. The first request is always answered."""
+        """Answer one batch of the waiting requests. The batch has the first request, and later requests that can be
+        answered together with it."""
         batch = self._taken()
         if not batch:
             return
@@ -146,7 +147,7 @@ class ChatEndpoint:
         return self._model
 
     async def check(self) -> str:
-        """Load the model, and return one line for the user. Raises CallError if it cannot be loaded."""
+        """Load the model, and return one line that names it. Raises CallError if it cannot be loaded."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers with {self.settings.model} in this process"
 

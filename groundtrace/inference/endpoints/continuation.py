@@ -44,6 +44,7 @@ async def score(
 
     - The server does not support ``prompt_logprobs`` and ``return_token_ids``.
     - The server cannot tokenize a text.
+    - ``continuation.text`` adds no token to ``continuation.given``.
     - The server's chat template changes the last turn.
 
     Raises CallError with ``GARBLED`` if the response has another form. The same error is raised if a log-probability is

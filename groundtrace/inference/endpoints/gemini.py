@@ -197,8 +197,8 @@ class GeminiEndpoint:
         return self._opened
 
     async def check(self) -> str:
-        """Request the description of the model from the server, and return one line for the user. Raises CallError if
-        the server lacks the model."""
+        """Request the description of the model from the server, and return one line that names the model. Raises
+        CallError if the server lacks the model."""
         found = await self._answered(self._client().aio.models.get(model=self.settings.model))
         if not found.name:
             raise CallError(Failure.GARBLED, "the server's description of the model has no name: check base_url")
@@ -213,7 +213,8 @@ class GeminiEndpoint:
 
 
 class _Session(aiohttp.ClientSession):
-    """Keeps its own timeouts, which the client overrides, and never sends the API key to the target of a redirect."""
+    """Uses its own timeouts instead of those that the client passes. Follows no redirect, so that the API key is never
+    sent to another server."""
 
     def request(self, method: str, url: Any, **options: Any) -> Any:
         options.update(timeout=self.timeout, allow_redirects=False)

@@ -97,7 +97,7 @@ class HttpEndpoint(abc.ABC):
         return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
 
     async def check(self) -> str:
-        """Request the list of the server's models, and return one line for the user.
+        """Request the list of the server's models, and return one line that names the endpoint's model.
 
         The request is a GET of ``models`` under the base URL. In the response, ``data`` must hold an object with an
         ``id`` for each model. Raises CallError if the list lacks the endpoint's model, unless the setting
@@ -181,7 +181,8 @@ class HttpEndpoint(abc.ABC):
         return self._session
 
     def _with_hint(self, error: CallError) -> CallError:
-        """Return the error. If the URL does not end with /v1, as the URLs of most servers do, adds a hint to it."""
+        """Return the error. If it may be due to a base URL without /v1, the returned error's message has a hint: the
+        URLs of most servers end with /v1."""
         if self.url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
             return error
         hint = f"{error.message} (most servers have their API under /v1: is base_url {self.url}/v1?)"

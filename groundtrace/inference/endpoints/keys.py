@@ -144,7 +144,8 @@ def _escaped_unit(unit: str) -> str:
 
 
 def _without_cut_key(text: str, key: str) -> str:
-    """Return the text without a part of the key, of at least eight characters, at its end or beginning."""
+    """Return the text without an incomplete key at its end or beginning. The end of the text may be the beginning of
+    the key, and the beginning of the text may be the end of the key. Fewer than eight characters are not removed."""
     head, tail = key[:_MIN_CUT_CHARS], key[-_MIN_CUT_CHARS:]
     if len(key) <= _MIN_CUT_CHARS:
         return text

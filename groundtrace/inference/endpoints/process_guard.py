@@ -59,8 +59,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Stop the command and all its processes. The command is reaped only after its process group was killed, so that
-    its id is not reused before."""
+    """Stop the command and all its processes. The command is reaped only after its process group was killed. Until
+    then the process id of the command cannot be reused."""
     _signal_group(process.pid, signal.SIGTERM)
     deadline_s = time.monotonic() + STOP_LIMIT_S
     while not _ended(process.pid) and time.monotonic() < deadline_s:

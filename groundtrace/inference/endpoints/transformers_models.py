@@ -183,7 +183,8 @@ class TransformersEndpoint:
         return self._model
 
     async def check(self) -> str:
-        """Load the model, and return one line for the user. Raises CallError as :func:`load_model` does."""
+        """Load the model, and return one line that names it and the prompts that it answers. Raises CallError as
+        :func:`load_model` does."""
         model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers {_listed(model)} prompts with {self.settings.model}"
 
@@ -293,5 +294,6 @@ def not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
 
 
 def one_line(message: str) -> str:
-    """Return the message on one line, shortened. The library's messages have many lines, and the first is important."""
+    """Return the message on one line, without its end if it is long. The library's messages have many lines, of which
+    the first lines are the most useful."""
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

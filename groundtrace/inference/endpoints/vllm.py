@@ -31,8 +31,8 @@ class VllmEndpoint:
         )
 
     async def check(self) -> str:
-        """Find the ``vllm`` command with which a run starts the server, and return one line for the user. Raises
-        VllmServerError if the command is not found.
+        """Find the ``vllm`` command with which a run starts the server, and return one line that has the command's
+        path. Raises VllmServerError if the command is not found.
         """
         return f"a run starts {self.settings.model} with {find_vllm()}"
 

@@ -145,7 +145,8 @@ def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
 
 
 def _port(name: str, base_url: str) -> int:
-    """Return the port in an endpoint's base URL, 0 if it has none. Raises VllmServerError for another machine."""
+    """Return the port in an endpoint's base URL, or 0 if the URL has no port. Raises VllmServerError if the URL is not
+    valid or is the URL of another machine."""
     try:
         parts = urlsplit(base_url)
         if parts.hostname in (None, "localhost", "127.0.0.1"):
@@ -193,8 +194,8 @@ def _locked(server: _Wanted) -> Iterator[int]:
     """Yield the descriptor of a locked file, and close it on exit. A child that has inherited the descriptor keeps
     the lock.
 
-    For this reason the file is locked with flock and never unlocked: filelock would unlock it on exit, for the guard
-    too.
+    The guard inherits the descriptor, and must keep the lock until it ends. So this function uses flock and never
+    unlocks the file. The package filelock would unlock it on exit, and the guard would lose the lock.
     """
     # Machines may share a home folder, and each of them may serve the model.
     identity = "\0".join((socket.gethostname(), server.model, *server.serve_args))

@@ -51,8 +51,8 @@ def token_count(usage: Any, name: str) -> int:
 
 
 def other_model(named: Any, asked: str, key: str) -> str:
-    """Return the model ``named`` in a response, without the API key. Returns "" if the response names the requested
-    model ``asked``, or no model."""
+    """Return ``named``, the model's name in a response, without the API key. Returns "" if the response names the
+    requested model ``asked``, or no model."""
     if not isinstance(named, str) or named == asked:
         return ""
     return scrub(storable(named), key)[:MAX_MODEL_CHARS]

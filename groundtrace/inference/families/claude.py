@@ -1,7 +1,7 @@
 """Describes how Anthropic's Claude writes coordinates: in JSON, in pixels of the image as it is resized for the model.
 
 The JSON is this project's own form, since Claude has no form of its own. The sources are the pages vision and
-vision-coordinates of platform.claude.com. The prompt must ask for pixels explicitly. The pixels refer to the resized
+vision-coordinates of platform.claude.com. The prompt must request pixels explicitly. The pixels refer to the resized
 image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
 Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,

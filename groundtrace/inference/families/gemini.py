@@ -6,7 +6,7 @@ later put the list in an object under ``boxes``. A box may have a mask (an image
 ignored, because the segmenter makes the masks.
 
 Known limits: the corners of a box are sometimes reversed; the parser puts them in order. Long lists can repeat
-endlessly at temperature 0, so the prompt asks for at most 50 items. Further objects are not found.
+endlessly at temperature 0, so the prompt requests at most 50 items. Further objects are not found.
 """
 
 from groundtrace.inference.families.base import Family

@@ -51,12 +51,12 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
     """Return a function that returns the coordinates of an item of a reply (:data:`Numbers`). The item describes a
     point (``count`` 2) or a box (``count`` 4).
 
-    An item may have three forms:
+    An item may have one of three forms:
 
-    - It may be an object with a list of coordinates under one of the keys ``names``.
-    - It may be an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is true, each
-      y is returned before its x.
-    - It may be a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of
+    - It is an object with a list of coordinates under one of the keys ``names``.
+    - It is an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is true, each y
+      is returned before its x.
+    - It is a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of
       its ``wrappers`` (keys).
     """
 

@@ -57,7 +57,7 @@ _OF_BOXES, _OF_POINTS = frozenset({"bounding", "box", "boxes", "rectangle"}), fr
 class _Rows:
     """Holds the coordinates in one bracket, with the bracket's start and end in the text, and their label.
 
-    ``is_plain`` is True if the line has no words but the label.
+    ``is_plain`` is True if the line has no other words than the label.
     """
 
     start: int
@@ -172,7 +172,7 @@ def label_in(line: str) -> tuple[str, bool]:
 
 
 def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) -> None:
-    """Raise BadReply for a word or number outside of the brackets that makes their meaning doubtful."""
+    """Raise BadReply if a word or number outside of the brackets makes the meaning of the coordinates doubtful."""
     own = {word.casefold() for word in _TOKEN.findall(label)}
     doubts = (_DOUBTS | (_OF_BOXES if count == 2 else _OF_POINTS)) - own
     allowed = own | {str(sum(len(each.rows) for each in written))}

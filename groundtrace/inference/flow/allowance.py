@@ -36,8 +36,8 @@ class Allowance:
         self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
-        """Wait until the first request fits into the budget, and reserve its cost. Raises BudgetUsedUp if it does not
-        fit."""
+        """Wait until the cost of the request fits into the budget, and reserve it. Raises BudgetUsedUp if the cost does
+        not fit."""
         await self._budget.reserve(self._expected)
         self._is_reserved = True
 

@@ -41,8 +41,8 @@ class Arrivals:
         return first
 
     def add(self, place: "Place", reply: Reply) -> None:
-        """Add the reply to one part of the request. ``place`` identifies the part; the reply has the usage of all its
-        attempts.
+        """Record ``reply``, which the server returned for one part of the request. ``place`` identifies this part. The
+        usage of ``reply`` includes all attempts of this part.
         """
         self._replies[place.first] = reply
 

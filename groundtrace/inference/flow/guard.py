@@ -214,7 +214,8 @@ class Guard:
         return len(self._calls) >= CALLS_BEHIND or not self._ended_calls.any_answered
 
     async def _sleep(self, seconds: float, reason: CallError | None = None) -> None:
-        """Wait, and show a long wait with its ``reason``. Raises :class:`RunStopped` as soon as the run is stopped."""
+        """Wait for ``seconds``. If a ``reason`` is given, the progress display shows it during a long wait. Raises
+        :class:`RunStopped` as soon as the run is stopped."""
         end_s = time.monotonic() + seconds
         self._go_on()
         while (left_s := end_s - time.monotonic()) > 0:

@@ -126,8 +126,8 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """Limits the bytes that are held at the same time to ``most``. Calls are served in their order. A request body of
-    more than ``most`` bytes waits until no other bytes are held."""
+    """Limits the bytes that are held at the same time to ``most``. Waiting calls are served in the order of their
+    arrival. A request body of more than ``most`` bytes waits until no other bytes are held."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,12 +1,12 @@
 """Writes and reads the notes of a run. The run's processes write the notes into a folder that all processes and the
-driver see.
+driver can access.
 
 ``paid-<process>.jsonl`` has one line for each request that was sent. So the usage of a request is known even if the run
 is stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
 The file ``reached-<endpoint>`` exists if the endpoint's server has answered a request of this run. The file
 ``away-<endpoint>-<process>`` exists while the process waits for the endpoint's server. File names contain a digest of
-the endpoint's name, which may be too long for a file name. Workers that do not see the driver's disk write their notes
-to a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
+the endpoint's name, which may be too long for a file name. Workers without access to the driver's disk write their
+notes to a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
 """
 
 import contextlib
@@ -83,7 +83,8 @@ class RunNotes:
 
     def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
         """Write a note with the usage of a request of ``role``, before its reply is used. ``replies`` is the number of
-        its replies. ``in_process`` is True if the model ran in the worker itself, at no cost."""
+        its replies. ``in_process`` is True if the model ran in the worker itself, at no cost. Nothing is written for a
+        request without replies and without usage."""
         taken = {name: getattr(usage, name) for name in PAID_FIELDS}
         if not (replies or any(taken.values())):
             return

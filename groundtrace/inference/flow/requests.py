@@ -106,7 +106,7 @@ class Flow:
             part.end_request()
 
     async def _part(self, arrivals: Arrivals, n: int) -> None:
-        """Request ``n`` of the samples, until all have arrived or another part has failed."""
+        """Request ``n`` of the samples until all of them have arrived, or until any part of the request has failed."""
         left = n
         while left > 0:
             place = Place(arrivals)
@@ -174,8 +174,8 @@ class Flow:
                 return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """Make one attempt, and send a second copy if no reply has arrived after ``hedge_after_s``. Returns the reply
-        that succeeds first.
+        """Make one attempt. If no reply has arrived after ``hedge_after_s`` seconds (0: wait without limit), and the
+        budget allows it, send a second copy of the request. Returns the first reply.
 
         The usage of the other attempt is counted if it is known. The tokens of a cancelled attempt are not known.
         """
@@ -284,8 +284,8 @@ def _tokens_of(reply: Reply) -> int:
 
 
 def _wasted(reply: Reply) -> Reply:
-    """Return the usage of a reply that is not used, since another reply came first. All its tokens are counted as
-    wasted."""
+    """Return a reply without samples, but with the usage of ``reply``, whose tokens are all counted as wasted. The
+    samples of ``reply`` are not used, since another reply arrived first."""
     return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
 
 

@@ -27,8 +27,8 @@ class CallWatcher(Protocol):
         ...
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that counts a request as in flight while its body runs. It raises RunStopped if the
-        run has ended."""
+        """Return a context manager that counts a request as in flight while the body of the ``with`` statement runs.
+        The context manager raises RunStopped if the run has ended."""
         ...
 
     async def is_away(self, error: CallError) -> bool:

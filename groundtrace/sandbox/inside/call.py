@@ -111,8 +111,8 @@ class RunningCall:
             self._take_answer()
 
     def _take_answer(self) -> None:
-        """Take the answer if it is complete. It is parsed again only when its next piece is complete, since it may
-        arrive byte by byte.
+        """Parse the received bytes, and take the answer if it is complete. An incomplete answer is parsed again only
+        when its next part is complete, since the bytes may arrive one by one.
         """
         if len(self._answer) < self._needed:
             return

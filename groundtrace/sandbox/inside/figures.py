@@ -33,7 +33,8 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add a PIL image, an array or a figure. Return False if ``shown`` is none of these."""
+        """Add a PIL image, an array of pixels, or a figure. Returns False if ``shown`` is not an image, else True. An
+        image beyond the limit is only counted, and an image that the call has shown before is ignored."""
         image = _as_pil(shown)
         if image is None:
             return False
@@ -136,7 +137,8 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that were written since ``before``, in the order of writing; unreadable files are skipped."""
+    """Add the image files that were written since ``before``, in the order of writing. Only the last :data:`MAX_SAVED`
+    of these files are read. Unreadable files are skipped."""
     from PIL import Image
 
     written = sorted((state, path) for path, state in files_at(folder).items() if before.get(path) != state)

@@ -20,7 +20,7 @@ MAX_DEPTH = 64
 class FolderError(Exception):
     """Raised if the folder exceeds a limit, or has an entry that cannot be kept.
 
-    The model that wrote the code sees the message.
+    The model that wrote the code gets the message.
     """
 
 
@@ -80,7 +80,8 @@ def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
 
 
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
-    """Return the names in the folder. If its owner lacks a permission, it is granted until ``closing`` ends."""
+    """Return the names in the folder. If the folder's owner lacks a permission, the owner gets it until ``closing``
+    ends."""
     mode = stat.S_IMODE(os.lstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(folder, 0o700)
@@ -148,7 +149,8 @@ def restore(root: bytes, copy: Copy) -> None:
 
 
 def _write(full: bytes, content: bytes) -> None:
-    """Write the content to a file that is new, empty or cut; leave a file that has this content already."""
+    """Write the content to a file that is new, empty or truncated. A file that has this content already is not
+    changed."""
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         if os.fstat(handle).st_size != len(content):

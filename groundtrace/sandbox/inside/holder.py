@@ -37,9 +37,9 @@ _THREADS_END_S = 0.05
 class _State:
     """Holds the state of the trajectory that is not in the variables of its code.
 
-    ``module``: the module in which the code runs; ``folder``: its current directory; ``calls``: the number of calls so
-    far; ``drawn``: the pixels of each open figure as last shown, by the figure's number; ``shown``: the images of the
-    running call, None between calls.
+    ``module`` is the module in which the code runs, and ``folder`` its current directory. ``calls`` is the number of
+    calls so far. ``drawn`` maps the number of each open figure to the pixels that were shown last. ``shown`` holds the
+    images of the running call; it is None between calls.
     """
 
     module: types.ModuleType
@@ -112,7 +112,8 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
 
 
 def _positions() -> dict[int, tuple[int, int]]:
-    """Return the positions and flags of the open files, since a fork changes both for this process too."""
+    """Return the positions and flags of the open files. A fork can change both for this process too, so they are
+    restored before each call."""
     found = {}
     for fd in range(MAX_OPEN_FILES):
         with contextlib.suppress(OSError):
@@ -218,7 +219,7 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 
 
 def _await_threads() -> None:
-    """Wait shortly for threads that are about to end, such as a cancelled timer."""
+    """Wait for a short time until the other threads end. A cancelled timer, for example, ends in this time."""
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S
     if threading is None:

@@ -59,7 +59,7 @@ class Holder:
             os.kill(self.pid, signal.SIGKILL)
 
     def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
-        """Send the process a request with file descriptors, and call ``watch`` every 30 ms until it is sent.
+        """Send the process a request with file descriptors, and call ``watch`` every 30 ms until the request is sent.
 
         Raises TrajectoryLost if the process does not accept the request, and the errors of ``watch``.
         """

@@ -37,7 +37,8 @@ def _text_of(error: BaseException) -> str:
 
 
 def _str(thing: object) -> str:
-    """Return ``str(thing)``, or a substitute if it fails, since it is code of the thing's class."""
+    """Return ``str(thing)``, or a fixed text if ``str`` raises: the thing's class may have a method ``__str__`` that
+    was written by the model."""
     try:
         return str(thing)
     except BaseException:

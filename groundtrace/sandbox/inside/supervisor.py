@@ -188,8 +188,8 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _watch_memory(self, without: int = 0, times: int = _FORKING) -> None:
-        """Raise TooMuchMemory if the processes, except ``without``, hold more than ``times`` the memory that a call may
-        use.
+        """Raise TooMuchMemory if the processes together use more than ``times`` times the memory limit of a call. The
+        process with the id ``without`` is not counted.
         """
         held = sum(map(processes.memory_kib, processes.others() - {without})) + processes.sockets_kib()
         if held > times * self.limits["memory_mb"] * 1024:
@@ -230,7 +230,7 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """Return a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
+        """Return a fork of the call's process, made at the supervisor's request. The fork has only one thread.
 
         Raises TrajectoryLost if the process does not fork.
         """
@@ -247,10 +247,10 @@ class Supervisor:
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
-        """Kill all processes except these holders; returns how many of those killed are the call's own process or were
-        started by its code.
+        """Kill all processes except these holders. Returns how many processes were killed; the processes between a
+        holder and its fork are not counted.
 
-        Raises TrajectoryLost if they do not end.
+        Raises TrajectoryLost if the processes do not end.
         """
         found: set[int] = set()
         # All are stopped at once, the holder too: one by one, they would fork again and end before their turn.
