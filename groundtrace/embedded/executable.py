@@ -98,7 +98,11 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return the next turn of the reply: the answer, or code with the kind of operation that the prompt requires."""
+    """Return the next turn of the reply: code of the kind that the prompt requires, or the answer.
+
+    The turn is the answer if earlier code has already printed or shown the result, or if the engine cannot read the
+    question. The latter answer is "cannot read".
+    """
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
     query, reading = question_of(prompt), read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -134,7 +138,11 @@ def _condition(noun: Noun) -> str:
 
 
 def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
-    """Return a turn that shows the objects of the answer, or the answer after they were shown."""
+    """Return a turn whose code marks or crops the objects of the answer.
+
+    If ``is_shown`` is True (an earlier turn has shown the objects), return the answer instead. If ``reading`` is None,
+    the answer is "cannot read".
+    """
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
     if is_shown:

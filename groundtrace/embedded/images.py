@@ -83,13 +83,17 @@ def judge_pair(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, 
 
 
 def _nouns(shapes: Sequence[FoundShape]) -> list[str]:
-    """Return the classes in the image that a question can count: by colour and kind, by kind, and by colour."""
+    """Return the classes in the image that a question can count, such as "blue circle", "circle" and "blue object"."""
     found = [name for shape in shapes for name in (shape.label, shape.kind, f"{shape.colour} object")]
     return sorted({name for name in found if singular(name.split()[-1]) == name.split()[-1]})
 
 
 def _questions(noun: str, scene: Scene, rng: np.random.Generator) -> Iterator[str]:
-    """Yield a question about a class of shapes: its number, or a statement on its number that may be wrong by one."""
+    """Yield one or two questions about a class of shapes.
+
+    The first, which may be left out at random, asks for the number of these shapes. The second asks whether a statement
+    about this number is true; the stated number may differ by one from the right number.
+    """
     name, shapes = read_name(noun), scene.shapes or []
     count = 0 if name is None else sum(name.noun.matches(shape) for shape in shapes)
     if rng.random() < 0.6:

@@ -126,8 +126,11 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
-    """Yield sentences with the steps, with the number of objects of each class that the question is about, and with
-    the places of the evidence and their sums."""
+    """Yield the sentences of a thought.
+
+    The first sentence has the steps. The second has the number of objects of each class that the question is about.
+    Each further sentence has the places of the supporting objects of one class, and their sum.
+    """
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
     named = [label for label in relevant_labels(query, shapes) if any(shape.label == label for shape in shapes)]
@@ -245,7 +248,10 @@ def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def _parted(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the question without its choices, and the choices, if they are below it as lines ``A. text``."""
+    """Return the question without its choices, and the choices.
+
+    If the question is not followed by its choices as lines ``A. text``, return the text and ().
+    """
     lines = text.split("\n")
     start = next((at for at, line in enumerate(lines) if at and line.startswith("A. ")), len(lines))
     choices = lines[start:]

@@ -46,14 +46,20 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
 
 
 def _wrong_sum(sentence: str, answer: Fraction) -> str | None:
-    """Return a message if the sentence consists of counts in parts of the image whose sum is not the answer."""
+    """Return a message if all numbers of the sentence are counts in parts of the image whose sum is not the answer.
+
+    Otherwise return None.
+    """
     parts = [int(part) if part.isdigit() else read_numerals(part).numerals[0].value for part in _PART.findall(sentence)]
     alone = len(parts) > 1 and len(parts) == len(read_numerals(sentence).numerals)
     return f"its parts are not {answer}: {sentence.strip()}" if alone and sum(parts) != answer else None
 
 
 def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
-    """Return a message if the sentence states another count of a label than the number that is pointed at."""
+    """Return a message if the count that the sentence states for a label is not the number of objects pointed at.
+
+    Return None if the counts agree, or if the stated count is 0 or may be of only some of the objects.
+    """
     for label, number in pointed.items():
         words = frozenset(label.split())
         stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
@@ -65,7 +71,7 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
     """Return the number of objects that the reasoning points at, for the label at the beginning or end of a phrase.
 
-    None if the phrase begins and ends with no such label.
+    Return None if there is no such label at the beginning or the end.
     """
     words = words_of(text)
     for label, number in pointed.items():

@@ -267,7 +267,8 @@ class _ReasoningReader:
     def _is_of_a_part(self, label: str, clause: str) -> bool:
         """Return whether the clause denies the object only for a part of the image. Such a denial is not checked.
 
-        A part that the question names too does not limit the denial of what the answer affirms.
+        If the answer is yes or a number above 0, a part that the question names is ignored. A denial for this part is
+        then checked, because it contradicts the answer.
         """
         asked = {*words_of(self._question.question)} if self._side is True or (self._number or 0) > 0 else set[str]()
         named = ({*words_of(part.group())} for part in _PART_OF_IMAGE.finditer(clause))
@@ -295,7 +296,7 @@ class _ReasoningReader:
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
 
     def _asked_things(self) -> list[str]:
-        """Return the objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
+        """Return the objects that the question names after "how many" and words such as "a" or "any"."""
         asked = self._question.question
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]

@@ -81,7 +81,7 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _AttemptEvidence:
-    """An attempt, together with the shapes and the answer that the engine finds in the image."""
+    """Holds an attempt, and the shapes and the answer that the engine finds in the image."""
 
     prompt: RenderedPrompt
     scene: Scene
@@ -100,8 +100,11 @@ class _AttemptEvidence:
 
     @cached_property
     def places_hold(self) -> bool:
-        """Return whether each point, and the centre of each box, is on an object that it names, each box has about the
-        size of such an object (:data:`MIN_BOX_IOU`), and no place is outside the image."""
+        """Return whether all points and boxes are right.
+
+        Each point, and the centre of each box, must be on an object that its label names. Each box must fit such an
+        object (:data:`MIN_BOX_IOU`). No point or box may be outside the image.
+        """
         if _OUTSIDE.search(self.prompt.variable("attempt")):
             return False
         boxes = [(read_label(box.label), box) for box in self.response.boxes]
@@ -210,7 +213,7 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
 
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
-    """Return whether both answers are numbers, or both are yes or no. None if the gold answer is neither."""
+    """Return whether both answers are numbers, or both are yes or no. Return None if the gold answer is neither."""
     text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
         return read_numerals(text).single is not None
@@ -244,7 +247,8 @@ def _is_present(seen: _AttemptEvidence) -> bool:
 def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
     """Return whether a claim is informative, so that it could be wrong about the objects in question.
 
-    Two kinds of claims are not: that an unrelated object is missing, and that there are "things", without a number.
+    Two kinds of claims are not informative: that an object is missing which the question does not name, and that there
+    are "things", without a number.
     """
     if claim.of_none:
         return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
@@ -274,10 +278,13 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 
 
 def _gives_place(seen: _AttemptEvidence) -> bool:
-    """Return whether all points and boxes are on the objects that they name, and at least one is on an object that the
-    question is about and whose class it names. If the engine knows no noun of the question, this is any object.
+    """Return whether all points and boxes are on the objects that they name, and one of them is on a target.
 
-    If the image has no such objects, no point or box is required, but all statements must match the image. Places in
+    A target is an object that the question is about. If the engine knows neither a noun of the question nor the objects
+    of its own answer, every object is a target. If the question names a class of objects, the label of the point or box
+    on the target must name a class too, not only "object".
+
+    If the image has no targets, no point or box is required, but all statements must match the image. Places in
     words do not count, since the engine does not read them.
     """
     meant = () if seen.reading is None else seen.reading.evidence
@@ -312,8 +319,9 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShap
 def _is_on_target(seen: _AttemptEvidence) -> bool | None:
     """Return whether all points and boxes are on objects that the question is about.
 
-    Without points and boxes, return whether one claim is about such an object. None if the engine knows no noun of the
-    question."""
+    Without points and boxes, return whether one claim is about such an object. Return None if the engine knows no noun
+    of the question.
+    """
     if not seen.wanted:
         return None
     if seen.places:

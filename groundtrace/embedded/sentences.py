@@ -106,8 +106,10 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 
 
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
-    """Return why a sentence is unreadable; None if it is readable. It is unreadable if it has words of invention or
-    doubt, too many unknown words, or an unknown word that is counted or is the predicate ("is a …").
+    """Return the reason why a sentence is unreadable; None if it is readable.
+
+    A sentence is unreadable if it has words of invention or doubt, or too many unknown words. It is also unreadable if
+    an unknown word follows a number or a possessive ("my"), or is the predicate ("is a …").
     """
     unknown, known = list[int](), 0
     for place, word in enumerate(tokens):
@@ -169,8 +171,11 @@ def _repeats(tokens: Sequence[str]) -> str | None:
 
 
 def _salad(tokens: Sequence[str]) -> str | None:
-    """Return a message if particles or punctuation marks follow each other as they never do in a real sentence; else
-    None."""
+    """Return a message if the tokens are not a sentence; else None.
+
+    They are not a sentence if an article is before a word such as "of" or "and", or if too many particles or different
+    punctuation marks follow each other.
+    """
     if _BAD_PAIR.search(" ".join(tokens)):
         return "it is not a sentence"
     particles, marks = 0, list[str]()

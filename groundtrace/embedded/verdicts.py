@@ -97,8 +97,10 @@ def takes_back(clause: str, answer: Fraction) -> bool:
 
 
 def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
-    """Return for the position of each verdict word whether the word affirms. Raises BothSidesError if "and" or "or"
-    joins a word that affirms with one that rejects."""
+    """Return a dict from the position of each verdict word to True if the word affirms, and to False if it rejects.
+
+    Raises BothSidesError if "and" or "or" joins a word that affirms with a word that rejects.
+    """
     loose = frozenset[str]() if of_statement else _LOOSE
     agrees = _AGREES | _SAMENESS if of_statement else _AGREES
     found = {at: word in agrees for at, word in enumerate(words) if word in agrees or word in _DISAGREES - loose}
@@ -108,7 +110,7 @@ def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
 
 
 def _is_about_it(clause: str, words: list[str]) -> bool:
-    """Return whether the verdict is about "it" or the like, or the clause has no other words."""
+    """Return whether the verdict is about "it" or a similar pronoun, or the clause has no other words."""
     rest = {*words} - _AGREES - _DISAGREES - _FILLS_VERDICT - NEGATIONS
     return not rest or bool(_IT & {*words[:3]}) or _OBJECT_IT.search(clause) is not None
 

@@ -159,7 +159,7 @@ def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool
 
 
 def _has_no_question(fields: Mapping[str, object]) -> bool:
-    """Whether a record has neither a question nor an answer.
+    """Return whether a record has neither a question nor an answer.
 
     Raises InvalidRecord if such a record has choices, boxes or an answer_type, which belong to a question.
     """
@@ -293,9 +293,11 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """Return the choice that matches the answer by its words, else by number, by yes or no, or by its first word.
+    """Return the choice that matches the answer.
 
-    Exactly one choice must match; else InvalidRecord is raised.
+    Four comparisons are tried in this order: by the words, by the number, by yes or no, and by the number with which
+    both texts begin. The first comparison by which exactly one choice matches decides. If there is none, InvalidRecord
+    is raised.
     """
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)

@@ -131,7 +131,8 @@ def _bare(question: Question) -> Question:
 def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
     """Return the constant answer with the highest reward, and its reward per row.
 
-    If several answers have the highest reward, it is the first in sorted order.
+    If several answers have the highest reward, the first of them in sorted order is returned. The answer is "" if no
+    answer earns anything.
     """
     rows, best = sum(golds.values()), ("", 0.0)
     for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):

@@ -88,9 +88,10 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds the shares of satisfied rubrics, in [0, 1]: among the easy, among the hard (Eq. 5), and among all rubrics.
+    """Holds the shares of satisfied rubrics, in [0, 1].
 
-    A share is None if there are no such rubrics. ``uniform`` is the share among all rubrics (the baseline Uniform
+    ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (Eq. 5). A share is None if the
+    response has no rubrics of this kind. ``uniform`` is the share among all rubrics (the baseline Uniform
     Averaging of §4.3). ``has_place`` is False if the judge was asked about :data:`groundtrace.rewards.rubrics.PLACE`,
     and has not decided that the response meets it.
     """

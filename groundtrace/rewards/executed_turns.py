@@ -105,7 +105,7 @@ class ExecutedTurns:
 
 
 def _seen(turn: Turn) -> Execution | None:
-    """Return whether the turn's code ended well, as the policy saw it; None if the turn has no code."""
+    """Return a result that holds only whether the turn's code had the status ``ok``; None if the turn has no code."""
     return Execution(turn.status == "ok") if turn.code else None
 
 

@@ -58,8 +58,8 @@ async def executions(
 ) -> tuple[Executed | None, ...]:
     """Return the result of each turn's code, in order; None for a turn without code.
 
-    The result of a call holds its observation, and the objects that the call looked at: its output depends on these
-    objects, or marks them.
+    The result of a call holds its observation, and the objects that the call looked at. A call looked at an object if
+    the call's output depends on the object or marks it.
 
     Args:
         turns: the trajectory.
@@ -71,9 +71,9 @@ async def executions(
             selectivity of the calls: how much more their outputs show these objects than the rest of the image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. This error is also raised if a call
-            was stopped (for example, at a limit) in a later run, but not in the first run, since such runs cannot be
-            compared.
+        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. This error is also raised in the
+            following case: a call was stopped in a later run (for example, at a limit), and it was not stopped in the
+            first run. The outputs of these two runs cannot be compared.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:
@@ -135,10 +135,10 @@ def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
 
 
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
-    """Raise SandboxLost if a call was stopped in one of the runs, but not in the first run.
+    """Raise SandboxLost if a call was stopped in a later run, and was not stopped in the first run.
 
-    The reason is a busy machine, or code that behaves differently on a changed image. In both cases the outputs cannot
-    be compared.
+    The machine was too busy, or the code behaves differently on a changed image. In both cases the outputs of the runs
+    cannot be compared.
     """
     for calls in zip(*runs, strict=True):
         ended = next((call for call in calls if call.status in _ENDED), None)
@@ -153,7 +153,7 @@ def _without_use(call: Executed | None) -> Executed | None:
 
 
 def _failed(call: Executed, reason: str) -> Executed:
-    """Return the call as a pretence for this reason, unless it already is one."""
+    """Return a copy of the call that is a pretence for this reason. A call that is already a pretence is unchanged."""
     return call if call.execution.pretence else replace(call, execution=Execution(call.execution.ended_well, reason))
 
 
@@ -162,9 +162,10 @@ def _answer_of(turns: Sequence[Turn]) -> str:
 
 
 def _with_other_constants(codes: Sequence[str], answer: str, computes: bool) -> list[list[str]]:
-    """Return the trajectory's codes with other constants, once for each run that this needs.
+    """Return one list of codes for each further run; in each list, other constants of the codes are changed.
 
-    :mod:`groundtrace.rewards.hardcoded` explains the constants.
+    In the first list, the next number replaces the answer. If nothing is replaced, the result is empty. If ``computes``
+    is True, two more lists follow, in which all other numbers are changed (:mod:`groundtrace.rewards.hardcoded`).
     """
     changed = [with_next_number(code, answer) for code in codes]
     if changed == list(codes):
@@ -180,11 +181,12 @@ def _without_hardcoded(
     altered: Sequence[Sequence[Observation]],
     computes: bool,
 ) -> list[Executed]:
-    """Return the calls; those whose author wrote the answer into the code are pretences.
+    """Return the calls. A call becomes a pretence if the answer that it prints was written into its code.
 
     :mod:`groundtrace.rewards.hardcoded` has the rules.
 
-    ``outputs`` holds each call's outputs, ``altered`` the runs with other constants.
+    ``outputs`` holds the outputs of each call. ``altered`` holds the runs with changed constants
+    (:func:`_with_other_constants`).
     """
     if not altered:
         return judged
@@ -201,7 +203,7 @@ def _without_hardcoded(
 
 
 def _outputs(runs: Sequence[Sequence[Observation]]) -> list[list[Output]]:
-    """Return the outputs of each call in all runs."""
+    """Return, for each call, its outputs in all runs."""
     return [[_output(each) for each in calls] for calls in zip(*runs, strict=True)]
 
 
@@ -228,7 +230,8 @@ def _judged(
 ) -> list[Executed]:
     """Compare the runs call by call; each run holds the observations of all calls.
 
-    ``changes`` are those of the images; None if there are no runs on images that are changed elsewhere.
+    ``changes`` holds how much the images were changed. It is None if no run had images that are changed outside the
+    objects.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):
@@ -246,7 +249,10 @@ def _judged(
 
 
 def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], original: Pixels) -> bool:
-    """Return whether a call that looked at no object shows the image as it is, or prints the same on all images."""
+    """Return whether a call that looked at no object shows only the unchanged image, or only prints a fixed text.
+
+    A text is fixed if it is the same on all images that are changed outside the objects.
+    """
     if reason == IGNORES_OBJECTS:
         return not shown.images and all(map(shown.is_same, elsewhere))
     return reason == SHOWS_ALL and all(np.array_equal(image, original) for image in shown.images)
@@ -255,10 +261,10 @@ def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], origin
 def _changed(
     images: Sequence[Pixels], change: Callable[[Pixels, Sequence[Box]], Pixels], boxes: Sequence[Box]
 ) -> list[Pixels]:
-    """Return each image, changed by a function of the image and of those of the boxes that are in it."""
+    """Return, for each image, the result of ``change`` for this image and the boxes that are in it."""
     return [change(image, [box for box in boxes if box.media_index == index]) for index, image in enumerate(images)]
 
 
 def _without(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image without the objects; unchanged if none of them is in it."""
+    """Return the image without the objects in ``boxes``; the image itself if ``boxes`` is empty."""
     return without_objects(image, boxes) if boxes else image

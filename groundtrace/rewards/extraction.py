@@ -111,7 +111,7 @@ def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
 
 @dataclass(frozen=True)
 class _Check:
-    """Checks items against the text that the judge saw, and collects the dropped ones."""
+    """Checks items against the text that the judge saw, and collects the items that are dropped."""
 
     shown: str
     mark: str
@@ -174,8 +174,9 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 
 
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
-    """Return the parser's points in order, with the model's moments if these pass the check, else with the text's
-    moments.
+    """Return the parser's points in order, each with its moment.
+
+    The moment is from ``rows``, the points in the model's reply, if it passes the check. Otherwise it is from the text.
     """
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}
@@ -230,7 +231,7 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 def _seconds(row: dict[str, Any], name: str) -> float | None:
     """Return the field as a number; None if it is missing or null. Raises BadReply if it is not a finite number.
 
-    Texts are accepted, too, since the coordinates in the paper's prompt are texts.
+    The number may be written as a JSON string, because the coordinates in the paper's prompt are strings.
     """
     value = row.get(name)
     if value is None:

@@ -101,7 +101,7 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
 
 
 def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the response is too long."""
+    """Return a fault if the response has more than ``MAX_RESPONSE_CHARS`` characters, else None."""
     if len(text) <= MAX_RESPONSE_CHARS:
         return None
     return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
@@ -120,7 +120,7 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 
 
 def _answers_already(judge: str, question: Question) -> bool:
-    """Whether a judge section contains a boxed answer, or states the answer in words."""
+    """Return whether a judge section contains a boxed answer, or states the gold answer in words."""
     stated = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
     return bool(all_boxed(judge)) or any(
@@ -129,7 +129,11 @@ def _answers_already(judge: str, question: Question) -> bool:
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if a tag cannot be parsed, is not allowed, or is outside the reasoning."""
+    """Return the first fault in the tags of a response; None if there is no fault.
+
+    A fault is a tag that cannot be parsed, is not closed, is not allowed, or is outside the reasoning. Coordinates in
+    tags of other models, and points of more than ``MAX_LABELS`` labels, are faults too.
+    """
     read = {tag.start: tag for tag in scan_tags(text)}
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
@@ -156,7 +160,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if a position is outside a tag, unless the question is about coordinates."""
+    """Return a fault if a position is outside a tag, else None. Questions about coordinates are not checked."""
     if _is_of_coordinates(question):
         return None
     found = place_in_prose(prose_of(text))
@@ -169,9 +173,9 @@ def _is_of_coordinates(question: Question) -> bool:
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if a stated answer differs from the answer, or if text is added to the answer.
+    """Return a fault if a boxed answer differs from ``question.answer``, or if text is added to the answer; else None.
 
-    Too many boxed answers, and reasoning that concludes otherwise, are faults too.
+    It is also a fault if there are too many boxed answers, or if the reasoning concludes another answer.
     """
     if answer_type_named(question.answer_type).is_boxes:
         return None
@@ -208,9 +212,9 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if coordinates are written in words.
+    """Return a fault if the text contains coordinates in any spelling, else None.
 
-    Questions about coordinates are not checked.
+    If the form allows points or boxes, their tags are not checked. Questions about coordinates are not checked.
     """
     if _is_of_coordinates(question):
         return None
@@ -220,7 +224,7 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the response has special tokens or control characters.
+    """Return a fault if the response has special tokens or control characters, else None.
 
     GLM's box marks are allowed outside the think section.
     """

@@ -87,7 +87,10 @@ def is_uncalculated(
 
 
 def _rewritten(code: str, change: "_NextNumber | _OtherNumbers") -> str:
-    """Return the code with its constants changed; as it is if none was changed or if it cannot be parsed."""
+    """Return the code after ``change`` has changed its constants.
+
+    Return the code unchanged if no constant is to be changed, or if the code cannot be parsed.
+    """
     try:
         tree = change.visit(ast.parse(code))
         return ast.unparse(tree) if change.count else code
@@ -96,7 +99,10 @@ def _rewritten(code: str, change: "_NextNumber | _OtherNumbers") -> str:
 
 
 class _NextNumber(ast.NodeTransformer):
-    """Replaces constants that are a number by the next number; ``count`` is how many were replaced."""
+    """Replaces each constant that equals ``number`` by the next number, also inside strings.
+
+    ``count`` is the number of replacements.
+    """
 
     def __init__(self, number: int) -> None:
         self.number, self.count = number, 0
@@ -114,7 +120,10 @@ class _NextNumber(ast.NodeTransformer):
 
 
 class _OtherNumbers(ast.NodeTransformer):
-    """Changes the numbers in code, without ``number`` and those that are in most code; ``count`` is how many."""
+    """Changes all numbers in code except ``number`` and the numbers that most code contains (0 and 1).
+
+    ``count`` is the number of changes.
+    """
 
     def __init__(self, number: int, change: Callable[[_Number], _Number]) -> None:
         self.number, self.change, self.count = number, change, 0

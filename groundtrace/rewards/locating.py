@@ -136,11 +136,11 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """Find the instances with the first role that can find the label; the note holds the errors of the roles
-        before it.
+        """Find the instances with the first role that can find the label.
 
-        If the pointer made the points under verification, it is not asked in place of the detector. Nor is it asked if
-        the detector's server does not answer, since a verdict must not depend on outages.
+        The note of the result holds the first error of a role that was tried without success. The pointer does not
+        replace the detector in two cases: if the pointer made the points to verify, or if the detector's server does
+        not answer. In the second case CallError is raised, since a verdict must not depend on outages.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
@@ -178,7 +178,7 @@ class ObjectMasks:
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
-        """Return the boxes that the detector finds for the label, or the points that the pointer finds."""
+        """Return the boxes that the detector finds for the label; for any other ``role``, the points of the pointer."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)

@@ -96,7 +96,7 @@ def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSetti
 
 
 def _spans(interval: Interval, threshold: float) -> bool:
-    """Whether the interval contains values on both sides of the threshold; a value equal to it is on the upper side."""
+    """Return whether the interval has values below the threshold, and values equal to or above the threshold."""
     low, high = interval
     return low < threshold <= high
 
@@ -145,7 +145,10 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """Return the share of graded attempts with a right answer, which the paper's candidate 20 measures (Table 6)."""
+    """Return the share of graded attempts with a right answer, with its interval and the number of graded attempts.
+
+    The paper's candidate 20 measures this share (Table 6).
+    """
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None
     return {"graded": mined.graded, "pass_rate": rate, "pass_rate_interval": _written(interval)}
@@ -176,7 +179,7 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
 
 
 def _apart(rubric: Rubric) -> Mapping[str, object]:
-    """Return the row of a candidate that is not measured, since the answer is rewarded separately (Eq. 4)."""
+    """Return the row in ``rubrics.json`` of a candidate that is not measured, because it requires a right answer."""
     unknown = dict.fromkeys(each.name for each in fields(RubricFigures))
     decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
     return {**_columns_of(rubric), **unknown, **decided}

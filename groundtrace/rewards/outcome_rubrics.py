@@ -1,4 +1,4 @@
-"""Detects rubrics that require a right final answer, since another term of the reward is for it (RuCL Eq. 4)."""
+"""Detects rubrics that require a right final answer, since another term of the reward scores it (RuCL Eq. 4)."""
 
 import re
 

@@ -62,9 +62,9 @@ class PointCounts:
 def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
     """Return r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
 
-    Of ``pointed``, r is ``right``, w is ``wrong`` and n is ``number``. Of the settings, s is ``first_share`` and ε is
-    ``wrong_cost``. If n is unknown, the second factor is 1. The first factor is Argos Eq. 3. The value is in [-ε, 1],
-    and 0 if there are no points.
+    The numbers r, w and n are the fields ``right``, ``wrong`` and ``number`` of ``pointed``. The numbers s and ε are
+    the settings ``first_share`` and ``wrong_cost``. If n is unknown, the second factor is 1. The first factor is Argos
+    Eq. 3. The value is in [-ε, 1], and 0 if there are no points.
     """
     if not pointed.right and not pointed.wrong:
         return 0.0

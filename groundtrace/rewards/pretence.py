@@ -155,8 +155,10 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 
 
 def _marks_move(runs: CallOutputs, index: int, original: Pixels) -> bool:
-    """Whether the marks in the image with this index are elsewhere, or missing, on the image without objects, and stay
-    where a few pixels are changed.
+    """Return whether the marks (pixels that code drew) in the output image with this index move.
+
+    They move if they stay at their places when a few pixels of the question's image are changed, but not when its
+    objects are removed.
     """
     shown, *others = (_image(each, index) for each in (runs.shown, runs.nudged, runs.without[0]))
     marks = changed_pixels(shown, original)
@@ -167,12 +169,12 @@ def _marks_move(runs: CallOutputs, index: int, original: Pixels) -> bool:
 
 
 def _images(original: Pixels) -> tuple[Pixels, Pixels]:
-    """Return the images on which a call without known objects is repeated: nudged, and without objects."""
+    """Return the image, changed by :func:`nudged` and by :func:`without_objects`, if no objects are known."""
     return nudged(original, ()), without_objects(original, ())
 
 
 def _image(output: Output, index: int) -> Pixels:
-    """Return an image of an output; an empty one if the output has fewer."""
+    """Return the image with this index of an output; an empty image if the output has no such image."""
     return output.images[index] if index < len(output.images) else np.zeros((0, 0, 3), np.uint8)
 
 

@@ -116,9 +116,11 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     """Return the candidates in the teacher's reply; rubrics that require a right answer are in ``apart``.
 
-    Only the first ``max_rubrics`` rubrics are used. Raises BadReply if the reply has a wrong form or no rubric to
-    measure. Also raises BadReply if two rubrics have the same id or wording, since a repeated rubric would be rewarded
-    twice, or if a rubric has the id of :data:`PLACE`, since the judge gets both.
+    Only the first ``max_rubrics`` rubrics are used. Raises BadReply in these cases:
+
+    - The reply has the wrong form, or has no rubric to measure.
+    - Two rubrics have the same id or the same wording. A repeated rubric would be rewarded twice.
+    - A rubric has the id of :data:`PLACE`. The judge may get this rubric together with :data:`PLACE`.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:

@@ -26,12 +26,12 @@ class Scorer:
     Attributes:
         name: the scorer's name. Its verdicts have this name, and so have its weight and its floor in a config.
         why: the reason for running the scorer; it is added to the verdict as evidence.
-        score: a function that returns the verdict on a case that meets the needs. The verdict has the scorer's name.
-            The function may raise BudgetUsedUp. If a model fails, the verdict has failed.
+        score: a function that returns the verdict on a case for which all tests in ``needs`` succeed. The verdict has
+            the scorer's name. The function may raise BudgetUsedUp. If a model fails, the verdict has failed.
         needs: pairs of a test of the case and a reason. If a test fails, the scorer is not applicable, and the verdict
             has the reason of the first test that fails.
-        means: pairs like those of ``needs``. They test whether a case that meets the needs can be scored. If a test
-            fails, the verdict has failed.
+        means: pairs of a test and a reason, like ``needs``. If all tests in ``needs`` succeed, these tests check
+            whether the case can be scored. If one of them fails, the verdict has failed.
         asks: the roles that the scorer calls, and the prompts that it sends to each role. If a required role has no
             endpoint, the verdict has failed.
         floor: the minimum value that a trace needs to be kept. None if there is no minimum. A config can change it.
@@ -54,7 +54,7 @@ class Scorer:
     arguments: Any = None
 
     async def verdict(self, case: Case) -> Verdict:
-        """Return the verdict on a case that meets the needs.
+        """Return the verdict on a case for which all tests in ``needs`` and ``means`` succeed.
 
         Raises BudgetUsedUp. Raises ValueError if the result of ``score`` is not a verdict with this scorer's name, or
         if its value is not valid. A wrong name would change the term of another scorer, and a wrong value would move
@@ -70,7 +70,10 @@ class Scorer:
 
 
 def _is_value(value: object) -> bool:
-    """Whether a verdict can have this value. It may be below 0, for wrong points."""
+    """Return whether a verdict can have this value: None, or a finite number of at most 1.
+
+    The number is negative if a response has only wrong points.
+    """
     return value is None or (isinstance(value, int | float) and math.isfinite(value) and value <= 1)
 
 

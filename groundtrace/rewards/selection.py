@@ -1,10 +1,10 @@
 """Selects the scorers that run for a response, as the agentic verifier of Argos does for each sample (§3).
 
 Each scorer declares its needs: conditions on the response, the question and the run's endpoints
-(:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if its needs are met. With the planner
-``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model always
-selects the scorers. The check of the needs calls no model. Each need has a reason, so the verdict can explain why a
-scorer does not run.
+(:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if all of these conditions are true. With the
+planner ``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model
+always selects the scorers. The check of the conditions calls no model. Each condition has a reason, so the verdict can
+explain why a scorer does not run.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,9 +63,10 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
     """Return the choices after the judge has left out scorers that it does not consider useful for this response.
 
-    The judge cannot add a scorer whose needs are not met. It also cannot leave out gates, grounding scorers, and the
-    scorer whose name is ``always``. The reason is that a response could contain instructions for the judge. If the call
-    of the judge fails or its reply is bad, no scorer is left out, and the reasons mention the failure.
+    The judge cannot add a scorer that does not run according to ``choices``. It also cannot leave out gates, grounding
+    scorers, and the scorer whose name is ``always``. The reason is that a response could contain instructions for the
+    judge. If the call of the judge fails or its reply is bad, no scorer is left out, and the reasons mention the
+    failure.
     """
     offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
     if not offered:
@@ -95,7 +96,10 @@ def _is_optional(scorer: Scorer, always: str) -> bool:
 
 
 def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
-    """Return a parser of the planner's reply, which gives the reason of each wanted scorer, by a name in ``names``."""
+    """Return a parser of the planner's reply. The parser returns the reason for each wanted scorer, by its name.
+
+    The parser raises BadReply if the reply has the wrong form, or if it contains a name that is not in ``names``.
+    """
 
     def read(reply: CallResult) -> dict[str, str]:
         rows = json_object(reply.text).get("scorers")

@@ -108,7 +108,7 @@ def _outside(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
 
 
 def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the mask, or an empty one if its part of the image is tiny."""
+    """Return the mask. If only a tiny part of the mask is True, return a mask that is False everywhere."""
     return mask & (mask.mean() >= _MIN_ELSEWHERE)
 
 
@@ -183,8 +183,10 @@ def _of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
 
 
 def _apart_or_resized(shown: Output, elsewhere: Output) -> float:
-    """Return the visible difference of the images; infinite if one has another size, because the things elsewhere then
-    determine its layout."""
+    """Return the visible difference of the images of two outputs; infinite if an image has another size.
+
+    In this case, the things outside the question's objects determine the size of the image.
+    """
     if any(image.shape != other.shape for image, other in zip(shown.images, elsewhere.images, strict=False)):
         return math.inf
     return levels_apart(shown, elsewhere, range(len(shown.images)))
@@ -205,7 +207,10 @@ def _lines(output: Output) -> Counter[str]:
 
 
 def _excess(objects: float, elsewhere: float) -> float:
-    """Return (objects - elsewhere) / (objects + elsewhere), also if they are infinite; at least 0."""
+    """Return (objects - elsewhere) / (objects + elsewhere), but at least 0.
+
+    If ``objects`` is infinite, return 1, or 0 if ``elsewhere`` is infinite too.
+    """
     if math.isinf(objects):
         return 0.0 if math.isinf(elsewhere) else 1.0
     return (objects - elsewhere) / (objects + elsewhere) if objects > elsewhere else 0.0

@@ -1,4 +1,4 @@
-"""Defines the streams of iVGR (§3.2): a question is asked for reasoning with boxes, and again for words only."""
+"""Defines the streams of iVGR (§3.2): one prompt requests reasoning with boxes, and another one only words."""
 
 from collections.abc import Collection, Sequence
 

@@ -125,7 +125,7 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 def _says_target(label: str, case: Case, targets: Targets) -> bool:
-    """Whether the words of a label name the targets."""
+    """Return whether the words of a label name the targets."""
     question = case.question
     if targets.counted:
         return names_only(label, counted_words(question.question) or frozenset())
@@ -166,7 +166,7 @@ def gold_count(question: Question) -> int | None:
 
 
 async def _is_found(phrase: str, case: Case) -> bool:
-    """Whether the phrase is found in an image of the question; clips are not searched."""
+    """Return whether the phrase is found in an image of the question; clips are not searched."""
     for index, medium in enumerate(case.question.media):
         if not medium.frames and (await case.masks.of(phrase, index)).masks:
             return True
@@ -174,7 +174,7 @@ async def _is_found(phrase: str, case: Case) -> bool:
 
 
 async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Whether one of the phrases is found in the point's image."""
+    """Return whether one of the phrases is found in the point's image."""
     for phrase in phrases:
         if (await case.masks.of(phrase, point.media_index, point.frame)).masks:
             return True

@@ -127,7 +127,7 @@ def _read(text: str) -> tuple[set[str], list[str]]:
 
 
 def _is_same(number: str, other: str) -> bool:
-    """Whether two numbers are the same, as written or rounded to the decimals of one of them."""
+    """Return whether two numbers are the same, as written or rounded to the decimals of one of them."""
     places = min(len(each.partition(".")[2]) for each in (number, other))
     return round(float(number), places) == round(float(other), places)
 

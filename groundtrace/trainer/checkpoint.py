@@ -59,7 +59,7 @@ class Progress:
 def save_checkpoint(
     folder: Path, progress: Progress, optimiser: Optimiser, identity: Mapping[str, Any], keep: int
 ) -> Path:
-    """Write the checkpoint of a step, and return its folder. Older checkpoints beyond the latest ``keep`` are deleted.
+    """Write the checkpoint of a step, and return its folder. Then delete all checkpoints but the latest ``keep``.
 
     ``folder`` holds all checkpoints of the run. ``identity`` is the run's identity
     (:func:`groundtrace.trainer.identity.identity`).
@@ -106,7 +106,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    """Return the content of the file ``STATE``, in which a sharded checkpoint has only some of the tensors."""
+    """Return the content of the file ``STATE``. If the checkpoint is sharded, other files hold most of its tensors.
+
+    Raises CheckpointError if the file cannot be read.
+    """
     try:
         # ranks map the file, because each of them needs only a part
         state = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=ranks.count() > 1)
@@ -129,7 +132,8 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
 def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
     """Return the optimiser's state: ``kept`` from the file ``STATE``, with the tensors that ranks wrote.
 
-    The tensors are sharded like those of ``optimiser``; if it is None, they are whole.
+    The tensors are sharded like those of ``optimiser``; if ``optimiser`` is None, each tensor is whole. Raises
+    CheckpointError if the tensors cannot be read.
     """
     shards = path / sharded_state.FOLDER
     if not shards.is_dir():

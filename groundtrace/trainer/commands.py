@@ -106,7 +106,8 @@ def _settings(parsed: argparse.Namespace) -> TrainerSettings:
 def _run_ranks(parsed: argparse.Namespace) -> int:
     """Run a training on several GPUs, and return the exit code.
 
-    The ranks get the complete config as a file, because ``--config`` may be a pipe, and the data as a local folder.
+    Each rank gets the data as a local folder, and the complete config as a file: ``--config`` may be a pipe, which only
+    one process can read.
     """
     settings = _settings(parsed)
     if settings.validation.is_on:
@@ -136,9 +137,10 @@ def _print_result(result: Path | str) -> None:
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
-    """Return the message of an error, with the last checkpoint and how to continue from it.
+    """Return the message of an error, followed by its notes and a hint about the last checkpoint.
 
-    ``how`` is the text about the checkpoint. ``message`` replaces the text of the error.
+    ``how`` is the text of the hint, with ``{}`` for the checkpoint. ``message``, if not "", replaces the text of the
+    error. Only a training (``sft`` or ``grpo``, without ``--estimate``) has a hint.
     """
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo") and not parsed.estimate:
@@ -148,7 +150,10 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
 
 
 def _fail(message: str, code: int, is_elsewhere: bool = False) -> int:
-    """Show the message, or let the launcher show it if this process is a rank; return the exit code."""
+    """Show the message, and return the exit code ``code``. If this process is a rank, the launcher shows the message.
+
+    ``is_elsewhere`` is True if another rank failed and this rank did not.
+    """
     if not ranks.report(ranks.Report(code, message, is_elsewhere)):
         print(f"trainer: {message}", file=sys.stderr)
     return code

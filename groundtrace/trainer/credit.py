@@ -1,4 +1,4 @@
-"""Assigns credit: makes samples with an advantage for each token from the scored rollouts (responses) of a step."""
+"""Converts the scored rollouts (responses) of a step to samples with an advantage for each token."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ def _over_all_ranks(
 ) -> list[tuple[float, ...]]:
     """Return the advantages of this rank's turns, computed from the rollouts of all ranks.
 
-    A recipe may normalise over the batch, such as CodeDance's. All ranks must call this function.
+    A recipe, such as CodeDance's, may normalise over the batch. All ranks must call this function.
     """
     own = [(rollout.without_images(), value) for rollout, value in zip(rollouts, sequence, strict=True)]
     shares = ranks.gathered(own)
@@ -75,7 +75,10 @@ def turn_advantages(
 
 
 def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
-    """Return the sample with the advantage of each turn on its tokens; the loss uses only those of the targets."""
+    """Return the sample with the advantage of each turn on its tokens.
+
+    The tokens between two turns also get an advantage, but the loss uses only the advantages of its targets.
+    """
     before = len(sample) - len(rollout.ids)
     filled = torch.full((len(sample),), values[0])
     for (start, _), value in zip(rollout.turns, values, strict=True):

@@ -112,7 +112,7 @@ class _Batch:
     """Holds the turns that are being drawn: their keys and values, last hidden states and next rotary positions."""
 
     def __init__(self, vlm: VisionLanguageModel, prompts: Sequence[Sample]) -> None:
-        """Read the prompts, padded on the left; each prompt is one turn at first."""
+        """Run the model on the prompts, padded on the left. At first, the batch has one row for each prompt."""
         self._vlm, self._never = vlm, torch.tensor(vlm.never_ids, dtype=torch.int64, device=vlm.device)
         longest = max(map(len, prompts))
         ids = torch.zeros((len(prompts), longest), dtype=torch.int64)
@@ -151,7 +151,7 @@ class _Batch:
         self._next = self._next + 1
 
     def _read(self, ids: torch.Tensor, positions: torch.Tensor, features: dict[str, Any] | None = None) -> torch.Tensor:
-        """Read one or more tokens of each turn, and return the hidden states of the last tokens, (turns, width)."""
+        """Run the model on one or more tokens of each turn; return the last tokens' hidden states, (turns, width)."""
         found = self._vlm.model.model(
             input_ids=ids,
             position_ids=positions,

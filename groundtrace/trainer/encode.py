@@ -1,8 +1,8 @@
 """Encodes rows and their messages as samples, with chat template, image tokens, loss mask and coordinate frame.
 
 The chat template renders the conversation with a placeholder for each answer. The answers are tokenised separately and
-inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. Its first
-token begins at the same place as in sampling.
+inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. The
+first token of an answer begins at the same place as in sampling.
 
 If the text of a user or a model contains the text of a special token, a space is inserted into this token. So no text
 is read as an image or as the end of a turn.
@@ -146,10 +146,10 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Return the token ids of a conversation in pieces, each with whether it is an assistant turn.
+    """Return the token ids of a conversation in pieces; each piece is paired with True if it is an assistant turn.
 
-    Pieces of the template with the other turns (False) alternate with assistant turns (True). Raises UnusableRow if the
-    template leaves out a turn, or puts no end token after an answer.
+    All other turns, and the text that the template adds, are in the pieces between the assistant turns, paired with
+    False. Raises UnusableRow if the template leaves out an assistant turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
@@ -266,8 +266,8 @@ def prompt_samples(
 ) -> list[tuple[TrainingRow, Sample]]:
     """Return the row's prompts, one for each of its streams (forms of response).
 
-    If ``only`` is not empty, only the streams in ``only`` get a prompt. Each prompt is returned together with the row
-    in its stream. The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
+    If ``only`` is not empty, only the streams in ``only`` get a prompt. Each prompt is returned with a copy of
+    the row for its stream. The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

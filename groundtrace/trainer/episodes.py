@@ -187,7 +187,7 @@ def roll_out(
 
 
 async def _closed(episodes: Sequence[Episode]) -> None:
-    """Close the environments of responses that are not finished."""
+    """Close the environments of all responses, unless they are already closed."""
     await asyncio.gather(*(episode.close() for episode in episodes))
 
 

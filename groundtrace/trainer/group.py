@@ -90,8 +90,8 @@ SHOWN_LIMITS = {Limit.TURNS: "out_of_turns", Limit.IMAGES: "out_of_images", Limi
 def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
     """Return the metrics of tool calls; empty if no response can have calls.
 
-    They are the mean number of calls per response, the share of calls that succeeded, the number of lost responses, and
-    the share of responses that reached each limit.
+    The metrics are the mean number of calls per response, the share of calls that succeeded, the number of lost
+    responses, and the share of responses that reached each limit.
     """
     executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
     lost = sum(bool(rollout.lost) for rollout in rollouts)

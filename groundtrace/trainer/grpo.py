@@ -79,9 +79,9 @@ class Trainee:
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by GRPO, and return the folder of the trained model.
 
-    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function raises
-    NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit. During training, it
-    raises:
+    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function may
+    raise NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError or DoesNotFit. During training,
+    it raises:
 
     - JudgesDown if the reward's endpoints do not answer;
     - SamplerError if answers cannot be sampled;

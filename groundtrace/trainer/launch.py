@@ -113,7 +113,7 @@ class Ranks:
 
     @contextlib.contextmanager
     def _forwarding(self) -> Iterator[None]:
-        """Pass signals on to all ranks within this context; the second one kills them."""
+        """Pass the first signal within this context on to all ranks; a second signal kills all ranks."""
         heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._forward) for number in heard}
         try:

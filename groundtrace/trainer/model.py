@@ -236,7 +236,10 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.Tensor]:
-    """Return the named weights of a model with adapters merged, except those of adapters that are sharded."""
+    """Return ``weights`` (of the model) by their names without adapters, and with the adapters merged.
+
+    The adapter of a layer whose weight is sharded is not merged.
+    """
     state = {name.replace(".base_layer", ""): value for name, value in weights.items() if ".lora_" not in name}
     for name, layer in model.named_modules():
         if hasattr(layer, "lora_A") and hasattr(layer, "get_delta_weight") and not is_sharded(layer.base_layer.weight):
@@ -249,8 +252,8 @@ def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.
 def _gathered_state(model: Any) -> dict[str, torch.Tensor]:
     """Return the weights of a sharded model as :func:`_plain_state` does, on the CPU of the first rank.
 
-    The parts of the model are gathered one after the other, so all ranks must call this function; the others return no
-    weights. Tied weights stay one tensor.
+    The parts of the model are gathered one after the other, so all ranks must call this function. All ranks but the
+    first return no weights. Tied weights stay one tensor.
     """
     state: dict[str, torch.Tensor] = {}
     for prefix, part in gathered_parts(model):

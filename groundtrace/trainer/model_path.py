@@ -1,7 +1,7 @@
-"""Refuses a model path before it is loaded if neither a folder nor the Hub can have the model.
+"""Refuses ``model.path``, before the model is loaded, if it is neither a folder nor the id of a Hub model.
 
-transformers takes any path that is not a folder for the id of a Hub model. A mistyped folder would cost half a minute
-of retries on a machine without network, and end with a message about ids.
+transformers treats any path that is not a folder as the id of a Hub model. So with a mistyped folder, and without a
+network, it would retry for half a minute and then fail with a message about ids.
 """
 
 from pathlib import Path
@@ -22,11 +22,11 @@ class ModelError(UserError):
 
 
 def check_model_path(settings: ModelSettings) -> None:
-    """Raise ModelError if ``model.path`` is not a folder, and cannot be loaded from the Hub or its cache either.
+    """Raise ModelError if ``model.path`` does not exist here, and cannot be loaded from the Hub or its cache either.
 
-    A path that cannot be a Hub id must be a folder. So must one whose first part is a folder here, unless the Hub's
-    cache has the model. For any other id that is not cached, the Hub is asked once, without retries; errors that the
-    Hub itself reports are left to the loading.
+    A path that does not exist here must have the form of a Hub id. A model in the Hub's cache is accepted. Any other id
+    is refused if its first part is a folder here, or if one request to the Hub gets no reply. If the Hub replies with
+    an error, this function raises nothing, because loading the model raises the error again.
     """
     path = settings.path
     try:

@@ -51,8 +51,9 @@ class Monitor:
     ) -> None:
         """Write run.json and the config to ``output``.
 
-        ``done`` is the number of ``steps`` that earlier commands completed. If it is not 0, the training started when
-        the first of them did. If all steps are done and an earlier command ended well, the training ended with it.
+        ``done`` is the number of ``steps`` that earlier commands completed. If it is above 0, run.json keeps the time
+        at which the first command started. If all steps are done and the last command ended without an error, run.json
+        also keeps the time at which this command finished.
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
@@ -146,7 +147,7 @@ class Monitor:
         self._send(values, step, VALIDATION)
 
     def _send(self, values: Mapping[str, float | None], step: int, prefix: str = "") -> None:
-        """Send metrics to the boards, and refresh the page; after a validation, it is refreshed at once."""
+        """Send metrics to the boards, and refresh the page: at once after a validation, else only if it is old."""
         known = {name: value for name, value in values.items() if value is not None}
         for board in list(self._boards):
             self._guarded(board, functools.partial(board.add, known, step, prefix))
@@ -154,7 +155,10 @@ class Monitor:
             self._page.refresh(at_once=prefix == VALIDATION)
 
     def _guarded(self, board: Board, call: Callable[[], None]) -> None:
-        """Call a board. If it fails, print the reason, and never call it again: it must not end the training."""
+        """Call a board. If the call fails, print the reason, and never call this board again.
+
+        So a failure of a board does not end the training.
+        """
         try:
             call()
         except Exception as error:  # each service has its own types of errors

@@ -153,7 +153,7 @@ class Optimiser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state that :meth:`state_dict` returned.
 
-        Raises ValueError if its weights have other names than those of this model.
+        Raises ValueError if the weights in the state have other names than the weights of this model.
         """
         if set(state["masters"]) != set(self.masters):
             raise ValueError(
@@ -168,5 +168,8 @@ class Optimiser:
 
 
 def _is_table(name: str) -> bool:
-    """Whether a matrix is an embedding table or the output layer, which do not map hidden states to hidden states."""
+    """Return whether a matrix is an embedding table or the output layer. Muon does not train them.
+
+    They do not map hidden states to hidden states.
+    """
     return any(part in name for part in ("embed", "lm_head"))

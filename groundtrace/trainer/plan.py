@@ -168,8 +168,9 @@ def plan_text(parts: Sequence[Part]) -> str:
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
     """Return the index of the part from which the next row of a batch is drawn; None if the batch is finished.
 
-    ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the number of prompts
-    that all batches so far have when this batch is full. ``room`` is the number of prompts that this batch still needs.
+    ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the total number
+    of prompts in all batches so far, including this batch when it is full. ``room`` is the number of prompts that
+    this batch still needs.
 
     A part qualifies if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``. Among
     the parts that qualify, the part that lacks the most prompts is chosen. So if rows have one or two prompts, each

@@ -56,7 +56,7 @@ class Place:
 
 
 class FailedElsewhere(RuntimeError):
-    """Raised on a rank if the work of :func:`together` succeeded on it, but failed on another rank."""
+    """Raised by :func:`together` on a rank whose own work succeeded, if the work failed on another rank."""
 
 
 _store: Any = None
@@ -153,7 +153,7 @@ def own_seed(seed: int) -> int:
 def may_interrupt() -> bool:
     """Return whether a signal may raise an exception in this process now.
 
-    This is so if no other rank waits for a collective of this rank.
+    The result is True if no other rank waits for a collective of this rank.
     """
     return count() == 1 or _is_alone
 

@@ -63,7 +63,10 @@ class TransformersSampler(Sampler):
         return [[self._turn(*turn) for turn in turns] for turns in drawn]
 
     def _is_complete(self) -> IsComplete | None:
-        """Return a function that returns whether the text of some tokens contains one of the ``stops``."""
+        """Return a function that returns whether the text of some tokens contains one of the ``stops``.
+
+        Return None if there are no stops.
+        """
         if not self._stops:
             return None
         decode, stops = self._vlm.tokenizer.decode, self._stops

@@ -75,7 +75,7 @@ class RowSampler:
     If a row cannot be used, the next row replaces it. ``left_out`` is then called once, with the number of the unusable
     row and the reason. With ``parts`` (of a batch plan), :func:`groundtrace.trainer.plan.next_part` chooses the part of
     each row, and each part has its own epochs. ``samples_of`` returns the number of samples of a row, given its index.
-    It is used only for the rows of other ranks.
+    This function is used only for the rows of other ranks.
     """
 
     def __init__(
@@ -157,10 +157,10 @@ class RowSampler:
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
     def _next(self, at: int, taken: int, is_own: bool) -> tuple[Found, int]:
-        """Return the samples of the next usable row of part ``at``, and the number of its rows consumed after that.
+        """Return the samples of the next usable row of part ``at``, and the new value of ``taken``.
 
-        ``taken`` is the number of its rows consumed before. ``is_own`` is whether this rank encodes the row. Raises
-        ShardError if the part has no usable row.
+        ``taken`` is the number of rows of this part that have been consumed so far, including unusable rows.
+        ``is_own`` is whether this rank encodes the row. Raises ShardError if the part has no usable row.
         """
         part = self._parts[at]
         for passed in range(len(part.rows)):
@@ -178,7 +178,10 @@ class RowSampler:
         return rows[self._orders[at][1][place]]
 
     def _read(self, index: int, is_own: bool) -> Found:
-        """Return the samples of a row; empty if the row is left out."""
+        """Return the samples of a row; empty if the row is left out.
+
+        If another rank encodes the row (``is_own`` is False), each sample is None.
+        """
         if index in self._bad:
             return ()
         if not is_own:

@@ -62,8 +62,8 @@ class Sampler(Protocol):
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt.
 
-        Each turn is passed to ``take``, which runs on another thread. It returns the prompt of the next turn, or None
-        if the response has ended. The first turns of all responses are drawn first, then the second turns of
+        Each turn is passed to ``take``, which runs on another thread. ``take`` returns the prompt of the next turn,
+        or None if the response has ended. The first turns of all responses are drawn first, then the second turns of
         all responses that continue, and so on. The order in which turns are drawn depends only on the responses, and
         not on the duration of observations. So the same weights and seed give the same responses.
         """
@@ -96,9 +96,9 @@ def _taken(take: Take, place: Place, turn: Rollout) -> Future[Sample | None]:
 
 
 def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
-    """Return the places in parts of half of them, but of at least ``LEAST_PART`` and at most ``most`` places.
+    """Return the places, divided into parts of equal size; the last part may be smaller.
 
-    The last part may have fewer places.
+    The size is half the number of places, but at least ``LEAST_PART`` and at most ``most``.
     """
     size = min(most, max(LEAST_PART, (len(places) + 1) // 2))
     return [places[start : start + size] for start in range(0, len(places), size)]

@@ -77,7 +77,10 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 
 
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
-    """Return, for each flat name of a tensor that is as large as a weight, the weight."""
+    """Return a dict from flat names of tensors to weights: each tensor has the shape of its weight.
+
+    The tensors are the master weights and their moments.
+    """
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):
         for place, weight in enumerate(weights):

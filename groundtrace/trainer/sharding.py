@@ -61,7 +61,8 @@ def shard(model: Any) -> None:
 def parts(model: nn.Module) -> list[FSDPModule]:
     """Return the parts into which FSDP divides a model. The weights of one part are gathered together.
 
-    The first part is the model, for the weights that no other part has. The list is empty if the model is not sharded.
+    The first part is the model itself, with the weights that are in no other part. The list is empty if the model is
+    not sharded.
     """
     return [module for module in model.modules() if isinstance(module, FSDPModule)]
 

@@ -68,7 +68,10 @@ def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
 
 
 def shared_sentences(prompts: Sequence[str]) -> list[str]:
-    """Return the sentences that at least the share ``SHARED_BY`` of the prompts contains, from long to short."""
+    """Return the sentences that occur in at least the share ``SHARED_BY`` of the prompts, from long to short.
+
+    Sentences with fewer than ``MIN_WORDS`` words are left out.
+    """
     counts = Counter(sentence for prompt in prompts for sentence in {*_SENTENCE.split(prompt)})
     shared = [
         sentence

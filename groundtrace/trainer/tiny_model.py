@@ -119,7 +119,7 @@ def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTra
 
     It can encode any text. Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed
     parts of tags. Each of ``phrases`` is one further token. Words that all prompts share contain no information about
-    images, and a long prompt makes a step on a CPU slow. So such phrases should be one token.
+    images, and a long prompt makes a step on a CPU slow. So ``phrases`` should hold these words.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(

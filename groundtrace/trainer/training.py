@@ -81,7 +81,7 @@ class StopSignals:
 
 
 def _is_nohup(number: int) -> bool:
-    """Whether the signal is SIGHUP and this process ignores it, as after ``nohup``."""
+    """Return whether the signal is SIGHUP and this process ignores it, as after ``nohup``."""
     return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
@@ -235,8 +235,8 @@ class Training:
     def _rescue(self, error: BaseException) -> None:
         """Save the last complete step if the weights have not changed since then.
 
-        In a training on several GPUs, all ranks must have failed at the same point. If one of them died, or fails
-        alone, nothing is saved. If it cannot be saved, the reason is added to ``error`` as a note.
+        In a training on several GPUs, the step is saved only if all ranks have failed at the same point. Nothing is
+        saved if a rank died, or if only one rank failed. If saving fails, the reason is added to ``error`` as a note.
         """
         try:
             if not ranks.all_arrive():

@@ -128,7 +128,11 @@ def _objects(query: ObjectStatement, shapes: list[FoundShape], walls: tuple[Box,
 def _groups(
     query: GroupStatement, shapes: list[FoundShape], panels: tuple[Box, ...], walls: tuple[Box, ...]
 ) -> SightAnswer | None:
-    """Count the towers or boxes that meet all conditions. Undecided towers or boxes make the count a range."""
+    """Answer a statement about towers or boxes; return None if the shapes do not determine the answer.
+
+    The towers or boxes that meet all conditions are counted. If it is undecided whether some of them do, the count is
+    a range.
+    """
     if query.group == "tower":
         groups = find_towers(shapes, panels)
     else:

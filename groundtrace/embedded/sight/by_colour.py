@@ -74,7 +74,7 @@ def _is_blank(palette: Palette) -> bool:
 
 
 class _Part:
-    """One connected component: its palette colour, its box's top-left corner, and its mask cropped to the box."""
+    """Holds one connected component: its palette colour, its box's top-left corner, and its mask cropped to the box."""
 
     __slots__ = ("colour", "mask", "x", "y")
 
@@ -134,7 +134,7 @@ def _is_fringe(width: int, height: int, area: int) -> bool:
 
 
 def _classified(parts: list[_Part], palette: Palette) -> list[FoundShape] | None:
-    """Classify components, cutting joined ones apart; None if too many of them fit no kind."""
+    """Return the components as shapes; None if too many components fit no kind. Joined shapes are cut apart."""
     names = [name_colour((float(c[0]), float(c[1]), float(c[2]))) for c in palette.centres]
     kinds = [_kind_or_outline(part) for part in parts]
     sides_px = [float(min(p.mask.shape)) for p, kind in zip(parts, kinds, strict=True) if kind == "square"]
@@ -173,7 +173,8 @@ def _kind_or_outline(part: _Part) -> str | None:
     """Return the kind of a component. A component with a single large hole is an outline: it is classified as if it
     were filled.
 
-    Returns None for several holes, which mean outlines that cross or share a side.
+    Returns None if no kind fits, or if the component has several holes. Such a component consists of outlines that
+    cross or share a side.
     """
     own_px = int(np.count_nonzero(part.mask))
     if own_px > 0.4 * part.mask.size or min(part.mask.shape) < 8:

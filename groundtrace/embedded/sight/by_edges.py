@@ -39,7 +39,10 @@ class Detection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Gradients:
-    """The strongest colour step of each pixel: gx, gy float32 (H, W); `scale` is working side / original side."""
+    """Holds, for each pixel, the gradient of the colour channel that changes most there: gx and gy, float32 (H, W).
+
+    `image` is the image at working size, and `scale` is working side / original side.
+    """
 
     gx: NDArray[np.float32]
     gy: NDArray[np.float32]

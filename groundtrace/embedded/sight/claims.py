@@ -63,13 +63,17 @@ class Claim:
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Return whether the claimed number agrees with the number of matching shapes.
+        """Return whether the claim agrees with the number of shapes that match its noun and `touch`.
 
-        `walls` are the boxes whose sides a shape can touch. Usually, the claimed number or bound must be right for the
-        number of matching shapes. In two cases it is enough that the claimed number is not larger: the claim is about
-        only some of the objects (`is_part`), or a shape is outside all boxes of `walls`. A claim without a number needs
-        one matching shape. A claim that some part of the image has no such object ("no squares on the left") always
-        agrees.
+        `walls` are the boxes whose sides a shape can touch, for claims such as "3 circles touch the edge". The first of
+        these rules that applies is used:
+
+        - A claim without a number agrees if at least one shape matches.
+        - A claim that a part of the image has no such object ("no squares on the left") always agrees.
+        - If the claim is about only some of the objects (`is_part`), its number must not be larger than the number of
+          matching shapes. The same rule applies if the claim has `touch`, and a shape of its noun is outside all boxes
+          of `walls`. In this case, all shapes of the noun are counted.
+        - A number must equal the number of matching shapes. A bound ("at least 3") must be true for that number.
         """
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)

@@ -52,8 +52,10 @@ def _has(condition: Has, group: list[FoundShape], walls: tuple[Box, ...]) -> Out
 
 
 def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
-    """Return whether a group has "only black and yellow" objects. None if one of the two colours is missing, since
-    readers disagree about such a sentence."""
+    """Return whether a group has only objects of the condition's noun, as in "only black and yellow items".
+
+    Return None if one of the noun's colours is missing, since readers then disagree about the sentence.
+    """
     if not group or not all(condition.noun.matches(shape) for shape in group):
         return _NO
     complete = {shape.colour for shape in group} == set(condition.noun.colours)
@@ -61,7 +63,7 @@ def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
 
 
 def _at_end(condition: AtEnd, group: list[FoundShape]) -> Outcome | None:
-    """Return whether the top or bottom object of a tower matches; None for objects that are not a stack of blocks."""
+    """Return whether the top or bottom object of a tower matches the condition's noun; None if it is not a stack."""
     if not group:
         return _NO
     tower = as_tower(group)

@@ -65,7 +65,7 @@ def _box_kind(width: float, height: float) -> str:
 
 
 def _tiny_kind(fill: float, box_fill: float) -> str | None:
-    """Return square, circle or triangle for a mask of a few pixels, whose corners cannot be counted."""
+    """Return square, circle or triangle for a mask of so few pixels that corners cannot be counted; else None."""
     if box_fill > 0.87:
         return "square"
     if fill > 0.7 and box_fill > 0.66:

@@ -107,7 +107,7 @@ def _existence(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _attribute(words: Words, choices: tuple[str, ...]) -> Query | None:
-    """Parse "What colour is the tallest bar", "what is the shape of the red object"."""
+    """Parse "What colour is the tallest bar", "what is the shape of the red object"; return None for other words."""
     words.take("the")
     asked = words.take("colour", "color", "shape")
     if asked is None or not words.take("is the", "is", "of the", "has the", "does the"):
@@ -148,7 +148,7 @@ def _coloured(noun: Noun | None) -> tuple[Condition, ...]:
 
 
 def _universal(words: Words, choices: tuple[str, ...]) -> Query | None:
-    """Parse "Each box has ...", "all 3 towers have ..."."""
+    """Parse "Each box has ...", "all 3 towers have ..."; for other words, return None and consume none of them."""
     start = words.at
     if words.take("each", "every", "all the", "all three", "all 3", "all"):
         group = read_group(words)
@@ -161,7 +161,7 @@ def _universal(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _definite(words: Words, choices: tuple[str, ...]) -> Query | None:
-    """Parse "The tower with four blocks has ..."."""
+    """Parse "The tower with four blocks has ..."; for other words, return None and consume none of them."""
     start = words.at
     if words.take("the"):
         group = read_group(words)
@@ -176,7 +176,7 @@ def _definite(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _none_of(words: Words, choices: tuple[str, ...]) -> Query | None:
-    """Parse "None of the black triangles are touching the edge"."""
+    """Parse "None of the black triangles are touching the edge"; for other words, return None and consume none."""
     start = words.at
     if words.take("none of the"):
         noun = read_noun(words)
@@ -188,8 +188,10 @@ def _none_of(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _about_objects(words: Words, amount: Amount, choices: tuple[str, ...]) -> Query | None:
-    """Parse the rest of a statement after an amount: a noun, and after it nothing, a touched place, the end of a tower,
-    or another object."""
+    """Parse the rest of a statement after an amount; return None if it cannot be parsed.
+
+    The rest is a noun. After the noun, the statement may have a touched place, the end of a tower, or another object.
+    """
     noun = read_noun(words)
     if noun is None:
         return None

@@ -121,8 +121,11 @@ class Name:
         return self._ranked(found, boxes_px)
 
     def _ranked(self, found: list[int], boxes_px: Sequence[Box]) -> list[int]:
-        """Return the objects at the rank from the end; objects at equal distance share a rank. Returns all objects if
-        there are too few."""
+        """Return the indices of the objects at the position ``rank``, counted from the side ``end``.
+
+        Objects at equal distance from this side are at the same position. If there is no ``end``, or if there are fewer
+        than ``rank`` objects, all indices are returned.
+        """
         if self.end is None or len(found) < self.rank:
             return found
         axis, inwards = self.end
@@ -157,7 +160,10 @@ def _noun_of(thing: str) -> Noun | None:
 
 
 def _loose_noun(text: str) -> Noun | None:
-    """Return the noun of a name with unknown words, from its first colour and the words right after it."""
+    """Return the noun of a name with unknown words, from its first colour and the words right after it.
+
+    Return None if no word for a shape follows the colour, or if the other words may change the meaning.
+    """
     words = _TOKEN.findall(text)
     start = next((n for n, word in enumerate(words) if colour_word(word) is not None), len(words))
     middle = next((n for n in range(start, len(words)) if not _is_attribute(words[n])), len(words))
@@ -194,7 +200,7 @@ def _plain(text: str) -> str:
 
 
 def _panel(rest: str) -> tuple[int | None, str]:
-    """Return the panel that a name mentions, if any, and the name without it."""
+    """Return the index of the panel that a name mentions (None if it mentions no panel), and the name without it."""
     found = _PANEL.search(rest)
     if found is None:
         return None, rest
@@ -218,7 +224,10 @@ def _read(text: str) -> Name | None:
 
 
 def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
-    """Return the rank and the end of the image that a name mentions, and the name without them."""
+    """Return the rank and the side of the image that a name mentions, and the name without them.
+
+    The rank is 1 if the name mentions no rank, and the side is None if the name mentions no side.
+    """
     end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):
         rank, end = _RANKS[found.group(1)], _ENDS[found.group(3)]
@@ -236,8 +245,9 @@ def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
 
 
 def _noun(words: Sequence[str]) -> Noun | None:
-    """Return the class that colours and nouns in any order describe. Each noun narrows the class, as in "square
-    block".
+    """Return the class that colours and nouns in any order describe. Each noun narrows the class, as in "square block".
+
+    Return None if a word is unknown, or if no kind of shape fits all nouns.
     """
     colours = [word for word in words if colour_word(word) is not None]
     nouns = [word for word in words if colour_word(word) is None]

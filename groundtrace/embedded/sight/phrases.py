@@ -49,7 +49,10 @@ def read_condition(words: Words, group: Group) -> Condition | None:
 
 
 def _colour_condition(words: Words, _: Group) -> Condition | None:
-    """Parse "blocks of all 3 different colours", "items of only one color", "all 3 colors"."""
+    """Parse "blocks of all 3 different colours", "items of only one color", "all 3 colors".
+
+    Return None for other words.
+    """
     of_objects = False
     if kind_word(words.next) is not None:
         words.at += 1
@@ -67,7 +70,7 @@ def _colour_condition(words: Words, _: Group) -> Condition | None:
 
 
 def _end_condition(words: Words, _: Group) -> Condition | None:
-    """Parse "a blue block at the top", "a yellow base", "the black one is on top"."""
+    """Parse "a blue block at the top", "a yellow base", "the black one is on top"; return None for other words."""
     article = words.take("a", "an", "the", "one", "1", "exactly one")
     if article is None:
         return None
@@ -94,7 +97,7 @@ def _end_condition(words: Words, _: Group) -> Condition | None:
 
 
 def _noun_of_colour(words: Words) -> Noun | None:
-    """Read a lone colour as "object of that colour"."""
+    """Read a colour without a noun as "object of that colour"; return None if the next word is not a colour."""
     noun = read_noun(Words(f"{words.next} object"))
     if noun is None or not noun.colours:
         return None
@@ -103,7 +106,10 @@ def _noun_of_colour(words: Words) -> Noun | None:
 
 
 def _has_condition(words: Words, group: Group) -> Condition | None:
-    """Parse "exactly three blocks", "a black block over a blue block", "2 squares not touching the wall"."""
+    """Parse "exactly three blocks", "a black block over a blue block", "2 squares not touching the wall".
+
+    Return None for other words.
+    """
     amount = read_amount(words)
     noun = read_noun(words) if amount is not None else None
     if amount is None or noun is None:
@@ -116,7 +122,7 @@ def _has_condition(words: Words, group: Group) -> Condition | None:
 
 
 def _only_condition(words: Words, _: Group) -> Condition | None:
-    """Parse "only black and yellow items"."""
+    """Parse "only black and yellow items"; return None for other words."""
     if not words.take("only"):
         return None
     noun = read_noun(words, joined=True)

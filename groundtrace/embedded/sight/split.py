@@ -79,7 +79,7 @@ def _crop(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
-    """Return candidate cut lines, in pixel coordinates of the mask."""
+    """Yield possible cut lines, each as its two end points in pixel coordinates of the mask."""
     height, width = mask.shape
     scale = enlargement(width, height)
     contour = outer_contour(mask, scale)

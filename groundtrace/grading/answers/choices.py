@@ -207,13 +207,16 @@ def _tight(text: str) -> str:
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """Return the options that equal the text after ``form`` is applied to both; an empty result matches nothing."""
+    """Return the options that equal the text after ``form`` is applied to both.
+
+    If ``form`` returns "" for the text, no option is returned.
+    """
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """Map each label letter to the position of its option; the module's docstring explains the rule."""
+    """Return a dict from each letter to the position of its option; the module's docstring explains the rule."""
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())
@@ -226,7 +229,7 @@ def _letters(choices: tuple[str, ...]) -> dict[str, int]:
 
 
 def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> bool:
-    """Whether a text denies one option by its letter ("B is wrong", "(B) cannot be")."""
+    """Return whether a text denies one option by its letter ("B is wrong", "(B) cannot be")."""
     labelled = _LABEL_FIRST.match(text)
     if labelled is None or labelled.group(1).upper() not in letters:
         return False
@@ -325,7 +328,7 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options whose words occur in the text, except any that is part of a longer option in the text."""
+    """Return the options whose words occur in the text, except options that are part of a longer option in the text."""
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}
@@ -333,5 +336,5 @@ def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _is_part(form: str, others: Iterable[str]) -> bool:
-    """Whether the form is a proper part of another form."""
+    """Return whether the text ``form`` is a proper part of one of the texts ``others``."""
     return any(form != other and form in other for other in others)

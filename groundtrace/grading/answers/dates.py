@@ -117,7 +117,7 @@ def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
 
 
 def _same_ratio(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> bool:
-    """Whether two different times, such as 1:15 and 2:30, would be equal if they were ratios."""
+    """Return whether two different times, such as 1:15 and 2:30, would be equal if they were ratios."""
     if not (one[0] == other[0] == "clock" and len(one) == len(other) == 3):
         return False
     (a, b), (c, d) = one[1:], other[1:]
@@ -132,7 +132,7 @@ def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
 
 
 def _without_links(text: str) -> str:
-    """Return text without the commas and words between a date and a time."""
+    """Return the text without the commas and words between a date and a time."""
     start = _BETWEEN.match(text)
     text = text[start.end() :] if start is not None else text
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
@@ -153,7 +153,10 @@ def _times(text: str) -> list[tuple[WrittenDate, str]]:
 
 
 def _time(match: re.Match[str]) -> WrittenDate | None:
-    """Return the readings of a time; an hour from 1 to 12 without am or pm has two readings."""
+    """Return the readings of a time; None if the time does not exist.
+
+    An hour from 1 to 12 without am or pm has two readings.
+    """
     part = match.groupdict()
     hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]
     second = int(part["second"]) if part.get("second") else None
@@ -187,7 +190,10 @@ def _falls_on(moment: DateFields, weekday: int) -> bool:
 
 
 def _numeric_date(text: str) -> WrittenDate | None:
-    """Return the readings of three numbers with the same separator, in every order that gives a date; else None."""
+    """Return the readings of three numbers with the same separator, in every order that gives a date.
+
+    Return None if no order gives a date, or for any other text.
+    """
     match = _ISO.fullmatch(text)
     if match is not None:
         a, separator, b, c = match.groups()
@@ -206,7 +212,7 @@ def _numeric_date(text: str) -> WrittenDate | None:
 
 
 def _month_of_year(text: str) -> WrittenDate | None:
-    """Read a month and a year in digits: 03/2021, 2021-03."""
+    """Read a month and a year in digits, such as 03/2021 or 2021-03; return None for any other text."""
     found = next((match for pattern in _MONTH_OF_YEAR if (match := pattern.fullmatch(text))), None)
     if found is None or not 1 <= int(found["month"]) <= 12:
         return None
@@ -216,7 +222,7 @@ def _month_of_year(text: str) -> WrittenDate | None:
 
 
 def _named_date(text: str) -> WrittenDate | None:
-    """Read a date with the name of its month; the day or the year may be missing."""
+    """Read a date with the name of its month; return None for any other text. The day or the year may be missing."""
     for pattern in _NAMED:
         match = pattern.fullmatch(text)
         if match is None:

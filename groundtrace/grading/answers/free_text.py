@@ -29,7 +29,7 @@ _PLAIN_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d+)?|\d+(?:\s\d+)?\s?/\s?\
 
 
 def _is_plain_number(gold: str) -> bool:
-    """Whether a text is only one number in digits, perhaps with a power of ten or a scale ("2.1k")."""
+    """Return whether a text is only one number in digits, perhaps with a power of ten or a scale ("2.1k")."""
     return _PLAIN_NUMBER.fullmatch(gold.strip()) is not None or is_whole_number(gold)
 
 

@@ -171,12 +171,12 @@ def _item(text: str) -> Item:
 
 
 def _may_be_a_name(gold: AnswerList) -> bool:
-    """Whether a list of two items may be one name ("Salt and Pepper House"): one item has several words."""
+    """Return whether a list of two items may be one name ("Salt and Pepper House"): one item has several words."""
     return len(gold.items) == 2 and any(isinstance(item, str) and " " in item for item in gold.items)
 
 
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
-    """Whether an item of one list contains a different item of the other list, or begins with it."""
+    """Return whether an item of one list contains a different item of the other list, or begins with it."""
     words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
     return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))
 
@@ -186,7 +186,10 @@ def _is_within(short: str, long: str) -> bool:
 
 
 def _is_short(words: str) -> bool:
-    """Whether a text has at most three words, all of letters with case or digits."""
+    """Return whether a text has one to three words.
+
+    The words may have only digits and letters that have upper and lower case.
+    """
     if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
         return False
     return all(unicodedata.category(char)[:2] in {"Ll", "Lu", "Nd"} for char in words.replace(" ", ""))
@@ -195,8 +198,8 @@ def _is_short(words: str) -> bool:
 def may_be_interval(text: str, gold: str) -> bool:
     """Return whether an answer may be an interval, although the gold is a set of the same numbers.
 
-    This is so if ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as "{1, 2}". The
-    caller must have checked that their numbers are equal.
+    The result is True if ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as
+    "{1, 2}". The caller must have checked that their numbers are equal.
     """
     pair = read_tuple(text)
     return (

@@ -115,7 +115,7 @@ class MathsMatch(Enum):
 
 
 def is_maths(text: str) -> bool:
-    """Return whether a short text has mathematical notation: a LaTeX command, a power, an equation, a root, ``$…$``."""
+    """Return whether a short text has a LaTeX command, a power, an equation, a root, ``$…$`` or similar notation."""
     return len(text) <= MAX_CHARS and _IS_MATHS.search(text) is not None
 
 
@@ -143,7 +143,7 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
 
 
 def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
-    """Whether a decimal answer is the rounded value of an irrational gold, such as 4.24 for 3√2."""
+    """Return whether a decimal answer is the rounded value of an irrational gold, such as 4.24 for 3√2."""
     from sympy import Expr
 
     decimals = _DECIMALS.fullmatch(predicted_latex.strip())
@@ -192,7 +192,7 @@ def _one_expression(text: str) -> str | None:
 
 
 def _is_cheap(latex: str) -> bool:
-    """Whether the expression can certainly be evaluated and compared in a short time."""
+    """Return whether the expression can certainly be evaluated and compared in a short time."""
     if _REFUSED.search(latex) or re.search(rf"\d{{{_MAX_DIGITS + 1}}}", latex):
         return False
     depth = deepest = 0
@@ -244,7 +244,7 @@ def _terms(latex: str) -> int:
 
 
 def _is_tower(latex: str, at: int) -> bool:
-    """Whether the exponent at this offset contains another power of a number, or such a power follows it."""
+    """Return whether the exponent at this offset contains another power of a number, or such a power follows it."""
     while at < len(latex) and latex[at] == " ":
         at += 1
     end = at + 1
@@ -280,13 +280,13 @@ def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
 
 
 def _parsable(latex: str) -> bool:
-    """Whether math-verify can parse the expression."""
+    """Return whether math-verify can parse the expression."""
     return bool(_parse(latex))
 
 
 @lru_cache(maxsize=4096)
 def _verify(gold_latex: str, predicted_latex: str) -> bool:
-    """Whether math-verify finds the gold and the answer equal; the order of the arguments matters."""
+    """Return whether math-verify finds the gold and the answer equal; the order of the arguments matters."""
     from math_verify import verify
 
     gold: list[Basic | MatrixBase | str] = [*_parse(gold_latex)]

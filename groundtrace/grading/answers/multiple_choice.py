@@ -77,7 +77,10 @@ def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[in
 
 
 def _is_also_by_letter(predicted: str, choices: tuple[str, ...], mentioned: frozenset[int]) -> bool:
-    """Whether the answer also names the mentioned option by its letter and denies nothing ("Paris, France is B")."""
+    """Return whether the answer also names the mentioned option by its letter, and has no negation.
+
+    An example is "Paris, France is B".
+    """
     return _NEGATION.search(predicted) is None and inner_letters(predicted, choices) == mentioned
 
 

@@ -149,7 +149,10 @@ def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Gra
 
 
 def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
-    """Grade an answer that is a calculation by its value; ``wanted`` is the gold's number."""
+    """Grade an answer that is a calculation. The value of the calculation is compared with the gold.
+
+    ``wanted`` is the gold's number.
+    """
     match = compare_maths(gold, predicted)
     if match is MathsMatch.GOLD_UNREADABLE:
         match = compare_maths(str(wanted.value), predicted)
@@ -180,7 +183,7 @@ def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade
 
 
 def _is_surely_another(words: str, wanted: Numeral) -> bool:
-    """Whether an answer without a number certainly does not mean the gold's number.
+    """Return whether an answer without a number certainly does not mean the gold's number.
 
     Such answers are a code, a refusal, "many" for 0, or "nobody" for 3.
     """
@@ -196,9 +199,9 @@ def _is_surely_another(words: str, wanted: Numeral) -> bool:
 
 
 def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
-    """Whether the sum of the values is the wanted number.
+    """Return whether the sum of the values is the wanted number.
 
-    For exactly two values, also whether their difference, product or quotient is.
+    For exactly two values, the result is also True if their difference, product or quotient is the wanted number.
     """
     one, *others = values
     if len(others) != 1:
@@ -224,12 +227,12 @@ def _stated(predicted: str, reason: str) -> Grade:
 
 
 def _is_other_direction(predicted: str, gold: str) -> bool:
-    """Whether the gold has a sign and the answer has words for a direction."""
+    """Return whether the gold has a sign and the answer has words for a direction."""
     return _SIGNED.match(gold) is not None and _DIRECTION.search(predicted) is not None
 
 
 def _names_others(predicted: str, gold: str) -> bool:
-    """Whether the gold and the answer both name counted things, and name different ones."""
+    """Return whether the gold and the answer both name counted things, but not the same things."""
     wanted, given = _nouns(gold), _nouns(predicted)
     return bool(wanted and given) and not any(
         one.startswith(other[:4]) or other.startswith(one[:4]) for one in wanted for other in given

@@ -88,7 +88,7 @@ def is_number_in_words(text: str) -> bool:
 
 
 def _is_cardinal(text: str) -> bool:
-    """Whether a text is only one number or fraction in words."""
+    """Return whether a text is only one number or fraction in words."""
     found = locate_words(text)
     return len(found) == 1 and not (text[: found[0][1]] + text[found[0][2] :]).strip(" .-")
 
@@ -136,7 +136,7 @@ def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Return the number, multiplied by the scale word at the index if it is one, and the index after the number.
+    """Return the number and the index after it. If the word at the index ``at`` is a scale word, apply it.
 
     Examples are "two and a half million" and "half a dozen".
     """
@@ -173,5 +173,5 @@ def _whole(words: list[str], at: int) -> tuple[int, int]:
 
 
 def _continues(before: str, value: int) -> bool:
-    """Whether a number word continues the number of the word before it: "twenty one", "hundred (and) one"."""
+    """Return whether a number word continues the number of the word before it: "twenty one", "hundred (and) one"."""
     return before in SCALES or before == "and" or (before in {*_TENS, "twenty"} and 0 < value < 10)

@@ -219,7 +219,7 @@ def same_value(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _is_near(predicted: Numeral, gold: Numeral) -> bool:
-    """Whether two numbers are the same, within the tolerance for decimals; percent signs are ignored."""
+    """Return whether two numbers are the same, within the tolerance for decimals; percent signs are ignored."""
     if predicted.value == gold.value:
         return True
     if predicted.is_decimal and gold.is_decimal:

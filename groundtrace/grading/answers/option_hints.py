@@ -55,14 +55,14 @@ def has_collective(choices: tuple[str, ...]) -> bool:
 
 
 def _names_a_place(answer: str, count: int) -> bool:
-    """Whether an answer gives the number of an option: "option 2", "the second one"."""
+    """Return whether an answer gives the number of an option: "option 2", "the second one"."""
     found = _PLACE.search(answer)
     number = int(found.group(1) or found.group(2)) if found is not None else read_ordinal(_OPTION.sub("", answer))
     return number is not None and 1 <= number <= count
 
 
 def _shares_a_telling_word(answer: str, choices: tuple[str, ...]) -> bool:
-    """Whether a word of the answer, or another form of it, is in some of the options but not in all."""
+    """Return whether a word of the answer, or another form of it, is in some of the options but not in all."""
     options = [_words(choice) for choice in choices]
     for word in _words(answer):
         holders = sum(any(_is_form(word, other) for other in option) for option in options)
@@ -77,7 +77,7 @@ def _words(text: str) -> set[str]:
 
 
 def _is_form(one: str, other: str) -> bool:
-    """Whether two words are the same or have the same stem, such as "increases" and "increasing"."""
+    """Return whether two words are the same or have the same stem, such as "increases" and "increasing"."""
     if one == other:
         return True
     stem = max(_MIN_STEM, min(len(one), len(other)) - 3)
@@ -85,7 +85,7 @@ def _is_form(one: str, other: str) -> bool:
 
 
 def _is_another_form(answer: str, choice: str) -> bool:
-    """Whether the answer matches, or may match, an option that is a number, a quantity, a time or a range."""
+    """Return whether the answer matches, or may match, an option that is a number, a quantity, a time or a range."""
     one, other = read_numerals(answer).single, read_numerals(choice).single
     if one is not None and other is not None and is_whole_number(choice):
         # Options are compared without tolerance, but a fraction may be rounded.

@@ -78,7 +78,8 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
     """Grade an answer that is not a pair of the gold's kind.
 
-    One number is wrong, except that a judge decides if it may be the pair's value or is the first number of a share.
+    A judge decides on an answer that is not one number, on the first number of a share, and on a number that may be the
+    value of the pair. Any other number is wrong.
     """
     single = read_numerals(predicted).single
     if single is None or single.value == (wanted.one if wanted.kind == "share" else None):

@@ -1,6 +1,6 @@
 """Reads decades and centuries in answers ("the 1990s", "the '90s", "19th century").
 
-Such a period is not a single year.
+These periods are never compared as single years: 1990 is not "the 1990s".
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 def holds_year(gold: frozenset[Years], year: int) -> bool:
     """Return whether a year is within a gold period, but is not its first year.
 
-    The first year has the same digits as the period (1990 and the 1990s). So an answer with these digits may mean the
-    whole period.
+    A judge decides on an answer with such a year. The first year has the same digits as the period (1990 and the
+    1990s), but is not the period: an answer with this year is wrong.
     """
     return any(start < year < end for start, end in gold)

@@ -244,7 +244,7 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
 
 
 def _is_pound(word: str, unit: Unit) -> bool:
-    """Whether the word "pounds", money or mass, fits the unit of the gold quantity."""
+    """Return whether the word is "pound" or "pounds", and the unit of the gold quantity is a pound of money or mass."""
     return word.lower() in {"pound", "pounds"} and (unit.currencies == {"GBP"} or unit == unit_at("lb", 0)[0])
 
 

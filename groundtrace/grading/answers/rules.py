@@ -5,7 +5,7 @@ kind, and then the next function is tried. If a function cannot decide, its grad
 
 - Numbers, quantities, ranges and ratios are graded by :mod:`groundtrace.grading.answers.number_rules`.
 - Decades and centuries are compared as periods (:mod:`groundtrace.grading.answers.periods`); a judge decides on a year
-  within a period.
+  within a period, but the first year of the period (1990 for "the 1990s") is wrong.
 - Dates and times of day are compared by their fields (:mod:`groundtrace.grading.answers.dates`); a judge decides on an
   ambiguous date (03/04/2021).
 - Formulas are compared by math-verify (:mod:`groundtrace.grading.answers.maths`).
@@ -139,7 +139,7 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text has words and not only symbols, so that its words may name the gold."""
+    """Return whether a text has words and not only symbols, so that its words may name the gold."""
     return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 
 
@@ -201,7 +201,7 @@ def grade_sequence(predicted: str, gold: str) -> Grade | None:
 
 
 def _compare_words(predicted: str, gold: str) -> Grade:
-    """Compare words as a whole. Equal words are right; a judge decides on other words.
+    """Grade an answer by its words. It is right if its words equal those of the gold; a judge decides on other words.
 
     An answer that names the gold as one of several alternatives ("white or black") is wrong. An answer without any
     letter, digit or symbol is wrong too.

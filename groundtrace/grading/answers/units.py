@@ -152,7 +152,7 @@ def may_be_same_dimension(one: Unit, other: Unit) -> bool:
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
     """Return whether people usually round the result of this conversion.
 
-    This is so if the conversion does more than move the decimal point.
+    The result is True if the conversion does more than move the decimal point.
     """
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))

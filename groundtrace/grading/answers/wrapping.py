@@ -96,7 +96,7 @@ def legible(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    r"""Return the text with ``\text{…}``, ``\textbf{…}`` and the like replaced by their content."""
+    r"""Return the text with ``\text{…}``, ``\textbf{…}`` and similar commands replaced by their content."""
     for _ in range(_MAX_LAYERS):
         text, replaced = _MARKUP.subn(r"\1", text)
         if not replaced:
@@ -127,7 +127,7 @@ def without_wrapping(text: str) -> str:
 
 
 def _closes_at_the_end(text: str, at: int) -> bool:
-    """Whether the last character of the text closes the brace that was opened directly before the offset."""
+    """Return whether the last character of the text closes the brace that was opened directly before the offset."""
     depth = 1
     for end in range(at, len(text)):
         depth += (text[end] == "{") - (text[end] == "}")

@@ -73,7 +73,7 @@ def _is_list_gap(between: str) -> bool:
 
 
 def _is_behind(text: str, tag: Tag, mark: TextSpan) -> bool:
-    """Whether the mark belongs to the tag directly before it, because "in" or a bracket joins the two."""
+    """Return whether the mark belongs to the tag directly before it, because "in" or a bracket joins the two."""
     if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
         return False
     between = text[tag.end : mark.start]

@@ -25,14 +25,14 @@ def last_boxed(text: str) -> str | None:
 
 
 def _last_between(text: str, begin: str, end: str) -> str | None:
-    """Return the trimmed text of the last complete pair of literal marks, or None."""
+    """Return the trimmed text between the last complete pair of literal marks; None if there is no such pair."""
     stop = text.rfind(end)
     start = text.rfind(begin, 0, stop) if stop >= 0 else -1
     return text[start + len(begin) : stop].strip() if start >= 0 else None
 
 
 def _last_latex_box(text: str) -> str | None:
-    """Return the content of the ``\\boxed`` that closes last.
+    """Return the trimmed content of the ``\\boxed`` that closes last; None if no ``\\boxed`` is complete.
 
     If its whole content is another ``\\boxed``, the content of the innermost one is returned.
     """

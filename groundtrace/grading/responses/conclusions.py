@@ -167,7 +167,7 @@ def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -
 
 
 def _names_another(text: str, question: Question) -> bool:
-    """Whether a text graded as wrong really names another answer, and not also the gold answer."""
+    """Return whether a text graded as wrong really names another answer, and not also the gold answer."""
     gold, numerals = read_numerals(question.answer).single, read_numerals(text).numerals
     if question.choices:
         return bool(named_options(text, question.choices).indices)

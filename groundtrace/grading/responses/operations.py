@@ -86,7 +86,7 @@ def _is_crop(node: ast.AST) -> bool:
 
 
 def _is_sum(node: ast.BinOp) -> bool:
-    """Whether the operation is arithmetic on numbers, by its syntax; ``"a" + name`` and ``"%d" % n`` are not."""
+    """Return whether the operation is arithmetic on numbers, by its syntax; ``"a" + name`` and ``"%d" % n`` are not."""
     texts = (ast.JoinedStr,)
     return isinstance(node.op, _ARITHMETIC) and not any(
         isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
@@ -120,5 +120,8 @@ def _is_constant(statement: ast.stmt) -> bool:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """Whether an expression has only constants and containers of constants; signs are allowed, but no arithmetic."""
+    """Return whether an expression has only constants and containers of constants.
+
+    Constants may have a sign. Arithmetic is not allowed.
+    """
     return all(isinstance(part, _LITERALS) for part in ast.walk(node))

@@ -58,7 +58,7 @@ def as_written(text: str, media_count: int = 1) -> str:
     """Return a model's reply without its end tokens, and without placeholders (:func:`without_placeholders`).
 
     GLM's marks of a boxed answer in an answer section are also removed. Other special tokens stay in the text, so that
-    the later check of the response's form rejects it. ``media_count`` is the number of images and clips in the message.
+    the later check of the form rejects the reply. ``media_count`` is the number of images and clips in the message.
     """
     text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
     return without_placeholders(text, media_count)
@@ -96,7 +96,7 @@ def _name(found: re.Match[str], media_count: int, unnumbered: "count[int]") -> s
 
 
 def _is_word(text: str, run: re.Match[str]) -> bool:
-    """Whether the matched placeholders are part of a sentence, by the text around them."""
+    """Return whether the matched placeholders are part of a sentence, by the text around them."""
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + _NEAR_CHARS]
     is_numbered = any(char.isdigit() for char in run.group())
     last, follows = before.rstrip()[-1:], after.lstrip(" \t")[:1]

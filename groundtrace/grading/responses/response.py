@@ -278,7 +278,7 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:
-    """Whether the text has the form that :attr:`Response.has_format` describes."""
+    """Return whether the text has the form that :attr:`Response.has_format` describes."""
     order = [mark.group(1) + mark.group(2).lower() for mark in marks]
     judged = order[:2] == ["judge", "/judge"]
     sections = order[2:] if judged else order

@@ -21,7 +21,9 @@ class Section:
 
 
 class Sections:
-    """Finds the sections of these tags. Upper and lower case are not distinguished; a tag may have space before ``>``.
+    """Finds the sections that are enclosed in the tags ``names``.
+
+    Upper and lower case are not distinguished, and a tag may have space before ``>``.
 
     A section goes from an opening tag to the next closing tag of the same name. Tags inside a section are ignored.
     """
@@ -51,5 +53,5 @@ class Sections:
                 yield Section(name, text[opened.end() : closed.start()], opened.start(), end)
 
     def first(self, text: str) -> Section | None:
-        """Return the first section; None if the text has none of them."""
+        """Return the first section in the text; None if the text has no section."""
         return next(self.all(text), None)

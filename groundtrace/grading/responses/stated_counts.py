@@ -171,7 +171,10 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the counts that a sentence states, in order, each with whether it is surely of all counted things."""
+    """Return the counts that a sentence states, in order.
+
+    Each count is paired with True if it certainly includes all counted things, else with False.
+    """
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:
@@ -202,7 +205,7 @@ def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list
 
 
 def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the two counts of a last sentence that names two ("5 or 6", "between 5 and 6"); else empty."""
+    """Return both counts of a last sentence that names two alternatives ("5 or 6", "between 5 and 6"); else empty."""
     match = _EITHER.match(sentence)
     if match is None:
         return []
@@ -223,7 +226,7 @@ def _led(match: re.Match[str]) -> str:
 
 
 def _is_of(rest: str, phrase: frozenset[str], words: frozenset[str]) -> bool:
-    """Whether the text after a number names the counted things, or has only filler words."""
+    """Return whether the text after a number names the counted things, or has only filler words."""
     noun = frozenset(words_of(rest)) - _FILLERS - {"here", "now", "then"}
     return not noun or noun in (phrase, words)
 

@@ -98,7 +98,7 @@ class Tag:
 
 
 def _is_phrase(inner: str, label: str) -> bool:
-    """Whether the text inside a tag is a short phrase that can name the same thing as its label."""
+    """Return whether the text inside a tag is a short phrase that can name the same thing as its label."""
     words = inner.lower().split()
     if _NO_PHRASE.search(inner) or len(words) > _MAX_PHRASE_WORDS or not _SAYS_MORE.isdisjoint(words):
         return False

@@ -99,7 +99,7 @@ def read_statements(text: str) -> list[TimeStatement]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Whether a dash directly before this number is a minus sign instead of the dash of a range.
+    """Return whether a dash directly before this number is a minus sign instead of the dash of a range.
 
     A clip has no time below 0.
     """
@@ -178,7 +178,7 @@ class _Reader:
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
-        """Read a frame, perhaps with its time, or a time alone."""
+        """Read a frame, perhaps with its time, or a time alone; return None if neither is at this token."""
         token = self._tokens[at]
         if token.kind == "frame":
             return _End(int(token.value), *self._time_of_frame(at + 1))
@@ -212,7 +212,7 @@ class _Reader:
         return None
 
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
-        """Read a span that starts with the frame at ``begin``; ``link`` is the index of the word before its end."""
+        """Read a span that starts with the frame at ``begin``; ``link`` is the index of the word or dash after it."""
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
             return self._spanning(at, after, (int(first.value), None), (start_s, last.value))
@@ -233,7 +233,7 @@ class _Reader:
     def _two_times(self, at: int) -> tuple[tuple[float, float], int] | None:
         """Read the times after two frames: ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s``.
 
-        Returns the two times in seconds and the index after them, or None.
+        Returns the two times in seconds and the index after them; None if no two times follow.
         """
         begin = at + (self._tokens[at].kind == "comma")
         opened = self._tokens[begin].kind in ("open", "left")
@@ -334,7 +334,7 @@ class _Reader:
         return found, place + 1
 
     def _are_times(self, first: _Token, last: _Token) -> bool:
-        """Whether the two tokens are times: the last token has a unit, or the first token has a ``t=``."""
+        """Return whether the two tokens are times: the last token has a unit, or the first token has a ``t=``."""
         numbers = (*_TIMES, "number")
         return (last.kind in _TIMES and first.kind in numbers) or (first.kind == "stated" and last.kind in numbers)
 

@@ -198,13 +198,16 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """Return the index of the value nearest to the middle of the range; an open side is the first or last value."""
+    """Return the index of the value nearest to the middle between ``first`` and ``last``.
+
+    If ``first`` is None, the first of ``values`` replaces it. If ``last`` is None, the last of ``values`` replaces it.
+    """
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Return why one side of a span is not in the clip; "" if it is in the clip or open."""
+    """Return the reason why one end of a span is not in the clip; "" if it is in the clip or not stated."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:

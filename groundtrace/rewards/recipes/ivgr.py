@@ -101,7 +101,7 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of outcome, format and consistency, and that of named boxes if labels are compared."""
+        """Return the scorers of outcome, format and consistency and, if labels are compared, of named boxes."""
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
@@ -163,7 +163,11 @@ class Ivgr(Recipe):
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
-        """Return the verdict on the consistency with the best reference; not applicable if no reference can exist."""
+        """Return the verdict on the consistency with ``best``, the best reference.
+
+        The verdict is not applicable if the weight of the consistency is 0. It is not applicable either if ``is_dual``
+        is False: the question has neither grounded responses nor a kept reference.
+        """
         if not self.settings.weights.consistency_weight:
             return Verdict(consistency.NAME, None, "its weight is 0")
         if not is_dual:
@@ -199,7 +203,7 @@ class Ivgr(Recipe):
         """Return two shares of the dual questions of a step, which are the questions that are asked in both streams.
 
         ``has_reference`` is the share of dual questions with a reference. ``archive_hits`` is the share of dual
-        questions whose reference is of an earlier step: the hit rate of the archive (Figure 4d). Both are None if the
+        questions whose reference is from an earlier step: the hit rate of the archive (Figure 4d). Both are None if the
         step has no dual questions.
         """
         by_question: dict[str, list[RewardedResponse]] = {}

@@ -33,8 +33,8 @@ class Rucl(Recipe):
     With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
 
     Deviation: with ``require_place``, the judge also decides about :data:`groundtrace.rewards.rubrics.PLACE`, together
-    with the mined rubrics. If the response does not meet it, the mined rubrics count nothing. Without this, a response
-    that only gives the answer can earn as much as one that looks, before the hard rubrics count.
+    with the mined rubrics. A response that does not meet this rubric gets 0 for all rubrics. Without this rule, and as
+    long as λ is small, a response that only gives the answer could earn as much as a response that looks at the image.
     """
 
     name: ClassVar[str] = "rucl"
@@ -72,7 +72,11 @@ class Rucl(Recipe):
         ]
 
     def _judged(self, case: Case) -> Case:
-        """Return the case with the rubrics that its judge gets."""
+        """Return the case with the rubrics that the judge gets.
+
+        If ``require_place`` is True and the case has rubrics, :data:`groundtrace.rewards.rubrics.PLACE` is added to
+        them. Otherwise the case is unchanged.
+        """
         rubrics = case.context.added(RUBRICS)
         if not rubrics or not self.settings.require_place:
             return case
@@ -87,8 +91,10 @@ class Rucl(Recipe):
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return λ_t, the mean scores on the easy, the hard and all rubrics, whose curves §4.3 shows, and the share of
-        responses whose rubrics count, because they state where they look (None if this is not required).
+        """Return λ_t, the step's mean scores on the easy, the hard and all rubrics (§4.3), and ``has_place``.
+
+        ``has_place`` is the share of judged responses that meet :data:`groundtrace.rewards.rubrics.PLACE`; None if
+        ``require_place`` is False.
         """
         tiers = self._tiers_of(step)
         places = [float(tier.has_place) for tier in tiers] if self.settings.require_place else []
@@ -101,7 +107,7 @@ class Rucl(Recipe):
         }
 
     def _tiers_of(self, step: Sequence[RewardedResponse]) -> list[TierScores]:
-        """Return the means of Eq. 5 of the judged responses."""
+        """Return the means of Eq. 5 for each judged response; empty if α = 1, because then no rubric is judged."""
         if self._is_vanilla:
             return []
         tiers = [_tiers(judged.context, judged.earned) for judged in step]

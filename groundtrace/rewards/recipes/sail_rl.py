@@ -94,7 +94,7 @@ class SailRl(Recipe):
         return Earned(self._reward(verdicts), verdicts)
 
     def _labelled(self, case: Case) -> Context:
-        """Return the context with the complexity by which the decision, or a direct answer, is scored."""
+        """Return the case's context with the complexity that ``settings.decision`` prescribes, if it prescribes one."""
         label = {"always": COMPLEX, "never": SIMPLE, "free": None if (case.response.think or "").strip() else SIMPLE}
         fixed = label.get(self.settings.decision)
         return case.context if fixed is None else case.context.with_added(COMPLEXITY, fixed)
@@ -111,12 +111,12 @@ class SailRl(Recipe):
 
 
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    """Return the verdicts that are factors of the product in Eq. 1."""
+    """Return the verdicts that are factors of the product in Eq. 1: all verdicts except that on the format."""
     return [verdict for verdict in verdicts if verdict.name != format.NAME]
 
 
 def _thinks_after_all(case: Case, decision: Verdict) -> bool:
-    """Whether a response thinks although it has rightly decided not to."""
+    """Return whether a response rightly decides not to think, but its think section is not empty."""
     return (
         decision.name == judging.NAME
         and decision.value == 1

@@ -70,7 +70,7 @@ class RewardSettings:
 
 
 def config_file(named: str) -> str:
-    """Return the path of the config that ``named`` means.
+    """Return the path of the config ``named``.
 
     ``named`` is the path of a file or the name of a bundled config (in :data:`CONFIGS`). If both exist, the file is
     used. If neither exists, the result is ``named``. A folder at the path ``named`` is ignored.

@@ -222,7 +222,7 @@ def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
 
 
 def _are_images(type: pa.DataType) -> bool:
-    """Whether a column of this type holds lists of images, as bytes and path."""
+    """Return whether a column of this type holds lists of images, as bytes and path."""
     if not (pa.types.is_list(type) or pa.types.is_large_list(type)) or not pa.types.is_struct(type.value_type):
         return False
     return {"bytes", "path"} <= {type.value_type.field(place).name for place in range(type.value_type.num_fields)}
@@ -309,7 +309,10 @@ def shards_to_evaluate(data: Path, cache: Path) -> Shards:
 
 
 def _files(data: Path, side: str) -> list[Path]:
-    """Return the shards of one side of a run folder, or those that the folder directly holds."""
+    """Return the shards of one side of the run folder ``data``, by name.
+
+    If the run folder has no such shards, return the shards that ``data`` directly holds.
+    """
     return sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
 
 
@@ -331,7 +334,8 @@ def _shard_files(data: Path, side: str) -> list[Path]:
 def _check_files(shards: Path) -> None:
     """Raise ShardError if the shards in a run folder differ from the run's list of files.
 
-    Shards outside a run folder, or in one of earlier code without such a list, are not checked.
+    Shards outside a run folder are not checked. Shards of a run without such a list (from an earlier version of the
+    code) are not checked either.
     """
     run = shards.resolve().parent
     try:

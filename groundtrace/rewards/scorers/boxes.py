@@ -5,7 +5,8 @@ predicted boxes, of the best IoU with a gold box. Labels are not compared, since
 that compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. In this case, a
 predicted box has the IoU 0 with a gold box if its label cannot name the object of the gold box.
 
-Deviations. Eq. 2 does not define some of these cases, and in others its value would grow with needless boxes:
+There are deviations. Eq. 2 does not define some of the cases below. In other cases, its value would grow with needless
+boxes.
 
 - without gold boxes the verdict is not applicable (None). With gold boxes, but without predicted boxes, the value is 0;
 - boxes on different media never overlap. Invalid boxes have the IoU 0 with every box, and the mean includes them. These
@@ -152,7 +153,7 @@ def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
 
 
 def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
-    """Return recall and precision of one response with boxes; ``gold`` holds the columns of the ``wanted`` boxes."""
+    """Return recall and precision of one response with boxes; ``gold`` are :func:`_columns` of ``wanted``."""
     columns = _columns([place for place, _ in given])
     placed = _iou(columns, gold)
     overlap = placed
@@ -168,10 +169,13 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
     """Return the indices of the predicted boxes that are used: of near-duplicates, only the worst box is used.
 
-    ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is this IoU, or 0 if the labels
-    do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, even if they
-    overlap. Boxes are also near-duplicates if other boxes link them. Boxes that are all on their gold box are linked
-    even if they overlap each other less: otherwise a better box between them would link them and lower the score.
+    ``placed`` is the IoU of each predicted box with each gold box, (m, n). ``overlap`` is the same IoU, but 0 if the
+    labels do not match. The worst box is the one with the lowest best value of ``overlap``.
+
+    The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Boxes with
+    different nearest gold boxes are never near-duplicates. The docstring of the module defines near-duplicates. All
+    boxes whose IoU with their gold box is high are near-duplicates, even if their IoU with each other is low.
+    Otherwise, one more box between two of them would make them near-duplicates and lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU

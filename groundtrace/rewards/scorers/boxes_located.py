@@ -110,7 +110,10 @@ async def _things(box: Box, case: Case) -> _Found:
 
 
 def _is_of(box: Box, gold: Box) -> bool:
-    """Whether the gold label has all words of the box's label: a gold "red square" is a "square", not the reverse."""
+    """Return whether the gold label has all words of the box's label.
+
+    For example, the result is True for the gold label "red square" and the label "square", and False for the reverse.
+    """
     own = frozenset(words_of(box.label))
     return bool(own) and own <= frozenset(words_of(gold.label))
 
@@ -123,8 +126,9 @@ def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
 
 
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
-    """Return the indices of a maximum set of boxes that can be matched to objects one to one; earlier boxes come
-    first.
+    """Return the indices of boxes that are matched to objects one to one; as many boxes as possible are matched.
+
+    If only one of two boxes can be matched, the earlier box is matched.
     """
     things: list[Box] = []
     for each in found:

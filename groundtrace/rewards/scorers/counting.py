@@ -83,7 +83,7 @@ def _without_points(answer: int, expected: Sequence[str]) -> Verdict:
 
 
 async def _is_on(labels: Sequence[str], point: Point, case: Case) -> bool:
-    """Whether a point is on an instance of one of the labels."""
+    """Return whether a point is on an instance of one of the labels."""
     if case.masks.part_of(point.media_index, point.frame) is None:
         return False
     for label in dict.fromkeys(labels):

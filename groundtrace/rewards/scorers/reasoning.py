@@ -29,12 +29,15 @@ ANSWER_END = "</answer>"
 async def score_reasoning(
     question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
-    """Return a verdict with P(answer | question, reasoning, image) in [0, 1], or with the judge's yes (1) or no (0).
+    """Return a verdict on whether the reasoning supports the answer.
+
+    The value is P(answer | question, reasoning, image) in [0, 1] if the judge's endpoint can return log-probabilities.
+    Otherwise, the judge gets a yes/no question, and the value is 1 for yes and 0 for no. If the reasoning is longer
+    than :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge always gets the yes/no question. The reasoning in this
+    prompt is cut, and a mark shows where.
 
     The value is 0 if there is no reasoning or no answer. The verdict has failed if the judge's call fails, or if the
-    judge answers neither yes nor no. ``role`` is the judge's role. If the reasoning is longer than
-    :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge always gets the yes/no question. The reasoning in its
-    prompt is cut, and a mark shows where. Raises BudgetUsedUp.
+    judge answers neither yes nor no. ``role`` is the judge's role. Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")
@@ -44,8 +47,9 @@ async def score_reasoning(
 
 
 async def _probability(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
-    """Return Eq. 5. Deviation: the closing tag is part of the answer, so that "25" does not add to the probability of
-    "2".
+    """Return a verdict with the probability of Eq. 5.
+
+    Deviation: the closing tag is part of the answer, so that "25" does not add to the probability of "2".
     """
     prompt = load_prompt(PROBABILITY_PROMPT).render(
         {"original": shown(question.media)}, question=question_text(question)

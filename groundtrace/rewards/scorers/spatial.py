@@ -177,7 +177,7 @@ def _count(*masks: Masks) -> int:
 
 
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
-    """Return the verdict from the tally of points on objects and the views of points that are not on their object."""
+    """Return the verdict. ``tally`` counts the points that are on objects, and ``views`` holds all points."""
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
         lacking = targets.reason or "nothing to point at"
@@ -250,9 +250,10 @@ def _listed(off: list[str]) -> str:
 
 
 def _may_have_targets(case: Case) -> bool:
-    """Whether the question can have targets for this response.
+    """Return whether the question can have targets for this response.
 
-    A form without required reasoning requires no points either, unless the pointer found something.
+    The result is True if the response has points, or if the pointer found something. It is also True if the form allows
+    points and requires reasoning, and the question's entities are unknown or the question counts objects.
     """
     if case.points or case.pointable:
         return True

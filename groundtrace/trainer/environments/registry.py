@@ -25,9 +25,9 @@ ENVIRONMENTS: "Registry[type[Environment]]" = Registry(
 def make_environment(name: str, options: Mapping[str, object], where: str) -> "Environment":
     """Return a new environment of the kind ``name``, with the settings in ``options``.
 
-    ``name`` is a name of the registry, or ``module:NAME`` for a class of a user. ``where`` is the config key of the
-    options, for error messages. Raises ConfigError if the environment cannot be used, or if the options do not match
-    its settings.
+    ``name`` is a name of the registry, or ``module:NAME`` for a class that a user wrote. ``where`` is the config key of
+    the options, for error messages. Raises ConfigError if the environment cannot be used, or if the options do not
+    match its settings.
     """
     try:
         kind = ENVIRONMENTS.named(name)

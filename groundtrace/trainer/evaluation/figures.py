@@ -163,7 +163,11 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int], tried: set[int]) -> bool:
-    """Whether a point gets a box of its own, perhaps after other points moved to other boxes (Kuhn's algorithm)."""
+    """Return whether a point can be matched with a box; other points may get another box (Kuhn's algorithm).
+
+    ``hits`` holds, for each point, the indices of its possible boxes. ``taken`` maps the indices of matched boxes to
+    their points, and is updated. ``tried`` holds the boxes that need not be tried again.
+    """
     for box in hits[place]:
         if box not in tried:
             tried.add(box)

@@ -1,1 +1,1 @@
-"""Validates a model during training: holds questions out, asks them at intervals, and computes the metrics."""
+"""Validates a model during training: asks it questions that it is not trained on, and computes the metrics."""

@@ -23,7 +23,7 @@ Figures = dict[str, float | None]
 
 
 class _Accuracy(Recipe):
-    """Pays 1 for a right answer, so that the best blind policy's reward is its accuracy."""
+    """Gives the reward 1 to a right answer, so that the reward of the best blind policy equals its accuracy."""
 
     name: ClassVar[str] = "accuracy"
     Settings: ClassVar[type] = type(None)

@@ -75,7 +75,11 @@ def text_of(held: HeldOut | None) -> str:
 
 
 def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
-    """Return groups with about ``share`` of the rows, at most that share rounded up, in the order of their hashes."""
+    """Return groups that together have about ``share`` of the rows, and not more than this share, rounded up.
+
+    ``groups`` holds the group of each row. The groups are tried in the order of their hashes, which depend on ``seed``.
+    Raises ConfigError if no group is small enough, or if the result would be all groups.
+    """
     sizes, room = Counter(groups), math.ceil(share * len(groups))
     wanted, chosen = room, set[str]()
     for group in sorted(sizes, key=lambda name: unit_hash(name, seed, PURPOSE)):
@@ -141,7 +145,7 @@ def _media_of(row: TrainingRow) -> tuple[str, ...]:
 
 
 def _digest(rows: Sequence[TrainingRow], media: Sequence[tuple[str, ...]]) -> str:
-    """Return a digest of what the records ask, and of their gold answers and images."""
+    """Return a digest of the ids, messages, gold answers, gold boxes and images of the rows."""
     asked = [(row.id, row.messages, row.question.answer, row.question.gold_boxes) for row in rows]
     return hashlib.sha256(repr((asked, media)).encode()).hexdigest()
 

@@ -51,7 +51,9 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield a function that validates the model if a validation is due. Without held-out questions, it does nothing.
+    """Yield a function that validates the model if a validation is due.
+
+    Without held-out questions, this function does nothing.
 
     ``reward`` scores the answers. If it is None, a reward is made from the settings, and closed at the end. Raises
     NotServed if an endpoint of the reward does not serve its model, ConfigError if a setting does not fit, SamplerError
@@ -88,7 +90,7 @@ class Question:
 
 
 class Validator:
-    """Validates a model when it is called and a validation is due.
+    """Validates the model in each call of the validator for which a validation is due.
 
     A validation is due at the start, after every ``validation.every`` steps, and at the end. A step that is already
     validated is not validated again. ``training.monitor.validations`` holds the validations so far, including those

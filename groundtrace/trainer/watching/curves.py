@@ -156,7 +156,10 @@ class Scale:
 
 
 def _points(records: Records, name: str, offset: int) -> list[Point]:
-    """Return a metric's points. ``offset`` is 1 for records that count from 0 the step after which they were made."""
+    """Return a metric's points: the number of finished steps, and the value.
+
+    ``offset`` is added to the step of each record. It is 1 if the records hold the index of the step, counted from 0.
+    """
     found = [(float(record["step"] + offset), record.get(name)) for record in records if name]
     known = [(x, float(y)) for x, y in found if isinstance(y, int | float) and math.isfinite(y)]
     return [(x, y if abs(y) >= LEAST else 0.0) for x, y in known]
@@ -180,7 +183,10 @@ def smoothed(points: Sequence[Point]) -> list[Point]:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Return the bounds of the vertical axis: the values with some space, and 0 at least if no value is negative."""
+    """Return the bounds of the vertical axis, with some space below and above the values.
+
+    The lower bound is below 0 only if a value is negative.
+    """
     low, high = min(values), max(values)
     is_flat = high - low <= 1e-9 * max(abs(low), abs(high))
     space = (abs(low) / 2 or 1.0) if is_flat else (high - low) * 0.06

@@ -45,7 +45,7 @@ def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
 
 
 def _entry(asked: ShownQuestion, room: ImageRoom) -> Mapping[str, Any]:
-    """Return a question as templates show it; the images have the marks of its first answer."""
+    """Return a question as templates show it; its images show the points and boxes of the first answer."""
     text = asked.answers[0].text if asked.answers else ""
     return {
         "asked": asked,

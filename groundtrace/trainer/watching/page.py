@@ -98,14 +98,17 @@ def train_page(output: Path) -> str:
 
 
 def _figure(value: float | None) -> str:
-    """Return a figure of the table with three decimals, or in short if it is large or very small."""
+    """Return a number of the table with three decimals; a large or very small number as :func:`short` returns it.
+
+    For None, return a dash.
+    """
     if value is None:
         return "–"
     return f"{value:.3f}" if not value or 1e-3 <= abs(value) < 10 else short(value)
 
 
 def _tiles(metrics: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
-    """Return the figures at the top of the page: name, value, and how it has changed."""
+    """Return the numbers at the top of the page, each with its name and a text with values to compare it with."""
     if not validations:
         last, first = (metrics[-1], metrics[0]) if metrics else ({}, {})
         named = (("reward", "reward"), ("outcome", "accuracy"), ("loss", "loss"))
