@@ -151,7 +151,7 @@ def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
 
 
 def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
-    """Return the transform that splits drafts in two: first those for which the rule is false."""
+    """Return the transform with two outputs: first the drafts for which ``rule`` is false, then all other drafts."""
     return beam.Partition(lambda draft, _: int(rule(draft)), 2)  # type: ignore[arg-type]
 
 

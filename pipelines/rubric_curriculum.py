@@ -54,7 +54,7 @@ class OneAttempt(AttemptSettings):
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """Holds the band of pass rates of the questions to keep. By default all are kept, as in the paper (§4.1)."""
+    """Holds the band of pass rates to keep. By default, all questions are kept, as in the paper (§4.1)."""
 
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
     include_high: Annotated[bool, "keep a pass rate of exactly high"] = True

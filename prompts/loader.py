@@ -171,7 +171,8 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 def purpose_of(name: str, sha256: str) -> str:
     """Return the purpose of a prompt, from its name and digest in a row's lineage. Returns "" for an unknown prompt.
 
-    Retired prompts are found, too. A prompt is unknown if it belongs to a user's pipeline that is not loaded here.
+    Retired prompts are found, too, if the digest is the same. A prompt is unknown if it belongs to a user's pipeline
+    that is not loaded here.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""

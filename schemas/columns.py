@@ -135,7 +135,7 @@ def as_json(plain: object) -> str:
 
 
 class _Unfit(ValueError):
-    """Raised if a value is not of its type. The message names the place and the reason."""
+    """Raised if a value does not have the type of its column. The message names the place and the reason."""
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
@@ -193,7 +193,10 @@ def _integer(value: object, kind: pa.DataType, where: str) -> int:
 
 
 def _number(value: object, kind: pa.DataType, where: str) -> float:
-    """Convert the value to a finite float: exports write JSON, which has no other numbers."""
+    """Convert the value to a finite float.
+
+    Raises _Unfit for all other values. NaN and infinity are refused, because exports write JSON, which lacks them.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _unfit(value, "a number", where)
     try:

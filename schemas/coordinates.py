@@ -131,7 +131,7 @@ class FitRule:
 
     @staticmethod
     def _short(long_px: int, width: int, height: int) -> int:
-        """Return the shorter side that belongs to a longer one."""
+        """Return the shorter side in px that keeps the aspect ratio if the longer side is ``long_px``."""
         return max(1, round(long_px / (width / height)))
 
 
@@ -262,7 +262,10 @@ def box_from_px(
 
 
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
-    """Return the written values of the right and the bottom edge. The default replaces a rule of the wrong class."""
+    """Return the values that a model with this frame writes for the right and the bottom edge of the image.
+
+    If ``rule`` does not have the class that the frame needs, the default rule of the frame is used.
+    """
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:
         return width_px, height_px

@@ -9,8 +9,8 @@ CONFIDENCE = 0.95
 def wilson(hits: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return Wilson's score interval of the share ``hits`` / ``n``, as (lower bound, upper bound) in [0, 1].
 
-    ``hits`` need not be whole: an item may count in part, such as a question that half of its answers have right.
-    Raises ValueError for n < 1, since an interval needs observations, and for hits outside 0..n.
+    ``hits`` need not be whole: an item may count in part. For example, a question counts 0.5 if half of its answers are
+    right. Raises ValueError for n < 1, since an interval needs observations, and for hits outside 0..n.
     """
     if n < 1 or not 0 <= hits <= n:
         raise ValueError(f"a confidence interval needs 0 <= hits <= n and n >= 1, got hits={hits}, n={n}")
@@ -26,9 +26,9 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
     """Return Newcombe's 95 % interval of the difference of two shares that were measured on the same items.
 
     An example: two models answer the same questions, and the difference is the share of right answers of the second
-    model minus that of the first. In this example, ``both`` is the number of questions that both models answer rightly.
-    ``first`` is the number of questions that only the first model answers rightly, and ``second`` the number that only
-    the second model answers rightly. ``neither`` is the number of all other questions.
+    model minus that of the first. In this example, ``both`` is the number of questions that both models answer
+    correctly. ``first`` is the number of questions that only the first model answers correctly, and ``second`` is the
+    number of questions that only the second model answers correctly. ``neither`` is the number of all other questions.
 
     The interval combines Wilson's intervals of the two shares with the correlation of the right answers (Newcombe 1998,
     Statistics in Medicine 17, 2635–2650, method 10). Raises ValueError if all counts are 0.
@@ -58,7 +58,10 @@ def difference(hits_a: int, n_a: int, hits_b: int, n_b: int) -> tuple[float, flo
 def _combined(
     middle: float, of_b: tuple[float, float], of_a: tuple[float, float], correlation: float
 ) -> tuple[float, float]:
-    """Return the interval of B − A from the distances of A and B to the bounds of their own intervals."""
+    """Return the interval of the difference B − A, which is ``middle``.
+
+    ``of_a`` and ``of_b`` hold the distances of A and of B to the lower and the upper bound of their own intervals.
+    """
     (down_b, up_b), (down_a, up_a) = of_b, of_a
     down = math.sqrt(max(0.0, down_b**2 - 2 * correlation * down_b * up_a + up_a**2))
     up = math.sqrt(max(0.0, up_b**2 - 2 * correlation * up_b * down_a + down_a**2))

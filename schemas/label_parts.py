@@ -1,4 +1,4 @@
-"""Separates the parts of a label: the name of the thing, the number of things, and the words that select one of them.
+"""Separates the parts of a label: the thing's name, the number of things, and the words that select one of several.
 
 Both "the second black square from the left" and "two black squares in the box" name black squares. The name is the noun
 with the attributes of the thing itself, such as its colour. A word for the number of things ("two") is not part of the

@@ -249,7 +249,7 @@ def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
 
 
 def _attributes(before: list[str]) -> frozenset[str]:
-    """Return the attributes at the end of the words before a noun: black and blue of "the black or blue"."""
+    """Return the attributes at the end of the words ``before`` a noun: {black, blue} for "the black or blue"."""
     found: list[str] = []
     for word in reversed(before):
         if not _is_listed(word):
@@ -259,7 +259,7 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 
 def _leading(behind: list[str]) -> frozenset[str]:
-    """Return the attributes with which words begin: black and blue of "black or blue and touch"."""
+    """Return the attributes at the beginning of the words: {black, blue} for "black or blue and touch"."""
     return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
 
 
@@ -268,7 +268,7 @@ def _is_listed(word: str) -> bool:
 
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
-    """Return whether both sides have an attribute of the same kind, but none in common."""
+    """Return whether both sides have attributes of one kind, such as colour, but have none of this kind in common."""
     return any(own & kind and attributes & kind and not own & attributes & kind for kind in EXCLUSIVE)
 
 

@@ -26,8 +26,8 @@ def pass_rate(c: int, k: int) -> float:
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Return the unbiased estimate 1 - C(n-c, k) / C(n, k) of succeeding at least once in k attempts, in [0, 1].
 
-    The quotient of binomials is evaluated as a product of ``1 - k/i``, which neither overflows for large n
-    nor cancels (Chen et al. 2021, arXiv:2107.03374, section 2.1).
+    The quotient of binomials is evaluated as a product of ``1 - k/i``, which neither overflows for large n nor loses
+    digits by cancellation (Chen et al. 2021, arXiv:2107.03374, section 2.1).
 
     Args:
         n: scored attempts.

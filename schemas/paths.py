@@ -13,7 +13,7 @@ def local_path(name: str) -> Path:
 
 
 def real_path(name: str) -> Path:
-    """Return the path with all symbolic links resolved.
+    """Return the path with a leading ``~`` expanded and all symbolic links resolved.
 
     Links that form a cycle are not resolved. Reading or writing such a path fails.
     """

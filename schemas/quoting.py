@@ -108,7 +108,7 @@ def _has_meaning(char: str) -> bool:
 def _ends(text: str, limit: int) -> tuple[str, ...]:
     """Return the visible text, or its beginning and its end if it is longer than ``limit``.
 
-    The length is also checked after folding, which may lengthen the text.
+    The length is also checked after :func:`visible`, which may make the text longer.
     """
     text = _without_invisible(text)
     if len(text) <= limit:

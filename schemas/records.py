@@ -137,7 +137,7 @@ class Call:
 
     ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the largest token limit of their
     requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost of this call. If the same call
-    is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since the cache answers it.
+    is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since its replies come from the cache.
     """
 
     role: str

@@ -1,4 +1,4 @@
-"""Finds parts by name. Parts are scorers, answer types, input formats and the like; each kind has its own registry.
+"""Finds parts by name. Examples of parts are scorers, answer types and input formats. Each kind has its own registry.
 
 A registry maps a name to a path ``module:NAME``. The value at this path is imported when the name is looked up. Parts
 from outside this repository are found in the same way. They get a name in one of two places:
@@ -141,7 +141,10 @@ class Registry(Generic[T]):
         return [self[name] for name in self]
 
     def _source(self, name: str) -> str | T:
-        """Return where the part of that name is. Raises RegistryError if two parts have the name."""
+        """Return the path ``module:NAME`` of a part, or the part itself if it needs no import.
+
+        Raises RegistryError if two parts have the name.
+        """
         plugins = [*self._installed_as(name)]
         plugins += [_configured[self.kind][name]] if name in _configured.get(self.kind, ()) else []
         paths = dict.fromkeys(plugin.path for plugin in plugins)
@@ -227,7 +230,7 @@ def load(path: str) -> Any:
 
 
 def _line_of(error: BaseException, module: str) -> str:
-    """Return the line of the module's file in which the error arose; "" if that is not known."""
+    """Return the line of the module's file in which the error arose; "" if the line is not known."""
     file = f"{module.rpartition('.')[2]}.py"
     lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == file]
     return f", line {lines[-1].lineno}" if lines else ""

@@ -56,7 +56,7 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
     """Show the policy the images and crops, grade its answers, and return the draft with the graded answers.
 
-    ``judged`` is whether a judge grades free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer
+    ``judged`` is True if a judge grades free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer
     than ``settings.k_min`` answers could be graded.
     """
     if not draft.overlays:

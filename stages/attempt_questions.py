@@ -77,7 +77,7 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
     """Return the draft with k graded answers of the policy; equal answers are graded once.
 
-    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded. ``judged`` is whether a judge
+    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded. ``judged`` is True if a judge
     grades free text. Without such a judge, a question with free text as its gold answer is rejected before any call,
     because only answers equal to the gold answer could be graded.
     """

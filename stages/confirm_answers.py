@@ -25,7 +25,8 @@ UNCONFIRMED = "unconfirmed_answer"
 def most_given(answers: list[str], question: Question) -> int:
     """Return how often the most frequent of ``answers`` occurs; answers that the grader treats as equal are one answer.
 
-    For example, ``6``, ``six`` and ``6.0`` are one answer to a question for a number. Return 0 if ``answers`` is empty.
+    For example, ``6``, ``six`` and ``6.0`` are one answer if the answer type is a number. Return 0 if ``answers`` is
+    empty.
     """
     found = Counter[str]()
     for answer in map(folded, answers):

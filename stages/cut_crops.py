@@ -18,7 +18,7 @@ from groundtrace.vision.overlay import encode_png
 
 
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
-    """Cut and write the crops of the boxes in the draft's trace, and return the draft with them."""
+    """Cut and write the crops of the boxes in the draft's trace, and return the draft with these crops."""
     media = draft.question.media
     sizes = [None if medium.frames else (medium.width, medium.height) for medium in media]
     boxes = draft.traces[0].boxes if draft.traces else ()

@@ -34,7 +34,7 @@ def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
 
 
 def draw(draft: Draft, store: MediaStore) -> Draft:
-    """Draw and write the overlays of a draft, and return the draft with them."""
+    """Draw and write the overlays of a draft, and return the draft with these overlays."""
     overlays: list[Overlay] = []
     numbers = mark_numbers(draft.points)
     for index, medium in enumerate(draft.question.media):
@@ -60,7 +60,10 @@ def _drawn_frames(
 
 
 def _filed(index: int, pixels: Pixels, frame: int | None, store: MediaStore) -> Overlay:
-    """Store a drawn image as PNG, and a drawn frame as JPEG, like the frame itself, since a clip has many frames."""
+    """Store a drawn image as PNG, and a drawn frame as JPEG.
+
+    JPEG files are smaller than PNG files, and a clip has many frames.
+    """
     data, ext = (encode_png(pixels), "png") if frame is None else (encode_frame(pixels), "jpg")
     return Overlay(index, store.write_drawn(data, ext), sha256_bytes(data), len(data), frame)
 

@@ -43,8 +43,8 @@ def is_drawn(question_id: str, below: str | None) -> bool:
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
     """Return the largest id hash to keep on the SFT side and on the RL side; None means that there is no limit.
 
-    ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is whether this
-    is the last pass over the input. There are three cases:
+    ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is True in the
+    last pass over the input. There are three cases:
 
     - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
       hashes.
@@ -96,7 +96,7 @@ class DrawQuestions(DraftStage):
 
 
 class _Cut(beam.DoFn):
-    """Keeps the drafts up to the limit of their side; without a target it keeps all drafts and counts none."""
+    """Keeps the drafts up to the limit of their side. Without a target, all drafts pass and are not counted."""
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:
         self._side, self._reason, self._target = side, reason, target
@@ -121,7 +121,7 @@ class CutToTarget(DraftStage):
 
     RL drafts are kept if their hash is not above the highest hash of these SFT drafts. The inputs are ``sft``, the
     verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them. If ``target_sft`` is None,
-    all drafts pass unchanged. ``last`` is whether this is the last pass over the input (:func:`limit_of`).
+    all drafts pass unchanged. ``last`` is True in the last pass over the input (:func:`limit_of`).
     """
 
     target_sft: int | None = None

@@ -36,7 +36,7 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below, and None for one inside."""
+    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for a rate below the band, else None."""
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD
     if pass_rate > settings.high or (pass_rate == settings.high and not settings.include_high):

@@ -153,7 +153,11 @@ def _question(rec: InputRecord, refs: tuple[MediaRef, ...], boxes: tuple[Box, ..
 
 
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
-    """Return the box, clipped to its image. Raises ValueError if it leaves the image by more than 1 % of the side."""
+    """Return the box, clipped to its image.
+
+    Raises ValueError if the box has no such image, if it exceeds the image by more than 1 % of the side, or if no part
+    of it is inside the image.
+    """
     if box.media_index >= len(refs):
         raise ValueError(f"boxes: media_index is {box.media_index}, but the record has {len(refs)} media")
     width, height = refs[box.media_index].width, refs[box.media_index].height
@@ -257,7 +261,7 @@ class _Assemble(beam.DoFn):
 
 
 def _readable(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """Return what is known of a valid record that is rejected: its question, and those of its media that are usable."""
+    """Return a draft of a valid record that is rejected, with the record's question and its usable media."""
     refs = (media[uri].ref for uri in rec.media)
     return Draft(_question(rec, tuple(ref for ref in refs if ref is not None), None))
 
@@ -295,7 +299,7 @@ class IngestRecords(DraftStage):
     """Reads, validates and decodes an input; see the module.
 
     ``limit`` is the number of records to read from the beginning of the whole input (None: all records).
-    ``may_lack_question`` is whether a record may have images and no question.
+    ``may_lack_question`` is True if a record may have images and no question.
     """
 
     sources: tuple[Source, ...]

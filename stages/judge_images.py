@@ -76,7 +76,8 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
     """Raise :class:`Reject` if objects in these media could not be boxed.
 
-    This is so if a medium is a clip, or if the teacher's endpoint does not declare how its model writes boxes.
+    They could not be boxed if a medium is a clip, or if the teacher's endpoint does not declare how its model writes
+    boxes.
     """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")

@@ -53,7 +53,7 @@ def _read(reply: CallResult) -> bool:
 
 
 async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
-    """Return the draft if the judge calls its question and answer good. Raises :class:`Reject` if it does not."""
+    """Return the draft if the judge calls its question and answer GOOD; otherwise raise :class:`Reject`."""
     question = draft.question
     task = JudgeTask(
         PROMPT,

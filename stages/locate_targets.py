@@ -2,7 +2,7 @@
 
 The inputs are drafts. The outputs are the same drafts. If the record has no boxes, the teacher names the things that
 the answer depends on, and the draft gets the detector's boxes of these things. Later stages use them as gold boxes, and
-every row marks them as the detector's.
+every row marks them as boxes of a detector.
 
 A question stays without boxes in these cases:
 

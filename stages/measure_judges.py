@@ -54,7 +54,7 @@ class JudgeSampleSettings:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Holds one judge's verdict on one text; ``planted`` is whether a fault was planted in the text.
+    """Holds one judge's verdict on one text; ``planted`` is True if a fault was planted in the text.
 
     ``value`` is 1 if the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
     """

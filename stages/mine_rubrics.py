@@ -1,7 +1,7 @@
 """Mines rubrics (criteria for judging answers) once in each run (RuCL §3.2).
 
-The teacher proposes candidate rubrics. The judge applies them to a sample of attempts. Then they are filtered and
-sorted into two strata, easy and hard.
+The teacher proposes candidate rubrics. The judge applies them to a sample of attempts. Then the candidates are filtered
+and sorted into two strata, easy and hard.
 
 The inputs are the drafts of the RL side. The outputs are ``kept``, the same drafts with the run's rubrics, and
 ``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of the questions
@@ -77,7 +77,10 @@ class RubricTask:
 
 @dataclass(frozen=True)
 class AttemptScores:
-    """Holds the scores of one attempt; ``correct`` is whether its answer is right, None if it was not graded."""
+    """Holds the scores of one attempt.
+
+    ``correct`` is True if its answer is right, and None if its answer was not graded.
+    """
 
     candidates: Candidates
     scores: tuple[RubricScore, ...]

@@ -70,7 +70,7 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 def open_question(draft: Draft, judged: bool = True) -> Draft:
     """Return the draft, without the choices of its question if the question can be answered without them.
 
-    ``judged`` is whether a judge grades free text. Without such a judge, questions with answers in words keep their
+    ``judged`` is True if a judge grades free text. Without such a judge, questions with answers in words keep their
     choices.
     """
     question = draft.question
@@ -87,7 +87,7 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
     """Return whether, without the choices, the gold answer is graded as right and every other choice as wrong.
 
-    Rules grade the choices. ``judged`` is whether a judge grades free text. If it is True, the rules may leave some of
+    Rules grade the choices. ``judged`` is True if a judge grades free text. If it is True, the rules may leave some of
     the other choices ungraded, because the judge would grade them.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
@@ -102,7 +102,7 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 class OpenMultipleChoice(DraftStage):
     """Turns multiple-choice questions into free-response questions where this is possible; see the module.
 
-    If ``enabled`` is False, every draft passes unchanged. ``judged`` is whether a judge grades free text.
+    If ``enabled`` is False, every draft passes unchanged. ``judged`` is True if a judge grades free text.
     """
 
     enabled: bool = True

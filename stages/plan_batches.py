@@ -54,7 +54,11 @@ def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
 
 
 def _count(streams: Any) -> Counter[Streams]:
-    """Count rows by their streams; adds up such counts too, as CombineGlobally requires."""
+    """Return the number of rows for each set of streams.
+
+    An element of ``streams`` is the streams of one row, or an earlier result, since CombineGlobally also adds up
+    results.
+    """
     total = Counter[Streams]()
     for each in streams:
         total.update(each if isinstance(each, Counter) else {each: 1})

@@ -82,7 +82,10 @@ def _event(row: object, last_s: float) -> Event:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether the value is a number of seconds; False for NaN, infinity, and whole numbers too large for a float."""
+    """Return whether the value is a number of seconds.
+
+    The result is False for NaN, infinity, and whole numbers too large for a float.
+    """
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_TIME_S
 
 

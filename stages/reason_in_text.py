@@ -50,7 +50,7 @@ class ReasonSettings:
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
     """Return the draft with the teacher's first right solution.
 
-    ``judged`` is whether a judge grades free text. Raises :class:`Reject` if no solution is right.
+    ``judged`` is True if a judge grades free text. Raises :class:`Reject` if no solution is right.
     """
     question = draft.question
     prompt = load_prompt(PROMPT).render(

@@ -48,14 +48,14 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the teacher's reply that holds the draft's trace; None if the teacher was not called."""
+    """Return the cache key of the first reply in the teacher's last call; None if the teacher was not called."""
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft unchanged. Raises :class:`Reject` if its kept trace has a leak or could not be checked.
 
-    ``judged`` is whether the judge checks traces in which no phrase of the list was found. The judge does not check a
+    ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not check a
     trace with an empty thought. Raises ValueError for a draft without a verified trace.
     """
     if draft.best is None:

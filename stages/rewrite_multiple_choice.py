@@ -86,7 +86,7 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
     """Return the draft, with its question rewritten as a free-response question if possible.
 
-    ``judged`` is whether a judge can check the rewritten question. Without such a judge, return the draft unchanged.
+    ``judged`` is True if a judge can check the rewritten question. Without such a judge, return the draft unchanged.
     """
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):

@@ -76,7 +76,10 @@ def is_same_output(stated: str, printed: str) -> bool:
 
 
 def _is_same_word(word: str, other: str) -> bool:
-    """Whether two words are equal, or one number in two forms; floats would make large different numbers equal."""
+    """Return whether two words are equal, or are one number in two forms.
+
+    Numbers are not compared as floats, because different large numbers can be equal as floats.
+    """
     if word == other:
         return True
     return all(map(_NUMBER.fullmatch, (word, other))) and Decimal(word) == Decimal(other)
@@ -110,10 +113,11 @@ def _words(text: str) -> list[str]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence, by one addition of long integers for each new word.
+    """Return the length of the longest common subsequence of two lists of words.
 
-    In ``row``, a bit that is 0 marks a place of ``old`` at which the subsequence grows (Hyyrö 2004). The time is
-    bounded for every reply; difflib's is cubic for texts of few different words.
+    The algorithm needs one addition of long integers for each word of ``new`` (Hyyrö 2004). In ``row``, a bit that is 0
+    marks a place of ``old`` at which the subsequence grows. The module difflib is not used, because its time is cubic
+    for texts of few different words.
     """
     places = dict[str, int]()
     for place, word in enumerate(old):

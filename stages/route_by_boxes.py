@@ -36,7 +36,7 @@ STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
     """Return the draft with its streams; a draft without boxes is returned as a route to ``general``.
 
-    ``judged`` is whether a judge grades free text. Raises :class:`Reject` if the gold answer is free text and there is
+    ``judged`` is True if a judge grades free text. Raises :class:`Reject` if the gold answer is free text and there is
     no such judge.
     """
     if not judged and needs_judge(draft.question):
@@ -67,7 +67,7 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Splits the RL side by boxes; see the module. ``judged`` is whether a judge grades free text."""
+    """Splits the RL side by boxes; see the module. ``judged`` is True if a judge grades free text."""
 
     judged: bool = True
     stage = STAGE

@@ -66,7 +66,7 @@ class _Sample(beam.DoFn):
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Draws the sample of ``size`` questions; see the module. ``judged`` is whether a judge grades free text."""
+    """Draws the sample of ``size`` questions; see the module. ``judged`` is True if a judge grades free text."""
 
     size: int
     judged: bool = True

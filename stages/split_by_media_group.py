@@ -67,7 +67,10 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """Yield a use without an id, with the media that the draft joins; nothing if it has only one medium."""
+    """Yield the media of a draft with several media, with None in place of its id.
+
+    These media are in one group, even if the question itself is not split.
+    """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:
         yield "all", (None, hashes)

@@ -211,9 +211,10 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Runs:
-    """A function of a config: whether it lets a scorer run and make its calls.
+    """Returns whether a scorer runs and makes its calls with the given settings.
 
-    It is a class with equality, since descriptions of stages are compared.
+    It is a class and not a function, because descriptions of stages are compared: two objects with the same values are
+    equal.
     """
 
     scorer: str

@@ -94,7 +94,7 @@ class _Fails(Exception):
 
 @dataclass(frozen=True)
 class _Check:
-    """One trajectory under verification: its trace, its turns, and the images that its code showed."""
+    """Holds one trajectory that is being verified: its trace, its turns, and the images that its code showed."""
 
     draft: Draft
     trace: Trace
@@ -131,8 +131,9 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
     """Return the turns with the status of their code; ``found`` has the results of executing the code again.
 
     An element of ``found`` is None for a turn without code. Raises _Fails in three cases: code gives another result
-    than was recorded, no code succeeded, or code is a pretence (such as code that prints constants; see the module). A
-    pretence is allowed if it prepares later code that succeeds (:func:`groundtrace.rewards.executing.is_step`).
+    than the recorded result, no code succeeded, or code is a pretence (such as code that prints constants; see the
+    module). A pretence is allowed if it prepares later code that succeeds
+    (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -202,7 +203,7 @@ async def verified(
     """Return the trajectory's trace with its verdicts, and its turns.
 
     ``writing`` are the settings with which the trajectory was written, ``roots`` are the folders of the images, and
-    ``judged`` is whether a judge grades free text. Raises _Fails if the trajectory does not pass a check. Errors of
+    ``judged`` is True if a judge grades free text. Raises _Fails if the trajectory does not pass a check. Errors of
     calls to the judge are not caught.
     """
     question = check.draft.question
@@ -233,7 +234,10 @@ async def verified(
 
 
 def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
-    """Return the verdict on the calls: the share that succeeded and looked, if they had to."""
+    """Return the verdict on the calls; its value is the share of calls that succeeded.
+
+    If ``computes`` is False, the reason of the verdict also states that these calls used the image.
+    """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"
     return Verdict("execution", good / len(calls), f"{good} of {len(calls)} calls {did}")

@@ -157,7 +157,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """Return the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
+    """Return the prompts that contributed to rows. Only the prompt ids of the large lineage column are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -184,7 +184,7 @@ def _run_calls(summary: RunSummary, stage: str) -> int:
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Return the number of SFT rows without a score, by the score's name; further scorers come last.
+    """Return for each score the number of SFT rows without this score; the scores of further scorers come last.
 
     Rows of older versions hold the further scores in ``extra_scores``.
     """
@@ -222,7 +222,7 @@ def public_name(name: str) -> str:
 
 
 def _cell(value: object) -> object:
-    """Escape a value for Markdown, on one line; the template's own text is not escaped."""
+    """Return a value for a table cell: a text on one line with Markdown escaped, and a dash for None."""
     if isinstance(value, Markdown) or not isinstance(value, str):
         return "–" if value is None else value
     text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -234,7 +234,7 @@ def _share(value: float | None) -> str | None:
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """Return a rate of a rubric as text, with its interval if the file has one."""
+    """Return a rate of a rubric as text, with its interval if the file has one; None if the row has no such rate."""
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
         return None

@@ -23,7 +23,7 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """Return the columns in which some row has a value, in the order of the shards.
+    """Return the columns in which some row has a value, in the order in which the shards have them.
 
     ``used`` holds the names of these columns for each set.
     """
@@ -31,7 +31,7 @@ def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[Co
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """Return the columns that are not core columns, in the order of the shards.
+    """Return the columns that are not core columns, in the order in which the shards have them.
 
     The recipe's stages added these columns, or they come from the input.
     """

@@ -74,7 +74,10 @@ class Property:
 
 
 def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
-    """Return the SQL for the bin of a whole number: its label, such as "6–10", and its place. The last bin is open."""
+    """Return the SQL for the bin of a whole number: its label, such as "6–10", and its place.
+
+    The last bin has no upper bound.
+    """
     names, lows = [], [1, *(bound + 1 for bound in bounds)]
     for low, high in zip(lows, bounds, strict=False):
         names.append(f"WHEN {value} <= {high} THEN '{low if low == high else f'{low}–{high}'}'")
@@ -179,9 +182,10 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Count rows by the number of rows of their set that show the same image. Images are compared by path.
+    """Return the rows by the number of rows of their set that show the same image; None if no row has images.
 
-    For a row with several images, the image that most rows share is used.
+    The row itself is included in this number. For a row with several images, the image that most rows share is used.
+    Images are compared by path.
     """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]
@@ -215,7 +219,10 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """Build the balance from its classes, and from the rows and the sum of n ln n of each set."""
+    """Return the balance of a property.
+
+    ``totals`` holds each set's number of rows, and ``logs`` its sum of n ln n over all classes.
+    """
     rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
     others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None
     even = {side: _evenness(total, logs[side], distinct) for side, total in totals.items()}
@@ -223,7 +230,10 @@ def _made(
 
 
 def _evenness(total: int, log_sum: float, distinct: int) -> float | None:
-    """Return H / ln K, computed from the number of rows and the sum of n ln n over the classes."""
+    """Return H / ln K; None if there is only one class or no row.
+
+    ``total`` is the number of rows, ``log_sum`` is the sum of n ln n over the classes, and ``distinct`` is K.
+    """
     if distinct < 2 or not total:
         return None
     return max(0.0, (math.log(total) - log_sum / total) / math.log(distinct))

@@ -51,9 +51,9 @@ class Rejection:
 class PassRateBar:
     """Holds the number of rows of each set in one bar of the histogram of pass rates.
 
-    A bar counts the rows with one pass rate, or the rows whose pass rates are in one tenth (such as 0.1 to 0.2).
-    ``rejected`` is the number of records rejected as too hard (first bar) or too easy (last bar). It is 0 in the other
-    bars.
+    A bar counts the rows with one pass rate, or the rows whose pass rates are in one interval of width 0.1 (such as 0.1
+    to 0.2). ``rejected`` is the number of records rejected as too hard (first bar) or too easy (last bar). It is 0 in
+    the other bars.
     """
 
     label: str
@@ -118,9 +118,9 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
     """Return the histogram of pass rates over the shards.
 
-    Each rate has its own bar. If the rows have more than eleven different rates, each tenth has a bar instead. The
-    first bar counts the records that were rejected as too hard, and the last bar the records rejected as too easy. The
-    result is empty if all bars would be empty.
+    Each rate has its own bar. If the rows have more than eleven different rates, each interval of width 0.1 has a bar
+    instead. The first bar counts the records that were rejected as too hard, and the last bar the records rejected as
+    too easy. The result is empty if all bars would be empty.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),

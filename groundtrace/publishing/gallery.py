@@ -67,7 +67,10 @@ def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
 
 
 def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow:
-    """Return the entry of a row whose ``images`` are those of its question; ``of_code`` are those that code showed."""
+    """Return the entry of a row.
+
+    The row's ``images`` are those of the question; ``of_code`` are those that code showed.
+    """
     originals, overlays, executed = row["images"], row["overlays"] or [], executed_turns(row)
     images = [_original(row, index, room) for index in shown_images(row)]
     for number, overlay in enumerate(overlays[:MAX_IMAGES], start=1):

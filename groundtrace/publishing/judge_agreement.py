@@ -35,7 +35,7 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 
 
 def _shown(figures: dict[str, object]) -> str:
-    """Return a share as ``9 of 10 (0.60 to 0.98)``."""
+    """Return a share as ``9 of 10 (0.60 to 0.98)``, or "none judged" if no text has a verdict."""
     match figures:
         case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:
             return f"{agree} of {judged} ({low:.2f} to {high:.2f})"

@@ -80,8 +80,9 @@ def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
 
 
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
-    """Split the text at its marks, and yield the next medium in place of each mark; removes this medium from the
-    list.
+    """Yield the parts of the text between its marks, with the next medium in place of each mark.
+
+    Each yielded medium is removed from the list ``media``. Raises UserError if the text has more marks than media.
     """
     for piece in _pieces(text):
         if piece not in (_MARK, _CLIP):

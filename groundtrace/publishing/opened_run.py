@@ -25,7 +25,7 @@ class OpenedRun:
 
     @property
     def sft(self) -> Rows:
-        """Return the rows for supervised fine-tuning. There are none if the recipe makes no such rows."""
+        """Return the rows for supervised fine-tuning. The result is empty if the recipe makes no such rows."""
         return self.rows("sft")
 
     @property
@@ -43,7 +43,7 @@ class OpenedRun:
         return Rows(self.folder, name, self.table(name), self.summary.input)
 
     def record(self, record_id: str) -> Row:
-        """Return the row of a record, in whichever set it is. Raises InspectError if no set has the record."""
+        """Return the row of a record from the set that holds it. Raises InspectError if no set has the record."""
         for name in SHARDS:
             for file in sorted((self.folder / name).glob("*.parquet")):
                 try:

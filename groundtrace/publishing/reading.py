@@ -37,8 +37,8 @@ class InspectError(UserError):
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
 
-    If ``checked``, the shards are compared with ``run.json``, and InspectError is raised if they differ. ``digests``
-    adds the SHA-256 of the shards to this comparison. All bytes of the shards are then read.
+    If ``checked``, the shards are compared with ``run.json``, and InspectError is raised if they differ. If
+    ``digests``, the SHA-256 of the shards is compared, too, so that all bytes of the shards are read.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -252,7 +252,7 @@ def _add_run(
 
 
 def _close(connection: duckdb.DuckDBPyConnection, readable: Sequence[Path]) -> None:
-    """Forbid the database to read other files than these, for good."""
+    """Permanently forbid the database to read any files except ``readable``."""
     connection.execute("SET allowed_paths = ?", [list(map(str, readable))])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

@@ -109,7 +109,11 @@ def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> lis
 
 
 def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
-    """Return the rows with these ids, in the order of ``ids``; reads little, as shards are sorted by the ids' hash."""
+    """Return the rows with these ids, in the order of ``ids``.
+
+    The ids of all row groups are read. Of the other columns, only the rows up to the last wanted row of a row group are
+    read.
+    """
     found: dict[str, ShardRow] = {}
     for path in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(path) as shard:
@@ -126,8 +130,9 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
 
 
 def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Return rejected (id, detail) by (stage, reason): at most :data:`EXAMPLES` each, with the lowest hashes of the
-    id.
+    """Return the id and detail of rejected records by (stage, reason).
+
+    Each stage and reason has at most :data:`EXAMPLES` records: those whose ids have the lowest hashes.
     """
     query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
         row_number() OVER (PARTITION BY stage, reason ORDER BY sha256(id), id) <= {EXAMPLES}
@@ -139,7 +144,7 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """Return the examples of one reason; the first example has its image."""
+    """Return the examples of one reason; only the first example has a gallery entry with its image."""
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):

@@ -24,7 +24,8 @@ class Row:
 
     In a notebook, the row is shown as in the run's report: with its images, its trace and its scores. ``folder`` is the
     run's folder, ``set`` is sft, rl or rejected, and ``input`` is the input of the run, from whose folder the images of
-    rejected records are read. Two rows are equal if their sets and values are, wherever their runs are.
+    rejected records are read. Two rows are equal if their sets and values are equal; the folders of their runs may
+    differ.
     """
 
     folder: Path = field(compare=False)
@@ -62,8 +63,8 @@ class Rows:
     """Holds rows of a set. They can be filtered with :meth:`where`, counted, iterated, and indexed by a number or an
     id.
 
-    ``table`` is the Arrow table of the rows; ``folder``, ``set`` and ``input`` are those of :class:`Row`. Two sets are
-    equal if their names and tables are, wherever their runs are.
+    ``table`` is the Arrow table of the rows; ``folder``, ``set`` and ``input`` are as in :class:`Row`. Two objects are
+    equal if their sets and tables are equal; the folders of their runs may differ.
     """
 
     folder: Path = field(compare=False)
@@ -153,7 +154,7 @@ class Rows:
         _show(self)
 
     def __repr__(self) -> str:
-        """Return one line for the rows, and one for each of the first rows."""
+        """Return a line with the number of rows, a line for each of the first rows, and the number of further rows."""
         first = [f"  {row!r}" for row, _ in zip(self, range(SHOWN_ROWS), strict=False)]
         more = len(self) - len(first)
         lines = [f"<{counted(len(self), f'{self.set} row')} of {self.folder.name}>", *first]
@@ -174,7 +175,10 @@ def _mask(column: pa.ChunkedArray, value: Any) -> pa.Array:
 
 
 def _framed(rows: Sequence[Row], total: int) -> str:
-    """Return an HTML element that shows rows of one run as its report does; ``rows`` are the first of ``total``."""
+    """Return an HTML element that shows ``rows`` as the report of their run shows them.
+
+    ``rows`` are the first of ``total`` rows.
+    """
     from groundtrace.pages.frame import framed
     from groundtrace.pages.render import render
     from groundtrace.pages.shown_images import ImageRoom

@@ -48,7 +48,7 @@ class ShownTurn:
 
 @dataclass
 class _Allowance:
-    """The number of characters that the page still shows of a trajectory."""
+    """Holds the number of further characters of a trajectory that the page may show."""
 
     chars: int = MAX_CHARS
 

@@ -102,7 +102,7 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Return False for a record about an engine's job, which Beam logs with a traceback and without a logger name."""
+    """Return False for a log record about an engine's job, which Beam logs with a traceback; else True."""
     return record.module != "portable_runner"
 
 
@@ -119,7 +119,7 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """Return those of the packages ``names`` that are installed.
+    """Return the packages in ``names`` that are installed.
 
     The default is a list of packages that have their own ``beam`` command.
     """
@@ -145,7 +145,7 @@ class _Renamed(argparse.Action):
 
 
 def _advice(message: str) -> str:
-    """Return the remedy for an error of the parser, if the error's message does not contain one."""
+    """Return the remedy for an error of the parser; "" if no remedy is known or the message already contains it."""
     if word := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
         near = difflib.get_close_matches(word[1], COMMANDS, n=1)
         if near:

@@ -1,7 +1,7 @@
 """Implements ``beam init``, which writes a config to start from.
 
 The config maps the input's columns, and lists the columns that are not used. Its endpoint is a local server; the user
-corrects three lines for another one. After that, ``beam run`` can use the config.
+changes three lines for another server. After that, ``beam run`` can use the config.
 """
 
 import argparse

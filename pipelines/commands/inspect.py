@@ -119,8 +119,9 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
 
 
 def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """Return the number of classes of each property, how evenly the rows are spread over them, and the rows in each
-    class.
+    """Return two tables: the number of classes and the evenness of each property, and the number of rows of each class.
+
+    The result is empty if no property has values.
     """
     found, sets = balances(run, connection, summary.sets), summary.sets
     if not found:
@@ -164,7 +165,7 @@ def _write_run(runs: Sequence[Path], sql: str | None, as_csv: bool) -> None:
 
 
 def _note_if_empty(rows: Sequence[object]) -> None:
-    """Say on stderr that a query has no rows, so that a program that reads stdout is not affected."""
+    """Print a note on stderr if a query has no rows. Programs that read stdout are not affected."""
     if not rows:
         say("beam: no rows", file=sys.stderr)
 

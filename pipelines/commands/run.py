@@ -108,7 +108,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
 
 
 def _detail(summary: RunSummary, reason: str) -> str:
-    """Return the most frequent detail of a reason, cut to one line."""
+    """Return the most frequent detail of a reason as text in brackets, cut to one line; "" if there is no detail."""
     detail = printable(summary.detail_of(reason))
     return (
         f" (most often: {detail if len(detail) <= MAX_DETAIL_CHARS else detail[: MAX_DETAIL_CHARS - 1] + '…'})"
@@ -166,7 +166,7 @@ def _answered(summary: RunSummary) -> list[str]:
 
 
 def _paid(summary: RunSummary) -> list[str]:
-    """Return a line on the total cost and on the cost that the cache saved, or no line if no call has a price."""
+    """Return a line on the total cost and on the cost that the cache saved, or no line if both are 0."""
     paid, saved_usd = summary.paid, summary.saved_usd
     if paid is None or not (paid.usd or saved_usd):
         return []
@@ -175,7 +175,7 @@ def _paid(summary: RunSummary) -> list[str]:
 
 
 def _replaced(summary: RunSummary, output: str) -> list[str]:
-    """Return lines on the run that was replaced, and on the differences between it and this run."""
+    """Return lines on the replaced run and its differences from this run; empty if no different run was replaced."""
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):
         return []
@@ -189,7 +189,7 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
 
 
 def _ended_by(summary: RunSummary) -> list[str]:
-    """Return lines that say whether the budget was exhausted, and then whether the target was reached."""
+    """Return lines that state whether the budget was exhausted, and then whether the target was reached."""
     lines = []
     budget, target = summary.budget, summary.target
     used_up = budget is not None and budget.used_up

@@ -18,7 +18,7 @@ def add_sandbox_parser(commands: Any) -> None:
 def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the layers of isolation and the outcome of each test program, and return the exit code.
 
-    The exit code is 2 if a required layer is missing, 1 if a program was not contained, and 0 otherwise.
+    The exit code is 2 if a required layer is missing, 1 if the isolation did not stop a test program, and 0 otherwise.
     """
     from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial

@@ -151,8 +151,8 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
 
     The caller must run this coroutine on the event loop of :func:`http_loop`. ``reward`` scores the responses. ``rows``
     is the number of rows of the opened runs, which the path /health shows. ``bounds`` holds the limits for requests.
-    ``token`` is the bearer token that clients must send; "" if they need none. Raises ServeError if the server cannot
-    listen on the address.
+    ``token`` is the bearer token that clients must send; "" if they need no token. Raises ServeError if the server
+    cannot listen on the address.
     """
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
 

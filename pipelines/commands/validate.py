@@ -73,7 +73,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 def _check_records(plan: Plan, total: int | None) -> bool:
-    """Print a summary of the records; returns whether any of them can be used.
+    """Print a summary of the records, and return whether any of them can be used.
 
     ``total`` is the number of records in the input, None if unknown.
     """

@@ -38,7 +38,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Answered:
-    """Holds the figures of one model: those of each question by its id, for ``accuracy`` and ``point_f1``.
+    """Holds the figures of one model.
+
+    ``figures`` holds two mappings, ``accuracy`` and ``point_f1``, from the id of a question to its value.
 
     A question without a value, such as one without gold boxes, is left out. ``first`` is the first answer to each
     question: its outcome (None if unscored), its text and its reward.
@@ -64,7 +66,7 @@ def read_answers(path: Path) -> Answered:
 
 
 def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: bool) -> Estimate | None:
-    """Return the mean over the questions with its interval: Wilson's if ``is_share``. None without questions.
+    """Return the mean over the questions with its interval: Wilson's if ``is_share``. None if there are no questions.
 
     ``figures`` holds a value for each question, and ``groups`` the media group of each question.
     """
@@ -78,7 +80,7 @@ def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: 
 
 
 def difference(first: Mapping[str, float], second: Mapping[str, float], groups: Mapping[str, str]) -> Estimate | None:
-    """Return the mean difference ``second`` − ``first`` over the questions that have both values; None without any."""
+    """Return the mean difference ``second`` − ``first`` over the questions with both values; None if there are none."""
     both = {key: second[key] - value for key, value in first.items() if key in second}
     return _bootstrapped(both, groups) if both else None
 
@@ -95,7 +97,10 @@ def _bootstrapped(values: Mapping[str, float], groups: Mapping[str, str]) -> Est
 
 
 def _draws(groups: Sequence[Sequence[float]]) -> np.ndarray:
-    """Return the mean of the values in each draw of as many groups as there are, with replacement."""
+    """Return the mean of the values in each draw of the bootstrap.
+
+    A draw takes as many groups as ``groups`` has, with replacement.
+    """
     totals, sizes = np.array([sum(each) for each in groups]), np.array([len(each) for each in groups])
     generator, found = np.random.default_rng(SEED), list[np.ndarray]()
     for _ in range(DRAWS // PIECE):  # in pieces, because all indices of many groups would take much memory

@@ -5,8 +5,8 @@ questions. A group is held out or trained on as a whole. Every record of the inp
 These records are always in the part to train on:
 
 - Records that cannot be used. The run rejects them, with its reason.
-- Records that ``trainer eval`` cannot ask: those with a clip, those without a question, and those whose id is not
-  unique. All questions of their media groups are in the part to train on, too.
+- Records that ``trainer eval`` cannot use: records with a clip, without a question, or with an id that is not unique.
+All questions of their media groups are in the part to train on, too.
 """
 
 import math
@@ -29,10 +29,10 @@ class SplitError(UserError):
 
 @dataclass(frozen=True)
 class Seen:
-    """Holds what the split needs to know of a record.
+    """Holds the facts about a record that the split needs.
 
     ``media`` are the hashes of its media; empty for a record that cannot be used. ``may_be_held`` is False for a usable
-    record that cannot be asked in the evaluation.
+    record that the evaluation cannot use.
     """
 
     media: tuple[str, ...] = ()
@@ -40,11 +40,11 @@ class Seen:
 
 
 def held_out(seen: Sequence[Seen], share: float, seed: int) -> dict[int, str]:
-    """Return the media group of each record to hold out, by the record's place in ``seen``.
+    """Return the media group of each record to hold out, by the record's index in ``seen``.
 
-    The groups are taken in the order of a hash of their names. A group is left out if the held-out records would exceed
-    ``share`` of all usable records, rounded up. Raises :class:`SplitError` if one of the two parts would have no usable
-    record.
+    The groups are taken in the order of a hash of their names. A group is skipped if its records would make the
+    held-out records exceed ``share`` of all usable records, rounded up. Raises :class:`SplitError` if one of the two
+    parts would have no usable record.
     """
     usable = {str(place): each.media for place, each in enumerate(seen) if each.media}
     members: dict[str, list[int]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """Runs the command of a step as a process of its own, and copies its output to the terminal and to a log.
 
 The process gets SIGTERM when the loop is interrupted, and, on Linux, when the loop is killed. So a training saves its
-last complete step, and no step goes on without its loop.
+last complete step, and no step continues after its loop has ended.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def run_process(command: Sequence[str], log: Path) -> int:
 
 
 def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:
-    """Copy the output until it ends, or until the process has ended and its output is silent."""
+    """Copy the output until it ends, or until the process has ended and no more output arrives."""
     assert process.stdout is not None
     source, ended_s = process.stdout.fileno(), 0.0
     while True:
@@ -83,8 +83,10 @@ def _show(piece: bytes) -> None:
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """Return a function for the new process, so that it gets SIGTERM if the process ``parent`` dies. None if the system
-    cannot do this."""
+    """Return a function that the new process calls to get SIGTERM if the process ``parent`` dies.
+
+    Return None on systems other than Linux, which cannot do this.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

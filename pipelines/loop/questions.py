@@ -4,7 +4,8 @@ The records are read as ``beam run`` reads them, with the shape, the column map 
 written in our own fields. So the later steps read them without these settings. Only the columns of ``input.keep`` stay
 beside our fields. A local media file is not copied but linked (a hard link), if the file system allows it.
 
-The folder appears when it is complete (by a rename). ``split.json`` in it holds its input and settings.
+The folder appears when it is complete (by a rename). Its file ``split.json`` holds the input and the settings of the
+split.
 """
 
 import hashlib
@@ -146,7 +147,7 @@ def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], me
 def _placed(line: str, has_uris: bool, media: "_Media", side: Path) -> str:
     """Put the media of a record into the folder of its part, and return the record's line with their paths.
 
-    ``has_uris`` is whether the line holds URIs in place of paths.
+    ``has_uris`` is True if the line holds URIs instead of paths.
     """
     try:
         fields = parse_object(line)
@@ -167,7 +168,7 @@ def _line(raw: RawRecord, rows: RowSettings) -> str:
     """Return a record as one line of JSON, with its fields and the columns that the config keeps.
 
     A line that is not a JSON object is returned unchanged: the run rejects it. If the reader found a fault, the media
-    field holds its text, so that the run's rejection shows it.
+    field holds the text of the fault, so that the run's rejection shows it.
     """
     text = " ".join(raw.text.splitlines())
     if not (rows.keep or raw.problem):
@@ -228,7 +229,8 @@ class _Media:
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder of a part, under its path in the input. A missing file is left out.
 
-        A link that leaves the input's folder stays such a link, so that the run rejects it for the same reason.
+        If the medium is a link to a file outside the input's folder, the part gets such a link, too. So the run rejects
+        it for the same reason as in the input.
         """
         scheme, _, relative = uri.partition(":")
         parts = PurePosixPath(relative).parts

@@ -1,4 +1,4 @@
-"""Keeps the record of each step of a loop in OUT/steps: what it was run for, when, and whether it is finished."""
+"""Stores a record of each step of a loop in OUT/steps: its identity, its times and its last exit code."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -14,8 +14,10 @@ class StepRecord:
 
     Attributes:
         identity: the digest of the step and of all that it depends on.
-        begun, finished: the times at which the command was started first, and at which it was done ("": not yet).
-        wall_s: the time that the command has run, over all attempts that ended by themselves.
+        begun, finished: the time of the first start of the command, and the time at which the step was finished ("":
+        not finished).
+        wall_s: the duration of the command in seconds, summed over all attempts except those that were killed with
+        their loop.
         exit_code: the exit code of the last attempt; None if it has not ended, or was killed with its loop.
     """
 
@@ -41,7 +43,7 @@ def write_record(out: Path, name: str, record: StepRecord) -> None:
 
 
 def is_done(step: Step, identity: str, out: Path) -> bool:
-    """Return whether the step was finished with this identity, and its result is still there."""
+    """Return whether the step was finished with this identity and its result exists."""
     record = read_record(out, step.name)
     return record is not None and record.identity == identity and bool(record.finished) and step.result.exists()
 

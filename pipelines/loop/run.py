@@ -1,6 +1,6 @@
 """Runs the steps of a loop in their order. A finished step is not repeated.
 
-A step that was stopped or killed is started again with the same command: ``beam run`` then goes on from its reply
+A step that was stopped or killed is started again with the same command: ``beam run`` then continues from its reply
 cache, and ``trainer`` from its last checkpoint. A step is also done again if its command, its config, or a step that it
 depends on has changed. The folder of the earlier result is then moved to OUT/earlier.
 """
@@ -112,7 +112,7 @@ def _check_configs(loop: Loop, recipe: type, trainer: Mapping[str, Any]) -> None
 
 
 def _checked_folder(output: Path) -> Path:
-    """Return the absolute path of the loop's folder. Raises UserError if it holds something else."""
+    """Return the absolute path of the loop's folder. Raises UserError if it has files but no loop."""
     out = output.absolute()
     names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
     if out.is_file() or (FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"})):
@@ -173,7 +173,7 @@ def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
 
 
 def _check_rows(loop: Loop, step: Step) -> None:
-    """Raise UserError if the run that a training reads has no rows for it."""
+    """Raise UserError if the run that a training reads has no rows for this training."""
     wanted = {SFT: (CURATE, "sft"), GRPO: (RL, "rl")}.get(step.name)
     if wanted is None:
         return
@@ -188,9 +188,9 @@ def _check_rows(loop: Loop, step: Step) -> None:
 
 
 def _revision(loop: Loop) -> str:
-    """Return the revision of the model after SFT: a digest of the step and of the time at which it was finished.
+    """Return the revision of the model after SFT: a digest of the step and of its finish time; "" before.
 
-    A model that is trained again in the same folder so has another revision, and is asked again.
+    So a model that is trained again in the same folder has another revision, and cached replies are not used for it.
     """
     record = read_record(loop.out, SFT)
     if record is None or not record.finished:
@@ -218,7 +218,7 @@ def _await_free(folder: Path) -> None:
 
 
 def _move_away(out: Path, step: Step) -> None:
-    """Move the folder of an earlier result to OUT/earlier."""
+    """Move the folder of an earlier result to OUT/earlier, if it exists."""
     if not step.folder.exists():
         return
     number = 1
@@ -230,7 +230,7 @@ def _move_away(out: Path, step: Step) -> None:
 
 
 def _refresh(loop: Loop, running: str) -> Path:
-    """Write the page, and return its path. If it cannot be written, print the reason and go on."""
+    """Write the page, and return its path. If the page cannot be written, print the reason and raise no error."""
     try:
         write_story(loop, running)
     except Exception as error:  # whatever it is, the steps matter more than their page

@@ -89,7 +89,7 @@ class LoopSettings:
 def load_loop(path: str | None, overrides: tuple[str, ...] = ()) -> LoopSettings:
     """Return the settings of a loop's config file with ``a.b=c`` overrides.
 
-    The configs that the file names are relative to its folder; those of an override are relative to the working
+    Paths of configs in the file are relative to the file's folder; paths in an override are relative to the working
     directory. Raises :class:`ConfigError` for a file that cannot be read, an unknown key or an invalid value.
     """
     written, given = given_values(path), given_values(path, overrides)

@@ -1,7 +1,7 @@
 """Lists the steps of a loop: their commands, their configs, their folders, and what each of them depends on.
 
-curate → (tiny model) → evaluation of the base model → SFT → evaluation → pass rates of the trained policy, and RL set
-→ GRPO → evaluation. All of it is computed from the loop's arguments and settings; nothing is read or written here.
+curate → (tiny model) → evaluation of the base model → SFT → evaluation → pass rates of the trained policy, and RL set →
+GRPO → evaluation. The list is computed from the loop's arguments and settings; this module reads and writes no files.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ class Loop:
 
     @property
     def trainer_config(self) -> str:
-        """Return the trainer's config. Raises UserError if none is set and the model is not the tiny one."""
+        """Return the trainer's config. Raises UserError if no config is set and the model is not the tiny model."""
         if not self.settings.trainer.config and self.model != TINY:
             raise UserError(
                 f"trainer.config is not set: name a trainer's config for {self.model} in --config, such as argos-lora"
@@ -78,9 +78,9 @@ class Step:
         result: the file or folder that shows that the step is finished.
         after: the steps whose results this step reads.
         config: the values of the config file that the loop writes for this step; None for a step without one.
-        depends_on: a text with which the step must be done again if it changes, such as the digest of the recipe.
-        starts_anew: whether the folder of another identity must be moved away before the step begins.
-        resumes: whether the command goes on in the folder of a killed attempt.
+        depends_on: a text, such as the digest of the recipe; the step must be done again if this text changes.
+        starts_anew: whether a folder that was made for another identity must be moved away before the step begins.
+        resumes: whether the command continues in the folder of a killed attempt.
     """
 
     name: str
@@ -120,7 +120,7 @@ def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
 def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
     """Return a digest for each step: of its command, its config, and the digests of the steps that it reads.
 
-    The digests do not depend on the places of the loop's folder, of the recipe and of the trainer's config. The content
+    The digests do not depend on the paths of the loop's folder, of the recipe and of the trainer's config. The content
     of these two files is in ``depends_on``.
     """
     found: dict[str, str] = {}
@@ -164,7 +164,10 @@ def _curate(loop: Loop) -> Step:
 
 
 def _rl(loop: Loop, model: str, revision: str) -> Step:
-    """Return the run that asks the model after SFT all training questions, and keeps those inside the band for RL."""
+    """Return the step that measures the pass rates of the model after SFT, and makes the RL set.
+
+    The RL set has the training questions whose pass rates are inside the recipe's band.
+    """
     kept = {name: value for name, value in loop.curation.items() if name != "difficulty"}
     if isinstance(attempt := kept.get("attempt"), Mapping):
         kept["attempt"] = {name: value for name, value in attempt.items() if name not in ("k", "k_min")}
@@ -212,7 +215,7 @@ def _trainer(loop: Loop, command: str, data: Path, output: Path, model: str, own
 
 
 def _toml(value: Any) -> str:
-    """Return a value as ``--set`` reads it. A text is quoted only if it would be read as something else."""
+    """Return a value as ``--set`` reads it. A text is quoted only if ``--set`` would otherwise change it."""
     text = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str) or value != value.strip() or not value.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Writes OUT/loop.html: what each step of a loop has come to so far, in one page without network or script."""
+"""Writes OUT/loop.html: one page with the results of each step of a loop so far. It needs no network and no script."""
 
 import contextlib
 import json
@@ -72,7 +72,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Story:
-    """Holds all that the page shows of a loop."""
+    """Holds all data of a loop that the page shows."""
 
     steps: Sequence[ShownStep]
     division: Division
@@ -85,7 +85,7 @@ class Story:
 
 
 def write_story(loop: Loop, running: str = "") -> None:
-    """Write the page of a loop. ``running`` is the name of the step that is running; "" if none is."""
+    """Write the page of a loop. ``running`` is the name of the step that is running; "" if no step is running."""
     page = story_page(loop, read_story(loop, running), running)
     write_atomically(loop.out / PAGE, page.encode("utf-8", "backslashreplace"))
 
@@ -112,7 +112,7 @@ def story_page(loop: Loop, story: Story, running: str) -> str:
 
 
 def read_story(loop: Loop, running: str = "") -> Story:
-    """Return what the folders of a loop hold so far. Raises the errors of reading them."""
+    """Return the results in the folders of a loop so far. Raises the errors of reading them."""
     steps = [_shown(loop, step, running) for step in make_steps(loop)]
     done = {step.name for step in steps if step.state == DONE}
     division = read_division(loop.out)
@@ -137,7 +137,7 @@ def read_story(loop: Loop, running: str = "") -> Story:
 
 
 def shown_estimate(found: Estimate | None, is_difference: bool = False) -> str:
-    """Return an estimate with its interval as text, such as ``0.540 [0.45, 0.63]``; – if there is none."""
+    """Return an estimate with its interval as text, such as ``0.540 [0.45, 0.63]``; a dash if ``found`` is None."""
     if found is None:
         return "–"
     sign = "+" if is_difference else ""
@@ -190,9 +190,12 @@ def _differences(answered: Mapping[str, Answered], division: Division) -> Iterat
 
 
 def _blind(out: Path, done: set[str]) -> float | None:
-    """Return the accuracy of the best policy that never looks: for each answer type, the most frequent answer.
+    """Return the accuracy of the best policy that ignores the images.
 
-    Return None if no model was evaluated, or if no answer of some type was graded, as without a judge.
+    This policy gives one constant answer for each answer type.
+
+    Return None if no model was evaluated, or if no answer of some type was graded, for example because there was no
+    judge.
     """
     name = next((name for name in EVALUATIONS.values() if name in done), None)
     if name is None:
@@ -211,9 +214,12 @@ def _curves(folder: Path) -> list[Chart]:
 
 
 def _questions(out: Path, answered: Mapping[str, Answered]) -> list[ShownQuestion]:
-    """Return a held-out question that the last model gained, one that it lost, and one that it still gets wrong.
+    """Return at most three held-out questions, which compare the first and the last model that were evaluated.
 
-    The questions are chosen by a hash of their ids. They are compared with the first model that was evaluated.
+    Only the last model is right on the first question, only the first model is right on the second question, and both
+    are wrong on the third question.
+
+    The questions are chosen by a hash of their ids.
     """
     if not answered:
         return []

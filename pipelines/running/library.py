@@ -170,7 +170,7 @@ def _models(
 
 @functools.cache
 def _types(function: Callable[..., object]) -> Mapping[str, TypeAdapter[Any]]:
-    """Return a check of each argument's type, by name."""
+    """Return a validator of each argument's type, by the argument's name."""
     hints = {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
     return {name: TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)) for name, hint in hints.items()}
 

@@ -49,7 +49,7 @@ def _project(home: Path) -> dict | None:
 
 
 def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
-    """Return the modules of a checkout, also those behind its links, and the files of ``package-data``."""
+    """Yield the modules of a checkout, including those in linked folders, and the files of ``package-data``."""
     for folder, _, names in os.walk(home / NAME, followlinks=True):
         yield from (Path(folder, name) for name in names if name.endswith(".py"))
     for package, patterns in data.items():
@@ -80,7 +80,10 @@ def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]
 
 
 def _as_installed(requires: Sequence[str]) -> list[str]:
-    """Return the requirements, pinned to the installed versions. If a package is not installed, its line stays."""
+    """Return the requirements, sorted and pinned to the installed versions.
+
+    Packages that every worker image has are left out. The line of a package that is not installed stays.
+    """
     pinned = {}
     for line in requires:
         needed = Requirement(line)

@@ -104,7 +104,7 @@ def _imported(folder: Path) -> set[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Return the files in a recipe's folder that it can import or load as a prompt, without hidden ones."""
+    """Yield the files in a recipe's folder that it can import or load as a prompt, except hidden files."""
     yield from sorted(folder.glob("prompts/*.yaml"))
     modules = set(folder.glob("*.py"))
     for package in folder.glob("*/__init__.py"):

@@ -103,7 +103,7 @@ class CallModels(beam.DoFn):
             runtime().models(self._settings).flush_notes()
 
     def _emit(self, finished: "concurrent.futures.Future[tuple[str, Any, Session]]") -> Iterator[Any]:
-        """Count the finished element; emit its result under the window and timestamp that it came with."""
+        """Count the finished element; emit its result with the window and timestamp of the element."""
         window, timestamp = self._pending.pop(finished)
         element_id, result, session = finished.result()
         for call in session.calls:
@@ -155,7 +155,7 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
 
 
 def _passed(stage: Stage, result: Any, session: Session) -> Any:
-    """Add the session's calls and this stage to a draft, also to that of a route; return other results unchanged."""
+    """Add the session's calls and this stage to a draft, or to the draft of a route; return other results unchanged."""
     if isinstance(result, Route):
         return replace(result, draft=_passed(stage, result.draft, session))
     if not isinstance(result, Draft):

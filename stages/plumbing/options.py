@@ -12,7 +12,7 @@ class Options(PipelineOptions):
     """Holds Beam options, and creates each view of these options only once.
 
     A view is an object of a subclass of ``PipelineOptions`` with the same values. Beam requests about seven views for
-    each transform while it builds and translates a pipeline. Without this class, it would set up a parser of all the
+    each transform while it builds and translates a pipeline. Without this class, Beam would set up a parser of all the
     view's flags each time, which takes a fifth of the time of a small run. Views share their values with the options,
     so all views of one class are equivalent.
     """

@@ -56,7 +56,7 @@ class PackedCoder(Coder):
         self._row = _row_coder(kind)
 
     def __reduce__(self) -> Any:
-        """Pickle only the type: a worker creates the row's coder from its own class, which has the methods."""
+        """Pickle only the record type and the spool folder: a worker creates the row's coder again from the type."""
         return PackedCoder, (self._kind, self._folder)
 
     @classmethod
@@ -100,7 +100,8 @@ _KINDS: list[type] = []
 def _register(kind: type) -> None:
     """Register a record type.
 
-    Beam accepts a frozen class as a field of another row only as long as the class's coder is RowCoder.
+    Beam accepts a frozen class as a field of another row only while RowCoder is the registered coder of the class. So
+    RowCoder is registered for all record types first, and PackedCoder afterwards.
     """
     _KINDS.append(kind)
     for each in _KINDS:

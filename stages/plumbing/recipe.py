@@ -23,8 +23,8 @@ class Draw:
     """Determines which questions one pass over the input uses (draws).
 
     A question is drawn if the hash of its id is below the threshold ``below``, in hexadecimal digits; "" draws all
-    questions. ``target_sft`` is the wanted number of SFT rows; None means that there is no target. ``last`` is whether
-    this is the last pass. After any other pass with too few SFT rows, a new pass uses more questions.
+    questions. ``target_sft`` is the wanted number of SFT rows; None means that there is no target. ``last`` is True in
+    the last pass. If any other pass gives too few SFT rows, a new pass uses more questions.
     """
 
     below: str = ""

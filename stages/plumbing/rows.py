@@ -19,10 +19,10 @@ SCORES = ("outcome", "spatial", "temporal", "reasoning")
 class RowContext:
     """Holds the data that all rows of a run share.
 
-    ``self_judged`` is whether judge and teacher have the same endpoint. ``self_checked`` is whether the detector and
+    ``self_judged`` is True if judge and teacher have the same endpoint. ``self_checked`` is True if the detector and
     the pointer (the model that points at objects) are the same model. ``added`` holds the columns of each set (``sft``,
-    ``rl``, ``rejected``) besides the core columns. ``other_traces`` is whether SFT rows have the column
-    ``other_traces``. ``rejected_images`` is whether rejections hold the bytes of their images.
+    ``rl``, ``rejected``) besides the core columns. ``other_traces`` is True if SFT rows have the column
+    ``other_traces``. ``rejected_images`` is True if rejections hold the bytes of their images.
     """
 
     recipe: str
@@ -161,8 +161,9 @@ def _common(draft: Draft, context: RowContext, name: str) -> Row:
 
 
 def _boxes_to_learn(draft: Draft) -> Row:
-    """Return the source of the boxes that a reward compares responses with, and a detector's boxes in place of missing
-    gold boxes.
+    """Return the source of the boxes with which a reward compares responses.
+
+    If the question has no gold boxes, the detector's boxes are returned in their place, if there are any.
     """
     if draft.question.gold_boxes is None and draft.pseudo_boxes is not None:
         return {"gold_boxes": [asdict(box) for box in draft.pseudo_boxes], "boxes_source": "detector"}

@@ -69,7 +69,7 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
 
 
 class _Spool:
-    """One process's state for a folder: the file that it appends to, and the files that it has read from."""
+    """Holds a process's state for a spool folder: the file that it appends to, and the files that it has read from."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -115,7 +115,7 @@ _OPENING = threading.Lock()
 
 
 def _open(folder: str) -> _Spool:
-    """Return this process's spool; a forked process gets its own."""
+    """Return this process's spool; a forked process gets a spool of its own."""
     key = os.getpid(), folder
     with _OPENING:
         if key not in _OPEN:

@@ -39,7 +39,8 @@ class DataSets(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the data set in a folder or on the Hub as an input of one source.
 
-        Raises InputError if the data set cannot be read, or lacks the split or the config that the settings name.
+        Raises NothingHere if ``name`` cannot name a data set, or if the folder is empty. Raises InputError if the data
+        set cannot be read, or lacks the split or the config that the settings name.
         """
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
@@ -197,8 +198,9 @@ def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_inside(path: str, data_set: str) -> bool:
-    """Whether a path, in the form that ``datasets`` uses, names a file in the data set's folder or in its repository on
-    the Hub.
+    """Return whether a path names a file in the data set's folder or in its repository on the Hub.
+
+    The path has the form that ``datasets`` uses.
     """
     if "::" in path or ".." in path.split("/"):
         return False

@@ -29,7 +29,11 @@ class Images(Format):
     lacks_questions = True
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the folder as an input of one source. The fingerprint is made of the names and sizes of the images."""
+        """Return the folder as an input of one source.
+
+        The fingerprint is made of the names and sizes of the images. Raises NothingHere if there are no images, or if
+        other data files are among them.
+        """
         if not path.is_dir():
             raise NothingHere("no folder of images")
         files = _files(path)
@@ -69,7 +73,10 @@ IMAGES = Images()
 
 
 def _files(folder: Any) -> list[tuple[str, Any]]:
-    """Return the files below a folder with their paths in it, sorted; without hidden files and those of run folders."""
+    """Return the files below a folder with their paths in the folder, sorted.
+
+    Hidden files and the files of run folders are left out.
+    """
     found = sorted((file.relative_to(folder).as_posix(), file) for file in folder.rglob("*"))
     shown = [(relative, file) for relative, file in found if not any(p.startswith(".") for p in relative.split("/"))]
     below = {parent for _, file in shown for parent in file.parents} - {folder, *folder.parents}

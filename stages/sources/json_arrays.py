@@ -58,7 +58,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
-    """Yield the objects of the array that begins at the next character; reading continues behind the array."""
+    """Yield the objects of the array that begins at the next character. At the end, the position is after the array."""
     text.pass_sign()
     while text.next_sign() != "]":
         yield text.next_object()

@@ -49,9 +49,10 @@ class JsonLines(Format):
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the file as an input.
+        """Return the file, or the folder's ``records.jsonl``, as an input.
 
-        Raises InputError if the file is not JSON Lines, because every line would be a bad record.
+        Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
+        line would be a bad record.
         """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
@@ -101,7 +102,7 @@ class JsonLines(Format):
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record, answers included; lines that are not objects are left out."""
+        """Yield the fields of each record, including its answer; lines that are not objects are left out."""
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
@@ -126,7 +127,7 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _are_rows(rows: RowSettings) -> bool:
-    """Whether a line needs to be converted beyond the mapping of its keys."""
+    """Return whether a line needs more conversion than the mapping of its keys."""
     return rows.shape != OneRecordPerRow.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 
 
@@ -152,7 +153,9 @@ def lines_fingerprint(stream: IO[bytes]) -> str:
 
 
 def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
-    """Raise InputError for a file that is compressed or not UTF-8, because every line would be a bad record.
+    """Raise InputError if the file's first bytes show a compressed file, a Parquet file, or text in UTF-16 or UTF-32.
+
+    Otherwise every line of such a file would be a bad record.
 
     ``expected`` is the name of the expected format in the error.
     """
@@ -194,7 +197,7 @@ def _first_line(path: Place) -> bytes:
 
 
 def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
-    """Return the keys of the first records, and the mapped columns of fields that a record may lack.
+    """Return the keys of the first records, and the columns that the config maps to fields that a record may lack.
 
     A key in ``keep`` is searched for in all records.
     """

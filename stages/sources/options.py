@@ -56,9 +56,9 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
     """Return a record's fields. An answer that names a choice by letter or position is replaced by this choice.
 
-    ``named_by`` is "letter", "index" (from 0), "number" (from 1) or "text". For "text" the fields stay unchanged. If
-    the answer does not name a choice, a note about this is added to the answer's text. The record is then rejected
-    later.
+    ``named_by`` is "letter", "index" (from 0), "number" (from 1) or "text". The fields stay unchanged for "text", for a
+    record without choices, and for an answer that is true or false. If any other answer does not name a choice, a note
+    about this is added to the answer's text. The record is then rejected later.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

@@ -45,8 +45,8 @@ class Parquet(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the Parquet files of a file, folder or pattern, as an input with one source for each file.
 
-        Raises InputError for a file that is not Parquet, and for a run folder. To read the shards of a run, the user
-        has to name a folder of shards inside the run folder.
+        Raises NothingHere if there is no Parquet file. Raises InputError for a file that cannot be read as Parquet, and
+        for a run folder. To read the shards of a run, the user has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of its shards")
@@ -156,10 +156,10 @@ def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Name the file in the error, if it is not Parquet or is damaged.
+    """Convert an error in the body to an InputError that names the file, if the file cannot be read as Parquet.
 
-    The records of such a file cannot be rejected one by one. An OSError with an error number comes from the system and
-    is not changed, because it names the file itself.
+    The records of such a file cannot be rejected one by one. Errors of a store (StorageError and StoreUnavailable) are
+    not converted.
     """
     try:
         yield

@@ -114,7 +114,7 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
 class _Embedded:
     """Writes the media that rows embed to the run folder.
 
-    ``_uris`` maps the names by which other rows may refer to a medium to URIs. It takes some 150 bytes for each row,
+    ``_uris`` maps the names by which other rows may refer to a medium to URIs. It needs about 150 bytes for each row,
     and is empty for most shapes.
     """
 
@@ -173,7 +173,7 @@ def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) ->
 
 
 def _name_of(medium: object) -> str:
-    """Return the name of a medium in the input; "" if it has none."""
+    """Return the name of a medium in the input; "" if the medium has no name."""
     if isinstance(medium, Mapping):
         medium = medium.get("path") or medium.get("name") or medium.get("same_as")
     return medium_name(medium)
@@ -197,7 +197,7 @@ def _input_uri(path: str, media_folder: str) -> str:
 
 
 def _decoded(text: Any) -> bytes:
-    """Decode a cell in base64, which may be a data URL and may contain line ends."""
+    """Decode a cell in base64, which may be a data URL and may contain line ends. Raises BadRow for other text."""
     written = text if isinstance(text, str) else ""
     if written.startswith("data:"):
         written = written.partition(",")[2]

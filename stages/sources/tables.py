@@ -42,8 +42,9 @@ class Tables(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the file, or the only CSV or TSV file of a folder, as an input.
 
-        A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises InputError
-        if rows do not fit the header, or if the file's content does not fit its name.
+        A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises NothingHere
+        if there is no such file. Raises InputError if rows do not fit the header, or if the file's content does not fit
+        its name.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
@@ -68,7 +69,7 @@ class Tables(Format):
         return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column."""
+        """Yield the values of the media column that are not empty."""
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
@@ -125,7 +126,10 @@ def _first_odd_byte(path: Place) -> int:
 
 
 def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
-    """Yield the rows below the header, with None for an empty cell; blank rows are skipped."""
+    """Yield the rows below the header, with None for an empty cell.
+
+    Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header.
+    """
     first_lines: list[str] = []
     while line := text.readline():
         first_lines.append(line)

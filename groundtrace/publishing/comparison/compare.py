@@ -139,7 +139,7 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
 
 
 def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
-    """Return in one sentence what changed and which settings differ."""
+    """Return one sentence with the number of ids whose side differs, and the first settings that differ."""
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
     left = len(settings.shown) - len(shown)
     shown += [f"and {left} more"] if left else []
@@ -148,7 +148,7 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
 
 
 def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether a record ended elsewhere, or has another score."""
+    """Return whether the side or a score of any record differs between the runs."""
     query = """SELECT exists(SELECT 1 FROM pairs WHERE is_changed)
         OR exists(FROM (FROM scores_a EXCEPT FROM scores_b)) OR exists(FROM (FROM scores_b EXCEPT FROM scores_a))"""
     [differs] = tables.execute(query).fetchall()[0]
@@ -165,7 +165,7 @@ def _same(a: RunSummary, b: RunSummary) -> str:
 
 
 def _with_traces(section: Section, both: int, other: int) -> Section:
-    """Add to the section of scores how many kept traces differ."""
+    """Return the section of scores with a line that states how many kept traces differ; no line if ``both`` is 0."""
     more = f"{other} of the {counted(both, 'id')} that are SFT rows in both runs have another trace" if both else ""
     return Section(section.name, section.title, section.note, section.columns, section.rows, more)
 

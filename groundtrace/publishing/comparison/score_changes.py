@@ -91,7 +91,7 @@ def _text(name: str) -> str:
 
 
 def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
-    """Return the query for the characters that the model wrote in an SFT row."""
+    """Return the query for the number of characters that the model wrote in each SFT row; [] without ``messages``."""
     if "messages" not in columns:
         return []
     chars = "list_sum([length(turn.content) for turn in messages if turn.role = 'assistant'])"
@@ -99,7 +99,10 @@ def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
 
 
 def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataType]) -> list[str]:
-    """Return the queries for the final score of each question's best trace, whether it was kept or rejected."""
+    """Return the queries for the final score of each question's best trace, whether it was kept or rejected.
+
+    The result is empty if the SFT shards lack ``scores`` or the rejected shards lack ``traces``.
+    """
     if "scores" not in sft or "traces" not in rejected:
         return []
     best = "list_max([trace.score for trace in traces])"
@@ -136,7 +139,7 @@ def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
 
 
 def _difference_text(differences: Sequence[float]) -> str:
-    """Return the mean of paired differences and its interval as text."""
+    """Return the mean of paired differences and its interval as text; a dash if there are no pairs."""
     if not differences:
         return "–"
     if not any(differences):

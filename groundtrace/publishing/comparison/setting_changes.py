@@ -1,9 +1,10 @@
 """Compares the settings, models and prompts of two runs. Differences that the user did not make are folded.
 
 A folded difference is shown only if the user requests all settings. A config holds all settings with their defaults. So
-a key may be in only one of two configs, because the other config has another version or recipe, or lacks the endpoint.
-Such a key is folded if it has its default value. If the recipes differ, two more kinds of differences are folded: every
-other key that only one config has (except the keys of endpoints), and every role or prompt that only one run has.
+a key may be in only one of two configs, because the other run has another version of the code, another recipe, or no
+such endpoint. The difference of such a key is folded if the key has its default value. If the recipes differ, more
+differences are folded: all other keys that only one config has (except the keys of endpoints), and all roles and
+prompts that only one run has.
 """
 
 import dataclasses
@@ -80,7 +81,7 @@ _INPUT, _MODELS, _OTHERS, _SEEDS = range(4)
 
 
 def _order(key: str) -> tuple[int, str]:
-    """Return the place of a key among the settings."""
+    """Return the value by which a setting is sorted: the number of its group, and its key."""
     section, name = key.split(".")[0], key.rsplit(".", 1)[-1]
     if name == "seed" or name.endswith("_seed"):
         return _SEEDS, key
@@ -88,7 +89,11 @@ def _order(key: str) -> tuple[int, str]:
 
 
 def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any], other_recipe: bool) -> bool:
-    """Return whether a key of one config alone only shows that the other lacks its version, recipe or endpoint."""
+    """Return whether the difference of a key is folded, for a key that only one of the two configs has.
+
+    It is folded if the key has its default value. If the recipes differ, it is also folded for every key outside the
+    endpoints.
+    """
     value = next(each[key] for each in values if key in each)
     parts = key.split(".")
     if parts[0] == "endpoints" and len(parts) > 2:
@@ -123,7 +128,7 @@ def _fingerprint(root: Path) -> str:
 
 
 def _roles(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
-    """Return the roles that have other models."""
+    """Return the roles whose models differ between the runs."""
     return [
         (f"model of the {role}", a.roles.get(role, ABSENT), b.roles.get(role, ABSENT))
         for role in dict.fromkeys((*a.roles, *b.roles))
@@ -132,7 +137,7 @@ def _roles(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
 
 
 def _prompts(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
-    """Return the prompts that only one run may send, or that have another text, by id and SHA-256."""
+    """Return the prompts that only one run may send, or whose texts differ, by id and SHA-256."""
     return [
         (f"prompt {name}", a.prompts.get(name, ABSENT)[:_SHORT], b.prompts.get(name, ABSENT)[:_SHORT])
         for name in sorted({*a.prompts, *b.prompts})

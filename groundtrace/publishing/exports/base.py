@@ -38,7 +38,7 @@ class Target:
     Attributes:
         output: the final folder of the export, as an absolute path.
         run: the path of the run folder from which a reward will read the rows.
-        family: the name of the family (models that write coordinates alike) of the model to be trained.
+        family: the name of the family (models that write coordinates in the same form) of the model to be trained.
         speech: the way in which that model writes coordinates.
         added: the columns for training that the recipe's stages added to the run's RL rows, with their types.
         turns: the form of code in trajectories: :data:`TAGS` (in tags) or :data:`TOOLS` (as tool calls).

@@ -98,7 +98,7 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """Return the first trace that can be written in the family's frame. If none can, raise LeftOut for the last."""
+    """Return the first trace that can be written in the family's frame. Raises LeftOut if no trace can be written."""
     for number, (why, trace) in enumerate(worse, 1):
         try:
             check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)

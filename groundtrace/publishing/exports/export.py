@@ -39,11 +39,11 @@ TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_pr
 class ExportArguments:
     """Holds the arguments of ``beam export``.
 
-    ``family`` names the family (models that write coordinates alike) of the model to be trained. ``run_at`` is the path
-    from which a reward will read the run folder, if that path differs from ``run``. ``max_pixels`` and ``min_pixels``
-    are the largest and smallest area of an image in the training, in pixels; None for the family's own limits. If
-    ``replace``, an older export in ``output`` is replaced. ``turns`` is the form of code in trajectories: tags or tools
-    (tool calls).
+    ``family`` names the family (models that write coordinates in the same form) of the model to be trained. ``run_at``
+    is the path from which a reward will read the run folder, if that path differs from ``run``. ``max_pixels`` and
+    ``min_pixels`` are the largest and smallest area of an image in the training, in pixels; None for the family's own
+    limits. If ``replace``, an older export in ``output`` is replaced. ``turns`` is the form of code in trajectories:
+    tags or tools (tool calls).
     """
 
     run: Path
@@ -146,8 +146,9 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """Yield a temporary folder beside the output; renames it to the output after the body, or removes it if the body
-    raises.
+    """Yield a temporary folder beside the output.
+
+    After the body, the folder is renamed to the output; if the body raises an error, the folder is removed.
     """
     unfinished: Path | None = None
     try:

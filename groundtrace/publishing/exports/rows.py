@@ -86,7 +86,7 @@ def ready_rows(
 
     ``fields`` holds the columns of the row, and ``number`` is its index in the side. Raises LeftOut if the row cannot
     be exported. For a row with streams, LeftOut is also raised if its reference cannot be made. The reason is that rows
-    of streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail
+    of streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so no row of a pair may fail
     later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())

@@ -47,8 +47,8 @@ class Side:
     """Passes the rows of a side to a writer and counts them.
 
     A stream is one of several prompts of a question. The rows of a question's two streams are written one after the
-    other. A question with only one stream is held back until the next question with one stream. So each pair of rows (0
-    and 1, 2 and 3, and so on) holds the two streams of one question, or two questions with one stream.
+    other. A question with only one stream is stored until :meth:`put` gets the next question with one stream. So each
+    pair of rows (0 and 1, 2 and 3, and so on) holds the two streams of one question, or two questions with one stream.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:
@@ -57,7 +57,11 @@ class Side:
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question, or hold them back, or leave out all of them."""
+        """Write the rows of one question, or leave out all of them if the writer cannot write one of them.
+
+        A question with only one stream is written together with the next question with one stream. Until then, this
+        object stores its row.
+        """
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)
             return
@@ -68,7 +72,7 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Write the held-back question, if a question is still held back."""
+        """Write the stored question, if a question is still stored."""
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)

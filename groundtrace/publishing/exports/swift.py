@@ -60,7 +60,10 @@ def _called(row: ExportRow) -> Record:
 
 
 def _calls_apart(turn: Turn) -> list[Turn]:
-    """Return the messages of a turn. The line end before a call is that of Qwen's chat template."""
+    """Return the messages of a turn: two messages for a turn with text and code, otherwise one.
+
+    The text before a call ends with a line end, as in Qwen's chat template.
+    """
     if "code" in turn:
         text = [{"role": "assistant", "content": f"{turn['content']}\n"}] if turn["content"] else []
         return [*text, {"role": "tool_call", "content": call_of(turn["code"])}]

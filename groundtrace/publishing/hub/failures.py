@@ -21,7 +21,7 @@ _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 
 @contextmanager
 def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
-    """Convert each error in the ``with`` block: to PublishError if the user can correct it, and else to HubDown."""
+    """Convert each error in the ``with`` block: to PublishError if the user can correct it, otherwise to HubDown."""
     try:
         yield
     except (PublishError, HubDown):

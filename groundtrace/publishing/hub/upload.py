@@ -62,8 +62,8 @@ def send(
     """Publish the prepared files; ``report`` is called with a line for each uploaded file.
 
     ``repo`` is ORG/NAME. A new repository is public if ``public``, else private. Raises PublishError for a mistake that
-    the user can correct. An example is a repository that holds another data set, if ``replace`` is False. Raises
-    HubDown if the Hub does not answer.
+    the user can correct, for example if the repository holds another data set and ``replace`` is False. Raises HubDown
+    if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -99,7 +99,8 @@ def send(
 def _check_card(card: str) -> None:
     """Let the Hub check the card. Raises PublishError with the Hub's message if the Hub refuses the card.
 
-    The client's own check is not used, since before version 2 it asks the public Hub and ignores HF_ENDPOINT.
+    The client's own check is not used, since before version 2 it sends the card to the public Hub and ignores
+    HF_ENDPOINT.
     """
     body = {"repoType": "dataset", "content": card}
     answer = get_session().post(f"{constants.ENDPOINT}/api/validate-yaml", json=body, headers={"Accept": "text/plain"})
@@ -131,7 +132,7 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
 
 
 def _is_ours(path: str) -> bool:
-    """Return whether a publication writes a file of this name; a user's note beside the shards has another name."""
+    """Return whether a publication may write a file with this path; False for other files, such as a user's notes."""
     return path in OURS or OUR_SHARD.fullmatch(path) is not None
 
 
@@ -150,8 +151,8 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
     """Raise HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
 
-    If the same data is published again after other data, its tag still refers to its first commit, whose card may be
-    older.
+    In the commit of the tag, only the shards are checked. If the same data is published again after other data, the tag
+    still refers to the first commit of this data, whose card may be older.
     """
     shards = [path for path in prepared.files if path.endswith(SHARD)]
     for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):
@@ -177,7 +178,10 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 
 
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
-    """Return whether a file of the repository has the local file's digest, or its size if the Hub reports no digest."""
+    """Return whether a file of the repository has the digest of the local file.
+
+    If the Hub reports no digest, the sizes are compared; a shard without a digest counts as different.
+    """
     if file is None or file.lfs is None:
         return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)
     return file.lfs.sha256 == prepared.files[path]
@@ -186,7 +190,7 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
 def _sent_files(
     api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
 ) -> Iterator[CommitOperationAdd]:
-    """Upload the large files, and return all files as operations for the commit."""
+    """Upload the large files, and yield each file as an operation for the commit."""
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")

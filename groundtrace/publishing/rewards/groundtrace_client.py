@@ -178,12 +178,15 @@ def compute_score(
 
 
 def _lost_in(info: object) -> str:
-    """Return why the sandbox of a response failed, from our tools for verl and ms-swift; "" if it did not."""
+    """Return why the sandbox of a response failed, as our tools for verl and ms-swift report it; else ""."""
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 
 
 def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
-    """Return the score, without a reward if the sandbox failed, since this is not the fault of the policy."""
+    """Return the score, or an unscored result if the sandbox failed.
+
+    ``why`` is the reason why the sandbox failed; "" if it did not fail. Such a failure is not the fault of the policy.
+    """
     if not why:
         return score
     return {**score, "reward": None, "outcome": None, "verdicts": {"sandbox": {"value": None, "reason": why}}}
@@ -204,8 +207,9 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
     """Return the reward ``overall`` of each input, with its outcome and its format, for EasyR1.
 
-    Two numbers describe the outcome, and two the format. ``NAME_or_0`` is the value, or 0 if it is unscored.
-    ``NAME_scored`` is 1 if it is scored, else 0. For a single input outside a list, the result is a single dict.
+    Two numbers describe the outcome, and two numbers describe the format. ``NAME_or_0`` is the value, or 0 if it is
+    unscored. ``NAME_scored`` is 1 if it is scored, else 0. For a single input outside a list, the result is a single
+    dict.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -316,8 +320,8 @@ class Verified:
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
     """Return ``rewards``, ``scores`` and ``extra_logs``, as OpenRLHF expects them.
 
-    ``queries`` are the prompts with their responses, and ``labels`` are the references of the rows. OpenRLHF ignores
-    the reward if this function raises an error.
+    ``queries`` are the prompts with their responses, and ``labels`` are the references of the rows. Raises the errors
+    of :func:`scores`. OpenRLHF ignores the reward if this function raises an error.
     """
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
@@ -338,9 +342,9 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
     """Return the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
 
-    ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is True if these are the responses of a
-    training step. A list that is too long for one request is split into several requests. They are sent with
-    ``is_step`` false, so the server refuses them if its recipe needs whole steps. Raises RewardUnavailable if the
+    ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is True if ``responses`` are all
+    responses of a training step. A list that is too long for one request is split into several requests. They are sent
+    with ``is_step`` false, so the server refuses them if its recipe needs whole steps. Raises RewardUnavailable if the
     server does not return scores in time, and RewardRefused if the input cannot be scored.
     """
     if len(references) != len(responses):
@@ -469,9 +473,9 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
 
 
 class _Again(Exception):
-    """A failed request that can be retried after ``after_s`` seconds.
+    """Raised if a request failed and can be retried after ``after_s`` seconds.
 
-    ``is_defect`` is whether the failure counts towards :data:`MAX_DEFECTS`.
+    ``is_defect`` is True if the failure counts towards :data:`MAX_DEFECTS`.
     """
 
     def __init__(self, why: str, after_s: float = 0.0, is_defect: bool = False) -> None:

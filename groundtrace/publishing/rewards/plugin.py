@@ -80,7 +80,7 @@ def scored_texts(
 
     Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
     the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not
-    answer, an error is raised, and no score is made up.
+    answer, an error is raised, and no score is returned.
     """
     if len(references) != len(texts):
         raise BadAnswer(

@@ -24,9 +24,9 @@ class RowReference:
 
     ``answer`` is the gold answer. It differs from the row's answer if the reference was made for another version of the
     run. It is None if a client names a row only by its id. ``family`` is the family of the model that responds to the
-    row, a name of :mod:`groundtrace.inference.families.registry`. Models of a family write coordinates alike. A model
-    of the family ``plain`` writes pixels of the original image. ``stream`` is the stream of the prompt if the row has
-    streams (iVGR §3.2), else "".
+    row, a name of :mod:`groundtrace.inference.families.registry`. Models of a family write coordinates in the same
+    form. A model of the family ``plain`` writes pixels of the original image. ``stream`` is the stream of the prompt if
+    the row has streams (iVGR §3.2), else "".
     """
 
     id: str

@@ -8,7 +8,7 @@ Chat templates of Qwen models put each result between two turns of the policy. W
 the text, a result is a message of the user with ``<tool_response>``, followed by the word ``assistant``. A policy may
 imitate such a message in its own text. This is detected in two cases: the text has more or fewer calls than the
 trainer's tool executed (``groundtrace_calls``), or a result contains the beginning of another result. The whole text is
-then one turn, whose form is bad.
+then treated as one turn, whose form is not valid.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ async def _all_with_trajectories(reward: RowReward, answers: Sequence[Answer], i
 
 
 async def _executed(settings: SandboxEnvironmentSettings, row: TrainingRow, turns: Sequence[str]) -> Trajectory | None:
-    """Return the trajectory of the turns, up to the first that ends the response; None if the sandbox fails."""
+    """Return the trajectory of the turns, up to the first turn that ends the response; None if the sandbox fails."""
     executed = ExecutedTurns(settings, row)
     try:
         for turn in turns:

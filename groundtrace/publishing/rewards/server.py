@@ -53,8 +53,9 @@ RETRY_AFTER_S = 5
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Return whether a log record is about an error of the server. Errors of clients, such as invalid HTTP, could fill
-    the log with any text.
+    """Return whether a log record is about an error of the server.
+
+    Errors of clients, such as invalid HTTP, are not logged, because clients could fill the log with any text.
     """
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 

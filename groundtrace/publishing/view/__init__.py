@@ -1,1 +1,4 @@
-"""Serves the rows of a finished run to a browser, for ``beam view``: search, filters, counts, and each record whole."""
+"""Serves the rows of a finished run to a browser, for ``beam view``.
+
+The user can search, filter and count rows, and view all data of a record.
+"""

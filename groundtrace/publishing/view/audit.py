@@ -63,8 +63,9 @@ class Judgement:
 def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
     """Draw a random sample of about ``count`` ids, and return the drawn ids of each stratum.
 
-    ``strata`` holds all ids of each stratum. The sample is smaller if the strata hold fewer ids. It is larger if there
-    are many reasons of rejection, because at least :data:`MIN_PER_REASON` ids of each reason are drawn.
+    ``strata`` holds all ids of each stratum. The sample has fewer than ``count`` ids if the strata hold fewer. It has
+    more than ``count`` ids if there are many reasons of rejection, because at least :data:`MIN_PER_REASON` ids of each
+    reason are drawn.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -130,7 +131,8 @@ class Audit:
     def kappa(self) -> dict[str, float]:
         """Return Cohen's kappa between this reviewer and each other reviewer, by the other reviewer's name.
 
-        Kappa is computed over the rows whose whole trace was judged by both reviewers.
+        Kappa is computed over the rows whose whole trace was judged by both reviewers. A reviewer without such rows is
+        left out.
         """
         mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})
@@ -141,7 +143,10 @@ class Audit:
 def _last(
     judgements: Sequence[Judgement], reviewer: str, traces: Mapping[str, str]
 ) -> dict[tuple[str, str], Judgement]:
-    """Return a reviewer's last judgement of each row and subject, without those that were undone."""
+    """Return a reviewer's last judgement of each row and subject.
+
+    A judgement is left out if it was undone, or if the trace has changed since.
+    """
     found = {(each.id, each.about): each for each in judgements if each.reviewer == reviewer}
     return {key: each for key, each in found.items() if each.choice and traces.get(each.id) == each.trace}
 
@@ -180,7 +185,7 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
 
 
 def _check(found: Any) -> None:
-    """Raise an error if the content of an ``audit.json`` has another form."""
+    """Raise an error if the content of an ``audit.json`` does not have the form that :func:`write_sample` writes."""
     if not all(isinstance(each, str) for each in found["ids"]) or not isinstance(found["count"], int):
         raise TypeError("ids")
 

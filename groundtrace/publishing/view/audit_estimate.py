@@ -90,7 +90,7 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
 
 
 def _right_rows(judged: Judged, generator: np.random.Generator) -> np.ndarray:
-    """Return draws of the number of right rows in a stratum; exact where all its rows were decided."""
+    """Return draws of the number of right rows in a stratum. If all rows were decided, all draws are exact."""
     shares = generator.beta(judged.right + 0.5, judged.wrong + 0.5, DRAWS)
     return judged.right + generator.binomial(max(judged.rows - judged.decided, 0), shares)
 

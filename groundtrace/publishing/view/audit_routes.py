@@ -30,7 +30,7 @@ class AuditRoutes:
         router.add_post("/api/audit/judge", self._post_judge)
 
     async def _get_audit(self, _: web.Request) -> web.Response:
-        """Return the ids of the sample in their order, each with the judgement of the whole trace ("" if none)."""
+        """Return the ids of the sample in their order, each with the judgement of the whole trace ("": not judged)."""
         judged = self._audit.judgements
         choices = [
             (row.id, judged[row.id, WHOLE].choice if (row.id, WHOLE) in judged else "") for row in self._audit.rows
@@ -70,7 +70,8 @@ class AuditRoutes:
 def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record as a reviewer may see it before judging; its verdicts have only their names.
 
-    What was drawn for the teacher is left out, too: only kept rows hold it.
+    The overlays (images drawn for the teacher) are left out, too: only kept rows have overlays, so an overlay would
+    show that the row was kept.
     """
     trace = record["traces"][0]
     names = sorted(each["name"] for each in trace["verdicts"] if each["value"] is not None)

@@ -1,8 +1,8 @@
 """Reads the filters of a view from the address of its page, and converts them to SQL.
 
 An address such as ``set=rejected&reason=too_hard&score final=..0.5&q=red&sort=-pass_rate`` holds the whole state of a
-page. If a column of categories is given several times, a row must have one of these values. The range of a column of
-numbers has the form ``LOW..HIGH``. ``LOW`` or ``HIGH`` may be left out.
+page. If a column of categories is given several times, a row must have one of the given values. The range of a column
+of numbers has the form ``LOW..HIGH``. ``LOW`` or ``HIGH`` may be left out.
 """
 
 import math

@@ -59,7 +59,7 @@ class Guard:
         return check
 
     def _refusal(self, request: web.Request) -> web.Response | None:
-        """Return the response that refuses a request, or gives it its cookie; None if it may go on."""
+        """Return a response that refuses the request or sets the cookie; None if the request is accepted."""
         if not _is_this_machine(request.host):
             return web.Response(status=403, text="the Host header names another machine")
         given = request.query.get(TOKEN, "")
@@ -84,7 +84,7 @@ def _closed() -> web.Response:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether a Host header names this machine, at any port (``ssh -L`` may give another one)."""
+    """Return whether a Host header names this machine. Any port is accepted, since ``ssh -L`` may use another port."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or ipaddress.ip_address(name).is_loopback

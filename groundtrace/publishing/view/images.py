@@ -107,7 +107,7 @@ class RowImages:
 
 
 def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
-    """Return the row group of a shard's row, and the row's number in it."""
+    """Return the row group of a shard's row, and the row's index in this group."""
     for group in range(shard.num_row_groups):
         size = shard.metadata.row_group(group).num_rows
         if row < size:

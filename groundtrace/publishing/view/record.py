@@ -22,8 +22,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
     """Return a record as the page shows it, ready for JSON.
 
     Coordinates are in pixels of the upright original. The points of a text are numbered from 1 in their order in the
-    text, and so are its boxes. Each entry of ``images`` holds the column and the index by which the page requests the
-    image. Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
+    text. Its boxes are numbered in the same way. Each entry of ``images`` holds the column and the index by which the
+    page requests the image. Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
     """
     names = images.schema_names(place)
     row = images.values(place, [_PATHS.get(name, name) for name in names])
@@ -52,7 +52,10 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
 
 def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
-    """Return the row's images: originals or frames, what was drawn of them, and what code showed."""
+    """Return the row's images: originals or frames, then images that code showed, then overlays.
+
+    Overlays are the images that were drawn for the teacher.
+    """
     frames, held = row.get("frames") or [], row.get("images") or []
     originals, found = max(len(held) - of_code, 0), list[Json]()
     names = row.get("media_names") or []
@@ -78,7 +81,7 @@ def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
 
 
 def _traces_of(row: Mapping[str, Any]) -> list[Json]:
-    """Return the row's traces, the best one first. A row of a training set has the trace that was kept."""
+    """Return the row's traces, the best one first. An SFT row has only the kept trace; an RL row has no trace."""
     if row.get("traces"):
         ordered = sorted(row["traces"], key=lambda each: -(each["score"] if each["score"] is not None else -1.0))
         return [
@@ -121,7 +124,7 @@ def _box(number: int, box: Mapping[str, Any]) -> Json:
 
 
 def _turns_of(row: Mapping[str, Any]) -> list[Json]:
-    """Return the turns of a trajectory: those of the row, or those written in its best trace; else an empty list."""
+    """Return the turns of the row's trajectory, or else of its best trace; empty if neither has turns."""
     executed: Sequence[Any] = executed_turns(row)
     if not executed and row.get("traces"):
         best = max(row["traces"], key=lambda each: each["score"] if each["score"] is not None else -1.0)
@@ -130,7 +133,7 @@ def _turns_of(row: Mapping[str, Any]) -> list[Json]:
 
 
 def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what else is known of the record as (name, text) pairs: core figures, added columns, and its lineage."""
+    """Return further facts about the record as (name, text) pairs: core figures, added columns, and its lineage."""
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
     facts = [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
     facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]

@@ -41,9 +41,9 @@ class Mark:
 class Reviews:
     """Reads and writes the marks of a run. Several threads may use one instance.
 
-    ``is_copy`` is True if the folder is a local copy of a run in an object store. Its marks cannot be changed, because
-    the changes would be lost with the copy. Raises :class:`groundtrace.publishing.reading.InspectError` if the file of
-    marks cannot be read.
+    ``is_copy`` is True if the folder is a local copy of a run in an object store. The marks of a copy cannot be
+    changed, because the changes would be lost with the copy. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read.
     """
 
     def __init__(self, run: Path, is_copy: bool = False) -> None:
@@ -52,7 +52,7 @@ class Reviews:
         self._marks = {mark.id: mark for mark in read_lines(self._file, _mark)}
 
     def __iter__(self) -> Iterator[Mark]:
-        """Iterate over the marks that count, one for each record."""
+        """Iterate over the valid marks, one for each marked record."""
         return iter(list(self._marks.values()))
 
     def of(self, record_id: str) -> Mark:

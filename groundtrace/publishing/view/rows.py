@@ -167,9 +167,10 @@ class ViewedRows:
 
     @contextmanager
     def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:
-        """Yield a connection with the view ``found`` of the rows that hold the filters' text, and the other filters.
+        """Yield a connection, and the SQL condition of the filters with the values of its placeholders.
 
-        The text is looked for once; all counts of a page then read its result.
+        The connection has a table or view ``found`` with the rows that contain the filters' text, so that the text is
+        searched for only once for all counts of a page. The condition does not contain the text.
         """
         with self._db.cursor() as cursor:
             if filters.text:
@@ -277,7 +278,10 @@ def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) ->
 
 
 def _cast(name: str, kind: pa.DataType) -> str:
-    """Return the SQL of an added column as a class or a number; "" for a column of lists or structs."""
+    """Return the SQL of an added column as a class or a number.
+
+    The result is "" for structs, and for lists of other values than texts.
+    """
     if pa.types.is_boolean(kind) or pa.types.is_string(kind):
         return f"{quoted_name(name)}::VARCHAR"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):

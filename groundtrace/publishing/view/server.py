@@ -142,7 +142,7 @@ class ViewServer:
         return await _image(lambda: self._images.thumbnail(place))
 
     async def _post_mark(self, request: web.Request) -> web.Response:
-        """Set the flag, tags or note of records; what the request leaves out stays as it is."""
+        """Set the flag, tags or note of records. Fields that the request leaves out are not changed."""
         try:
             asked = await request.json()
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
@@ -159,7 +159,7 @@ class ViewServer:
         return json_response([asdict(each) for each in kept])
 
     def _changed(self, record_id: str, trace: str, changes: dict[str, Any]) -> Mark:
-        """Return a record's mark with the changes. Raises ValueError for an unknown record or a value of no mark."""
+        """Return a record's mark with the changes. Raises ValueError for an unknown record or an invalid value."""
         if self._rows.number_of(record_id) is None:
             raise ValueError(f"the run has no record {record_id!r}")
         mark = self._reviews.of(record_id)
@@ -182,7 +182,7 @@ class ViewServer:
 
 @web.middleware
 async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-    """Return errors about the request or the run as text."""
+    """Return the handler's response; for an error about the request or the run, a response with the error's text."""
     try:
         return await handler(request)
     except BadFilter as error:

@@ -238,8 +238,8 @@ def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
 def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
     """Return a text on the differences between the ids that were read and those in the shards; "" without differences.
 
-    A row in a shard has the record's id. If several records have the same id, the rows of all but one have id and
-    number.
+    A row in a shard has the record's id. If several records have the same id, only one of their rows has this id. The
+    other rows have the id, followed by ``#`` and the record's number.
     """
     db.execute(_READ)
     db.execute(_NAMES)

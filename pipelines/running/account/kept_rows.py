@@ -51,7 +51,7 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
 
 
 def _rows_in(root: Path) -> str:
-    """Return the number of training rows in a run folder as text; "" if there are none.
+    """Return a text on the training rows in a run folder, with their number; "" if there are no training rows.
 
     If ``run.json`` cannot be read, the rows of the shards are counted. In a store, a folder without ``run.json`` holds
     no finished run.
@@ -66,7 +66,7 @@ def _rows_in(root: Path) -> str:
 
 
 def _rows_of(shard: Path) -> int:
-    """Return the number of rows of a shard; 1 if it cannot be read, because it may hold some."""
+    """Return the number of rows of a shard; 1 if it cannot be read, because it may hold rows."""
     try:
         return pq.read_metadata(shard).num_rows
     except (OSError, pa.ArrowException):

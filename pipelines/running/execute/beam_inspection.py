@@ -57,8 +57,8 @@ def _of_function(look: _Look) -> _Look:
 def _of_class(look: _Look) -> _Look:
     """Return a variant of ``look`` that inspects one object of each class.
 
-    It reads the methods of the class only. An object with a method among its attributes is always inspected, such as
-    the DoFn that ``beam.Map`` makes of a method.
+    The result depends only on the methods of the class. An object with a method among its attributes is always
+    inspected, such as the DoFn that ``beam.Map`` makes of a method.
     """
     seen = weakref.WeakKeyDictionary[type, Any]()
 
@@ -76,7 +76,7 @@ def _of_class(look: _Look) -> _Look:
 def _of_annotations(look: _Look) -> _Look:
     """Return a variant of ``IOTypeHints.from_callable`` that reads the annotations of each function once.
 
-    A bound method has other hints than its function, which has ``self`` too.
+    The hints of a bound method are cached separately from those of its function, which include ``self``.
     """
     functions, methods = weakref.WeakKeyDictionary[Any, Any](), weakref.WeakKeyDictionary[Any, Any]()
 
@@ -96,5 +96,5 @@ def _of_annotations(look: _Look) -> _Look:
 
 
 def _copied(found: Any) -> Any:
-    """Return a result whose lists and sets the caller may change."""
+    """Return a copy of a result, so that the caller may change its lists and sets."""
     return tuple(part.copy() for part in found) if isinstance(found, tuple) else found

@@ -100,7 +100,7 @@ def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
 
 
 def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
-    """Ignore gRPC errors of Beam's reader thread: the main thread raises the same error."""
+    """Ignore a gRPC error in a thread, since the main thread raises the same error; report other errors as usual."""
     if not issubclass(failed.exc_type, grpc.RpcError):
         threading.__excepthook__(failed)
 

@@ -43,8 +43,8 @@ def stopped_like_an_interrupt() -> Iterator[None]:
 def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
     """Call ``again`` in another thread, a moment later, if Python ignored a KeyboardInterrupt.
 
-    Python ignores each exception in a destructor and in the callback of a weak reference: one signal in some 1,500 is
-    handled there, and the run would go on as if there were no Ctrl-C.
+    Python ignores each exception in a destructor and in the callback of a weak reference: about one signal in 1,500 is
+    handled at such a point, and the run would continue as if there were no Ctrl-C.
     """
     before = sys.unraisablehook
 

@@ -21,7 +21,10 @@ CHECK_EVERY_S = 0.1
 
 
 def await_last_replies(models: ModelsSettings) -> None:
-    """Send no more requests from this process, and wait for the replies to its in-flight requests."""
+    """Send no more requests from this process, and wait for the replies to its in-flight requests.
+
+    It waits at most :data:`LAST_REPLIES_S` seconds.
+    """
     if runtime().drain(models, 0.0):
         _report_wait()
         runtime().drain(models, LAST_REPLIES_S)

@@ -70,7 +70,8 @@ class WorkersRunner(FnApiRunner):
         """End the workers if a run stops.
 
         Beam uses this context manager in a ``with`` statement, and all work of the workers runs in the body of this
-        statement. After the body, Beam waits until the workers end. So this method ends the workers before that.
+        statement. After the body, Beam waits until the workers end. So if the body raises RunPaused or
+        KeyboardInterrupt, this method ends the workers before Beam waits.
         """
         with super().maybe_profile():
             self._is_at_work = True

@@ -96,7 +96,7 @@ class RunView:
         self._left.watch(time.monotonic(), board())
 
     def note_seconds(self) -> None:
-        """Write the seconds of each stage into the live counts (``board()``), from which the summary takes them."""
+        """Write the seconds of each stage into the live counts (``board()``), from which the summary reads them."""
         self.watch()  # a short run ends before anything else does
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():

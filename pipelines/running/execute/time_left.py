@@ -3,8 +3,8 @@
 The rate of the run's calls alone would be misleading, for several reasons. The first stage may make few slow calls, and
 a later stage many fast calls. The workers need time to start. A resumed run begins with replies from the cache. A stage
 may get fewer records than in the earlier run. Therefore the work of each stage is counted in units. A unit is a call,
-or a record if the stage makes no calls. The time left is the sum, over all stages, of the units left times the seconds
-of a unit, plus the time left in which no stage works:
+or a record if the stage makes no calls. For each stage, the number of units left is multiplied by the seconds of a
+unit. The time left is the sum of these products, plus the time left in which no stage works:
 
 * The number of units is that of the earlier run, scaled to the number of records. It is also corrected if the stages
   before have so far kept more or fewer of their records than in the earlier run.
@@ -33,7 +33,10 @@ _NOT_BEGUN = StageProgress()
 
 @dataclass
 class _Watched:
-    """Holds a stage's time so far: its wall time, its in-flight time, and the points (wall time, units)."""
+    """Holds a stage's wall time, in-flight time and units so far.
+
+    ``points`` holds earlier values of the pair (wall time, units).
+    """
 
     wall_s: float = 0.0
     in_flight_s: float = 0.0
@@ -106,16 +109,19 @@ class TimeLeft:
 
     @property
     def _fallback_s(self) -> float:
-        """Return the seconds of a unit for stages of which the earlier run has none: those of all its stages together.
+        """Return the seconds of a unit for stages whose seconds of a unit are not known from the earlier run.
 
-        They are 1 if the earlier run has no seconds at all: then all units are alike.
+        The result is the mean over all units of the earlier run; 1 if no stage of the earlier run has known seconds.
         """
         known = [each for each in (self._expected.stages.values() if self._expected else ()) if each.unit_s]
         units = sum(_expected_units(each) for each in known)
         return sum(each.unit_s * _expected_units(each) for each in known) / units if units else 1.0
 
     def _scale(self) -> float | None:
-        """Return the ratio of this run's seconds to the expected ones in the stages with calls; None before any."""
+        """Return the ratio of this run's seconds to the expected seconds, over the stages with calls.
+
+        The result is None until a stage with calls has at least :data:`MIN_UNITS` units.
+        """
         expected, took_s, usual_s = self._expected.stages if self._expected else {}, 0.0, 0.0
         for name, watched in self._watched.items():
             passed_s, made = watched.latter_half()
@@ -149,7 +155,7 @@ class TimeLeft:
 
 
 def _units(stage: StageProgress) -> int:
-    """Return the work that a stage has done: its calls, or its records if it makes none."""
+    """Return the work that a stage has done: its calls, or its records if it makes no calls."""
     return stage.calls or stage.kept + stage.rejected
 
 

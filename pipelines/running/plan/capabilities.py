@@ -80,10 +80,10 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
     """Return two lists of lines for the user: the problems and the notes on free-text answers without a judge.
 
-    The line states what a run does with these records. If a stage rejects them, it is a note that names the stage, or a
-    problem if no other records were found and so the run would keep none. If no stage rejects them, it is a note that
-    paraphrases of these answers are unscored. Both lists are empty if a judge reads text, or if ``scan`` has found no
-    free text.
+    There is at most one line, which states what a run does with records whose gold answer is free text. If a stage
+    rejects them, the line names the stage. It is then a problem if the input has no other records, and otherwise a
+    note. If no stage rejects them, the line is a note that answers in other words are unscored. Both lists are empty if
+    a judge reads text, or if ``scan`` has found no free text.
     """
     if not scan.free_texts or models.judges_text:
         return [], []

@@ -57,13 +57,13 @@ def _plain(column: str) -> str:
 
 
 def unused_columns(columns: Collection[str]) -> list[str]:
-    """Return the columns, sorted, that hold no field, neither under the field's name nor as guessed."""
+    """Return the sorted columns that hold no field: neither by their name nor by the guess of :func:`guess_columns`."""
     guessed = guess_columns(columns)
     return sorted({*columns} - {field if field in columns else guessed.get(field) for field in FIELDS})
 
 
 def suggestions(unused: Iterable[str]) -> list[str]:
-    """Return commented config lines of ``[input.columns]`` for unused columns whose names are close to a field."""
+    """Return commented config lines of ``[input.columns]`` for unused columns with names similar to a field."""
     return [
         f"# {field} = {_quoted(column)}  # {_SUGGESTED[field]}"
         for field, names in _CLOSE.items()
@@ -110,7 +110,7 @@ def input_block(
 
 
 def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
-    """Return comments that name the unused columns, and show how some of them are kept; no lines without such columns.
+    """Return comments that name the unused columns, and show how some of them are kept; empty if none is unused.
 
     ``suggested`` are the lines of :func:`suggestions`; the columns in them are not in the example of ``keep``. The
     lines belong to ``[input]``.

@@ -25,7 +25,7 @@ def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> 
 
 
 def _check_roles(stages: StageList, settings: Any) -> None:
-    """Refuse a config that lacks an endpoint for a role that the stages ask."""
+    """Refuse a config that lacks an endpoint for a role that a stage requires."""
     for stage in stages:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):
@@ -48,8 +48,8 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
     """Refuse the embedded engine for images that real models also see, unless the user has chosen it explicitly.
 
     The engine finds only drawn shapes. On photographs it finds nothing, so that good traces would be rejected. As a
-    segmenter it would find no masks, with the same effect. Therefore it is refused as a segmenter even if the config
-    names it. The setting ``allow_embedded`` allows both.
+    segmenter it would find no masks, with the same effect. Therefore the engine is refused as a segmenter even if the
+    config names it. The setting ``allow_embedded`` allows both.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

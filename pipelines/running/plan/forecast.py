@@ -87,7 +87,7 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def _within(t: float, degrees: int) -> float:
-    """Return P(|T| <= t)."""
+    """Return P(|T| <= t) for a T with Student's t-distribution of ``degrees`` degrees of freedom."""
     angle = math.atan(t / math.sqrt(degrees))
     cosine = math.cos(angle)
     odd = degrees % 2
@@ -182,7 +182,7 @@ def expected_tokens(summary: RunSummary, total: int, stages: StageList, settings
 def _tokens_text(tokens: tuple[float, float], calls: tuple[float, float, float]) -> str:
     """Return the forecast's line on tokens for these input and output tokens.
 
-    The interval is that of the number of ``calls``, with their mean number of tokens.
+    The interval is the interval of the number of ``calls``, multiplied by the mean number of tokens of a call.
     """
     tokens_in, tokens_out = tokens
     if not tokens_in and not tokens_out:
@@ -270,7 +270,7 @@ def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usa
 def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
     """Return the calls of the stages after a drawn sample, with their growth factor.
 
-    ``records`` is the factor by which the records grow.
+    ``records`` is the factor by which the number of records of the input grows.
     """
     most, found = None, list[tuple[Usage, float]]()
     for stage in stages:
@@ -286,7 +286,11 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
 
 
 def _growth(seen: int, records: float, most: int | None) -> float:
-    """Return the growth factor of the ``seen`` calls or records of a sample, if the records grow by ``records``."""
+    """Return the factor by which the number of a sample's calls or records grows, from ``seen`` to at most ``most``.
+
+    ``records`` is the factor by which the number of records of the input grows. If ``most`` is None, there is no
+    maximum.
+    """
     return min(records, max(1.0, most / seen)) if seen and most is not None else records
 
 

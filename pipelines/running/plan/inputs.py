@@ -168,7 +168,10 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
 
 
 def _check_columns(rows: RowSettings, found: Input) -> None:
-    """Raise InputError if the input lacks columns to map or to keep; nothing is checked if its columns are unknown."""
+    """Raise InputError if the input lacks columns to map or to keep; not checked if its columns are unknown.
+
+    Also raises InputError if the column of the media is to be kept.
+    """
     names = sorted(found.columns and found.columns | SHAPES.named(rows.shape).gives)
     named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]
     for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:

@@ -90,7 +90,7 @@ def adopt_file(path: str) -> ModuleType:
     """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
 
     Worker processes also call this function, so that a pipeline's stages have the same module names in all processes.
-    The import writes no bytecode into the folder of a user's file, since Python writes none for a script either. Raises
+    The import writes no bytecode into the folder of a user's file, as when Python runs a script. Raises
     :class:`PipelineError` if the file cannot be imported, or another module has its name.
     """
     file = Path(path)

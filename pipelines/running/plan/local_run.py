@@ -119,7 +119,7 @@ class LocalRun:
             ) from error
 
     def clear_staging(self) -> None:
-        """Remove the staged files. The outputs in the run folder stay."""
+        """Remove the staged files, except :data:`RUN_MARKER`. The outputs in the run folder stay."""
         for path in self.staging.iterdir():
             if path.name != RUN_MARKER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -159,7 +159,7 @@ class LocalRun:
         return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
-        """Return the names of the outputs in the folder; ``run.json`` is last. That file has the artifacts' names."""
+        """Return the names of the outputs in the folder. ``run.json``, which names the artifacts, is last."""
         file = self.root / "run.json"
         try:
             summary = json.loads((file if file.exists() else self.staging / _REPLACED / file.name).read_text("utf-8"))
@@ -214,7 +214,7 @@ class LocalRun:
         self._finish_commit()
 
     def _finish_commit(self) -> None:
-        """Finish a commit that was begun."""
+        """Finish a commit if one was begun."""
         replaced, moved, keep = (self.staging / name for name in _COMMITTING)
         if not replaced.is_dir():
             return
@@ -234,5 +234,5 @@ class LocalRun:
 
 
 def _is_ours(name: str) -> bool:
-    """Return whether a run wrote this file before it wrote ``input.json`` into the folder."""
+    """Return whether a run may write a file of this name before it writes ``input.json``."""
     return name == ".lock" or is_unfinished(name)

@@ -144,7 +144,10 @@ class _StandIn(beam.PTransform):
 
 
 class _Outputs(dict[Any, PCollection]):
-    """Holds the outputs of a placeholder, as items and as attributes. Each is created when it is first requested."""
+    """Holds the outputs of a placeholder, as items and as attributes.
+
+    Each output is created when it is first requested.
+    """
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__(kept=PCollection(pipeline, is_bounded=True))

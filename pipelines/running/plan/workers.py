@@ -15,7 +15,8 @@ LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
 def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[str, EndpointSettings]:
     """Return the endpoints with each limit divided by ``workers``, the number of machines, and rounded down.
 
-    Raises OptionError if a limit is smaller than ``workers``.
+    Endpoints whose model runs in the worker process are unchanged. Raises OptionError if a limit above 0 is smaller
+    than ``workers``.
     """
     parts: dict[str, EndpointSettings] = {}
     for name, endpoint in endpoints.items():

@@ -75,7 +75,7 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether an input with these columns and first rows has the shape; ``first`` may be empty."""
+        """Return whether an input with these columns and first rows has this shape; ``first`` may be empty."""
 
     @abc.abstractmethod
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
@@ -94,7 +94,7 @@ class Shape(abc.ABC):
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return the paths, relative to the input's folder, of the other files that the shape reads.
+        """Return the paths, relative to the input's folder, of the other files that the shape reads; () for none.
 
         Their content is part of the input's fingerprint.
         """

@@ -107,7 +107,7 @@ COCO = Coco()
 
 
 def _first_file_name(path: Place) -> Any:
-    """Return the file name of the first image; None if the file has no image."""
+    """Return the file name of the first image; None if the file has no image or cannot be read."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
             return next((entry.get("file_name") for _, entry in named_entries(stream, ("images",))), None)

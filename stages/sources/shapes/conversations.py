@@ -50,7 +50,11 @@ class Conversations(Shape):
         return not first or any(_is_turns(row.get(column)) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield one row for each question, in order; if a conversation has several, their ids end in -1, -2, …"""
+        """Yield one row for each question, in order; only the first if ``settings.turns`` is "first".
+
+        If a conversation has several questions, the suffixes -1, -2, … are added to the ids. Raises BadRow for a row
+        without a valid conversation, and for a conversation without a question.
+        """
         turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
         asked = list(_questions(turns, _media(row, turns)))
         if not asked:
@@ -136,8 +140,9 @@ def _turn(number: int, value: Any) -> Turn:
 
 
 def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
-    """Return the medium of a part in the form that molmo-utils writes; the run's settings decide how many frames are
-    read.
+    """Return the medium of a part in the form that molmo-utils writes.
+
+    The run's settings decide how many frames are read. Raises BadRow for a video that is given as frames or as a span.
     """
     if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
         what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"
@@ -168,7 +173,7 @@ def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
 
 
 def _listed(row: Row, *names: str) -> list[Any]:
-    """Return the media in the first of these columns that holds any."""
+    """Return the media in the first of these columns that holds media; empty if no column holds media."""
     for name in names:
         value = row.get(name)
         if value is not None and value != [] and value != "":

@@ -65,8 +65,9 @@ def _images(row: Row, turn: Turn) -> list[Any]:
 
 
 def _medium(image: Any) -> Any:
-    """Return the file that a mapping with ``image`` or ``video`` names, a form that verl's loaders also read; other
-    values unchanged.
+    """Return the file that a mapping with ``image`` or ``video`` names; return other values unchanged.
+
+    verl's loaders also read such mappings.
     """
     if isinstance(image, Mapping) and "bytes" not in image and "path" not in image:
         return image.get("image") or image.get("video") or image

@@ -79,7 +79,7 @@ def _media(row: Row, index: str) -> Iterator[Any]:
 
 
 def _items(value: Any) -> list[str]:
-    """Return the texts of a cell: those of the list in it, or else its own text."""
+    """Return the texts in a cell: the items of its list, or its one text; empty for an empty cell."""
     if isinstance(value, list):
         return [str(item) for item in value]
     text = _cell(value)
@@ -96,7 +96,7 @@ def _items(value: Any) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Return the text of a cell; empty for pandas' "nan"."""
+    """Return the text of a cell; empty for None and for pandas' "nan"."""
     text = "" if value is None else str(value).strip()
     return "" if text.casefold() in _NONE else text
 

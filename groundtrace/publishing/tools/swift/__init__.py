@@ -31,14 +31,14 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
     """Executes the call of each turn. A response ends with a turn without a call, or after ``max_turns`` turns.
 
     ``sessions`` is the number of trajectories that run at once in each process. ``max_images`` is the maximum number of
-    images that all calls of a response together may show. A subclass can set both.
+    images that all calls of a response together may show. A subclass can change both values.
     """
 
     sessions: ClassVar[int | None] = None
     max_images: ClassVar[int] = MAX_IMAGES
 
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Execute the call of the turn.
+        """Execute the call of the turn, if the turn has a call and is not the last.
 
         Return whether the response is complete (``done``), and the statuses of its calls so far (``rollout_infos``).
         """
@@ -61,7 +61,7 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         return {"infer_request": infer_request, "rollout_infos": {"images": list(infer_request.images)}}
 
     def _calls_of(self, infer_request: Any) -> Calls:
-        """Return the calls of the response, which live as long as its request."""
+        """Return the calls of the response. The object is stored in the request, and deleted with the request."""
         if not hasattr(infer_request, _STATE):
             row = infer_request.data_dict
             limits = limits_of(row.get("sandbox") or "", self.sessions)
