@@ -156,7 +156,7 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 
 
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
-    """Return the drawn drafts, each with a question.
+    """Return the sampled drafts, each with a question.
 
     If a draft is an image without a question, the teacher writes the question. Stages may reject the image or the
     written question. ``drawn`` is the collection of the drafts.

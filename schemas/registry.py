@@ -170,7 +170,7 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Return ``found``, the value imported from ``path``. Raises RegistryError if it is not a part of this kind."""
+        """Return ``found``, the value imported from ``path``. Raises RegistryError if its type is wrong."""
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:

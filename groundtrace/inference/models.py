@@ -113,9 +113,9 @@ class Models:
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget with which :meth:`generate` requests a truncated reply again. If the result
-        is 0, :meth:`generate` never requests a truncated reply again, but returns it. In this case only
-        :func:`groundtrace.inference.role_calls.ask_for` requests truncated replies again."""
+        """Return the largest token budget for repeating a request whose reply was truncated. If the result is 0,
+        :meth:`generate` does not repeat such a request, but returns the truncated reply. In this case only
+        :func:`groundtrace.inference.role_calls.ask_for` repeats it."""
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:

@@ -126,8 +126,8 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
 def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
     """Return the number of object groups (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked at.
 
-    A call looked at a group if it succeeded, and its output depends on the group or marks it. The result is 0 if the
-    objects of the question are unknown.
+    A successful call looked at a group if its output depends on the group's objects, or marks these objects. The
+    result is 0 if the objects of the question are unknown.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))

@@ -48,8 +48,8 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
 def is_hardcoded(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
-    The result is True if the call prints the next number after this constant has been replaced by the next number. For
-    the answers 0 and 1, the call must also print the answer for an image without objects.
+    To find out, this constant is raised by 1 in the code. The result is True if the call then prints the answer plus 1.
+    For the answers 0 and 1, the call must also print the answer for an image without objects.
 
     Args:
         answer: the answer of the trajectory, a whole number.

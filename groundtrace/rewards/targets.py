@@ -43,8 +43,9 @@ async def targets_of(case: Case) -> Targets:
 
     If the question asks for a count and the gold answer is 0, there are no targets. If the gold answer is above 0, and
     the pointer or the detector finds a counted object, the number of targets is the gold answer. In all other cases,
-    there are targets if the pointer found an entity of the question. It is unknown whether there are targets if the
-    entities are unknown. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    there are targets if the pointer found an entity of the question. If the entities are unknown, it is unknown
+    whether there are targets. Raises CallError and BadReply as
+    :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     number = gold_count(case.question)
     if number == 0:

@@ -181,7 +181,7 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def place_in_prose(prose: str) -> str | None:
-    """Return the first position in the prose, in brackets or with named axes; None if there is no position."""
+    """Return the first coordinates in the prose, such as "(120, 45)" or "x = 120"; None if there are no coordinates."""
     return _first(_PLACE, plain(prose))
 
 

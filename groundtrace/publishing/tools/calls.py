@@ -127,5 +127,5 @@ def _shards(run: str) -> Shards:
 
 
 def png_files(images: Sequence[Image.Image]) -> tuple[bytes, ...]:
-    """Return upright images as PNG files."""
+    """Return the images, which are upright already, as the contents of PNG files."""
     return tuple(encode_png(np.asarray(image.convert("RGB"))) for image in images)

@@ -32,7 +32,8 @@ class RunningTotals:
 
 
 class NotesReader:
-    """Sums the notes in the folder ``root`` ("" for a run without notes). Each line is read once."""
+    """Adds up the calls and costs in the files of notes in the folder ``root`` ("" for a run without notes). Each line
+    of a file is read once."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root) if root else None

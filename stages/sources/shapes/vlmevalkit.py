@@ -35,10 +35,10 @@ class VlmEvalKit(Shape):
         return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the row with its choices, its media, and its answer as one of the choices.
+        """Yield the row with its choices, its media, and its answer as the text of one of the choices.
 
-        A row without options may have any answer. Raises :class:`BadRow` if a row has options and its answer is not
-        one of them. Also raises :class:`BadRow` if a list cannot be read.
+        A row without choices may have any answer. Raises :class:`BadRow` if a row has choices and its answer is not
+        one of them, or if a cell that holds a list cannot be read.
         """
         index = _cell(row.get("index"))
         options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}
