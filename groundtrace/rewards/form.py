@@ -18,6 +18,7 @@ from groundtrace.grading.responses.conclusions import contradiction
 from groundtrace.grading.responses.response import (
     MAX_RESPONSE_CHARS,
     Response,
+    has_unread_points,
     outside_think,
     parse_boxes,
     parse_points,
@@ -77,7 +78,6 @@ _THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
 _STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
 _GLM_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
-_AXIS = re.compile(r"[xy][0-9]{0,4}")
 _OF_COORDINATES = re.compile(
     r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
     r"interval|tuple|slope|equation|origin|parabola|"
@@ -137,10 +137,8 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
     read = {tag.start: tag for tag in scan_tags(text)}
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
-        numbers = 0 if tag is None else len(parse_points(text[tag.start : tag.end])) * 2
-        if tag is None or (tag.name != "box" and numbers != sum(bool(_AXIS.fullmatch(n)) for n, _ in tag.attributes)):
-            return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
-        if not numbers and not parse_boxes(text[tag.start : tag.end]):
+        written = "" if tag is None else text[tag.start : tag.end]
+        if tag is None or has_unread_points(tag) or not (parse_points(written) or parse_boxes(written)):
             return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
     if len(_OPENED.findall(text)) != len(_CLOSED.findall(text)):
         return "a tag is not closed, or closed without being opened"

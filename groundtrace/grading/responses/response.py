@@ -180,10 +180,19 @@ def normalise(text: str) -> str:
     done = 0
     for tag in scan_tags(text):
         points = _points_of(tag)
-        if points and 2 * len(points) == sum(_AXIS.fullmatch(name) is not None for name, _ in tag.attributes):
+        if points and not has_unread_points(tag):
             pieces += text[done : tag.start], format_points_tag(tag.label, [(p.x, p.y) for p in points], tag.is_open)
             done = tag.end
     return "".join(pieces) + text[done:]
+
+
+def has_unread_points(tag: Tag) -> bool:
+    """Return whether a tag has a coordinate that belongs to no readable point, such as ``x2`` without ``y2``.
+
+    If such a tag were rewritten, this point would be lost, and no check of the form could find it.
+    """
+    axes = sum(_AXIS.fullmatch(name) is not None for name, _ in tag.attributes)
+    return tag.name != "box" and axes != 2 * len(_points_of(tag))
 
 
 def _points_of(tag: Tag) -> tuple[Point, ...]:

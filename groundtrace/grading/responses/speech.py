@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.responses.image_mentions import images_of_tags
-from groundtrace.grading.responses.response import parse_boxes, parse_points
-from groundtrace.grading.responses.tags import format_box_tag, format_points_tag, scan_tags
+from groundtrace.grading.responses.response import has_unread_points, parse_boxes, parse_points
+from groundtrace.grading.responses.tags import Tag, format_box_tag, format_points_tag, scan_tags
 from groundtrace.schemas.coordinates import (
     QWEN25_IMAGE,
     CoordinateFrame,
@@ -60,8 +60,9 @@ class Speech:
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """Return the text with its tags converted from the model's coordinate frame to original pixels.
 
-        ``sizes`` are as in :meth:`to_model`. A tag may have a position outside the coordinate frame, or in an image
-        that does not exist. Each ``<`` of such a tag becomes ``‹``, so that no scorer reads it as a point or box.
+        ``sizes`` are as in :meth:`to_model`. A tag may have a position outside the coordinate frame or in an image that
+        does not exist, or one point that can be read beside one that cannot. Each ``<`` of such a tag becomes ``‹``, so
+        that no scorer reads it as a point or box, and the check of the form finds it.
         """
         return _rewrite(
             text,
@@ -94,6 +95,7 @@ def _rewrite(
         try:
             size = _size_of(sizes, place)
             if points:
+                _check_whole(tag)
                 new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points], tag.is_open)
             elif boxes:
                 box = boxes[0]
@@ -107,6 +109,12 @@ def _rewrite(
         pieces += [text[done : tag.start], new]
         done = tag.end
     return "".join(pieces) + text[done:]
+
+
+def _check_whole(tag: Tag) -> None:
+    """Raise OutOfFrame if the tag has a point that cannot be read beside those that can."""
+    if has_unread_points(tag):
+        raise OutOfFrame(f"a tag of {tag.label[:60]!r} has a point that cannot be read")
 
 
 def _size_of(sizes: Sequence[Size], place: int) -> Size:

@@ -142,6 +142,12 @@ def test_a_response_that_points_out_of_its_frame_has_no_such_tag(tag: str) -> No
     assert found == f"a {tag.replace('<', '‹')} b {format_points_tag('y', [(320, 240)])} c"
 
 
+def test_a_tag_with_an_unreadable_point_is_not_shortened_to_the_others() -> None:
+    tag = '<points x1="500" y1="500" x2="a few" y2="more" alt="y">y</points>'
+    found = Speech(CoordinateFrame.NORM1000).to_pixels(tag, [(640, 480)])
+    assert found == tag.replace("<", "‹")
+
+
 def test_a_tag_that_is_left_open_stays_so() -> None:
     """Else its form would be mended before anybody looks at it."""
     found = SPEECHES[CoordinateFrame.NORM1000].to_pixels('a <points x1="500" y1="500" alt="y">y. So 1.', [SIZE])
