@@ -29,7 +29,7 @@ from wordings.stranger import cases, load
 from wordings.stranger_scenes import StrangerScene, images
 
 import groundtrace as gt
-from groundtrace.rewards.form import prose_of
+from groundtrace.grading.responses.tag_prose import proses_of
 from groundtrace.rewards.leaks import find_leak
 from groundtrace.schemas.records import Question, Trace
 from groundtrace.stages.verify_traces import VerifySettings
@@ -132,7 +132,7 @@ def verified(each: WordedResponse, cache: str) -> ResponseResult:
         cache=cache,
     )
     question = Question("q", "", "", (), asked.question, asked.answer, asked.answer_type)
-    leak = find_leak(prose_of(each.text), question)
+    leak = next(filter(None, (find_leak(prose, question) for prose in proses_of(each.text))), None)
     return ResponseResult(each, *((False, f"leak: {leak!r}") if leak is not None else _ended(trace)))
 
 

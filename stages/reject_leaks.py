@@ -16,10 +16,10 @@ from typing import Annotated, Literal
 
 from groundtrace.config.settings import settings
 from groundtrace.grading.responses.response import parse_response
+from groundtrace.grading.responses.tag_prose import proses_of
 from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.rewards.form import prose_of
 from groundtrace.rewards.judge import JudgeTask, judge, yes_or_no
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.leaks import find_leak, phrases
@@ -61,7 +61,7 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")
     text, question = draft.traces[draft.best].text, draft.question
-    phrase = find_leak(prose_of(text), question)
+    phrase = next(filter(None, (find_leak(prose, question) for prose in proses_of(text))), None)
     if phrase is not None:
         raise Reject(LEAK, f"the trace has the words {phrase!r:.120}", trace_key(draft))
     if not judged or not parse_response(text).think:  # a trace without a thought is written unguided

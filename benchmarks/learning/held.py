@@ -16,7 +16,8 @@ import numpy as np
 from groundtrace.grading.input_record import InputRecord, parse_record
 from groundtrace.grading.responses.conclusions import contradiction
 from groundtrace.grading.responses.response import Response, parse_response
-from groundtrace.rewards.form import GROUNDED_FORM, form_fault, prose_of
+from groundtrace.grading.responses.tag_prose import proses_of
+from groundtrace.rewards.form import GROUNDED_FORM, form_fault
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Question, RawRecord
 
@@ -156,6 +157,6 @@ def _form(text: str, response: Response, record: InputRecord) -> tuple[bool, boo
         record.id, record.source, record.license, (), record.question, record.answer, record.answer_type, record.choices
     )
     own = replace(asked, answer=response.answer or record.answer)
-    if contradiction(prose_of(response.think or ""), own) is not None and response.has_format:
+    if contradiction(proses_of(response.think or "")[0], own) is not None and response.has_format:
         return False, True
     return form_fault(text, response, own, GROUNDED_FORM) is not None, False

@@ -6,7 +6,7 @@ differs from the answer. A recipe requests one of several forms, and the respons
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.answers.grading import grade_answer
@@ -18,15 +18,15 @@ from groundtrace.grading.responses.conclusions import contradiction
 from groundtrace.grading.responses.response import (
     MAX_RESPONSE_CHARS,
     Response,
-    has_unread_points,
+    has_unread_places,
     outside_think,
     parse_boxes,
     parse_points,
 )
-from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.grading.responses.tag_prose import plain_proses, proses_of, tag_texts
+from groundtrace.grading.responses.tags import is_number_only, scan_tags
 from groundtrace.rewards.written_places import place_in_prose, place_in_words
 from groundtrace.schemas.control_text import find_control
-from groundtrace.schemas.labels import plain_label
 from groundtrace.schemas.records import Question
 
 
@@ -138,8 +138,10 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
         written = "" if tag is None else text[tag.start : tag.end]
-        if tag is None or has_unread_points(tag) or not (parse_points(written) or parse_boxes(written)):
+        if tag is None or has_unread_places(tag) or not (parse_points(written) or parse_boxes(written)):
             return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
+        if tag.is_open:
+            return f"a tag is not closed: {written[:60]!r}"
     if len(_OPENED.findall(text)) != len(_CLOSED.findall(text)):
         return "a tag is not closed, or closed without being opened"
     foreign = _FOREIGN.search(text) or _OTHER_TAG.search(text)
@@ -161,7 +163,7 @@ def _places(text: str, response: Response, question: Question, form: Form) -> st
     """Return a fault if a position is outside a tag, else None. Questions about coordinates are not checked."""
     if _is_of_coordinates(question):
         return None
-    found = place_in_prose(prose_of(text))
+    found = next(filter(None, map(place_in_prose, proses_of(text))), None)
     return None if found is None else f"coordinates are outside of tags: {found!r}"
 
 
@@ -192,8 +194,10 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     for stated in put_forward:
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
-    thought = "".join(_prose(response.think or "", plain=True))
-    contradicted = contradiction(thought, question) or contradiction(prose_of(behind), question)
+    thought = response.think or ""
+    stated = [written for written in tag_texts(thought) if not is_number_only(written)]
+    read = (*plain_proses(thought), *stated, *proses_of(behind))
+    contradicted = next(filter(None, (contradiction(prose, question) for prose in read)), None)
     return None if contradicted is None else f"the reasoning concludes otherwise: {contradicted!r:.120}"
 
 
@@ -216,17 +220,19 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
     """
     if _is_of_coordinates(question):
         return None
-    prose = prose_of(text) if form.points or form.boxes else text
-    found = place_in_words(prose, is_of_axes=_OF_AXES.search(question.question) is not None)
+    is_of_axes = _OF_AXES.search(question.question) is not None
+    proses = proses_of(text) if form.points or form.boxes else (text,)
+    found = next(filter(None, (place_in_words(prose, is_of_axes=is_of_axes) for prose in proses)), None)
     return None if found is None else f"coordinates are written in words: {found!r}"
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the response has special tokens or control characters, else None.
+    """Return a fault if the response has special tokens or control characters, also escaped ones in tags; else None.
 
     GLM's box marks are allowed outside the think section.
     """
-    found = find_control(response.think or "") or find_control(_GLM_BOX.sub(" ", outside_think(text)))
+    read = (response.think or "", *tag_texts(text), _GLM_BOX.sub(" ", outside_think(text)))
+    found = next(filter(None, map(find_control, read)), None)
     return None if found is None else f"the response has a special token or control character: {found!r}"
 
 
@@ -237,22 +243,3 @@ def _without_tags(text: str) -> str:
     for tag in reversed(scan_tags(text)):
         text = text[: tag.start] + text[tag.end :]
     return text
-
-
-def prose_of(text: str) -> str:
-    """Return the text with each tag that can be parsed replaced by its label."""
-    return "".join(_prose(text))
-
-
-def _prose(text: str, plain: bool = False) -> Iterator[str]:
-    """Yield the text in parts, in which each tag that can be parsed is replaced by its label.
-
-    ``plain`` removes a number before a label ("one cup"), so that the number is not read as a count.
-    """
-    done = 0
-    for tag in scan_tags(text):
-        yield text[done : tag.start]
-        label = next((box.label for box in parse_boxes(text[tag.start : tag.end])), tag.label)
-        yield plain_label(label) if plain else label
-        done = tag.end
-    yield text[done:]

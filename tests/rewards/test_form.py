@@ -25,6 +25,11 @@ def response(think: str, answer: str = "2") -> str:
     return f"<think>{think}</think>\n<answer>{answer}</answer>"
 
 
+def tagged(inner: str, label: str = "yellow square") -> str:
+    """Return a tag of one point with an inner text of its own."""
+    return f'<points x1="10" y1="20" alt="{label}">{inner}</points>'
+
+
 BOX_TEXTS = [
     BOX,
     '<box alt="dog">[10,20,30,40]</box>',
@@ -82,6 +87,10 @@ def test_numbers_that_are_no_places_may_stand_in_words(think: str) -> None:
     [
         response(f"I see {POINT}. So there are 2."),
         response(f"I see {POINT} again."),
+        response(f"I see {tagged('1')} and {tagged('2')}. So there are 2."),
+        response(f"There are {tagged('#1')}, {tagged('#2')} here, that is 2."),
+        response(f"I see {tagged('the first')} and {tagged('another one')}. So there are 2."),
+        response(f"So there are {tagged('2')}."),
         response("I see nothing to point at."),
         response(f"I see {POINT}.", "The answer is $\\boxed{2}$."),
         response("The ratio is 3:4, and 1,200 of them (see the legend) count."),
@@ -108,6 +117,12 @@ def test_what_has_the_form(text: str) -> None:
         (normalise(response('I see <points x1="10" y1="20" x2="4" alt="a">a</points>.')), "cannot be read"),
         (normalise(response('I see <points x1="1" y1="2" x2="²" y2="²" alt="a">a</points>.')), "cannot be read"),
         (response("I see <point>a</point>."), "cannot be read"),
+        (response('I see <points x1="10" y1="20" x1="30" alt="a">a</points>.'), "cannot be read"),
+        (normalise(response('I see <points x1="10" y1="20" x1="30" y1="4" alt="a">a</points>.')), "cannot be read"),
+        (normalise(response('I see <points x1="10" y1="20" x_2="30" y_2="4" alt="a">a</points>.')), "cannot be read"),
+        (normalise(response('I see <points x1="10" y1="20" bbox="1 2 3 4" alt="a">a</points>.')), "cannot be read"),
+        (normalise(response('I see <points x1="10" y1="20" coords="1 1 3 4" alt="a">a</points>.')), "cannot be read"),
+        (response(f'I see <points x1="10" y1="20" alt="a">{POINT}.</points>'), "not closed"),
         (response(f"I see {POINT}</points>."), "not closed"),
         (normalise(response('I see <points x1="10" y1="20" alt="a">a. So 2.')), "not closed"),
         (response(f"I see {POINT} {BOX}"), "boxes"),
@@ -126,6 +141,12 @@ def test_what_has_the_form(text: str) -> None:
         (response("I see two.", "2, because there are two."), "more than the answer"),
         (response("I see two.", "2. There are two of them."), "more than the answer"),
         (response(f"I see {POINT}. So there are 3."), "concludes otherwise"),
+        (response(f"I see {POINT}. So there are {tagged('3')}."), "concludes otherwise"),
+        (response(f"I see {POINT}: {tagged('so there are 3')}."), "concludes otherwise"),
+        (response(f"I see {POINT}: {tagged('3 in total')}."), "concludes otherwise"),
+        (response(f"I see {POINT}: {tagged('1', label='3 in total')}."), "concludes otherwise"),
+        (response(f"I see {POINT}: {tagged('&lt;|endoftext|&gt;')}."), "special token"),
+        (response(f"I see {POINT}: {tagged('one', label='a &lt;|im_end|&gt;')}."), "special token"),
     ],
 )
 def test_what_has_not(text: str, says: str) -> None:

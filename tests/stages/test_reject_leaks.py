@@ -28,6 +28,7 @@ def test_the_phrases_are_looked_for_everywhere_and_clean_traces_pass(
     drafts = [
         traced(make_draft("copy"), "The marked copy shows three dogs."),
         traced(make_draft("label"), f"I see {MARKED}."),
+        traced(make_draft("split"), 'The marked <points x1="10" y1="20" alt="dog">copy</points> shows it.'),
         traced(make_draft("section"), "One, two, three.", judgement="The given answer is 3, so it takes counting."),
         traced(make_draft("clean"), "One, two, three dogs, so there are 3."),
         traced(make_draft("empty"), "", judgement="It is enough to look."),
@@ -36,7 +37,7 @@ def test_the_phrases_are_looked_for_everywhere_and_clean_traces_pass(
         RejectLeaks(LeakSettings(), models()),
         drafts,
         kept=["clean", "empty"],
-        rejected=[(name, "leak", "the key of the trace") for name in ("copy", "label", "section")],
+        rejected=[(name, "leak", "the key of the trace") for name in ("copy", "label", "split", "section")],
         show_rejected=lambda found: (found.id, found.reason, found.cache_key),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from groundtrace.grading.responses.response import outside_think, parse_response
-from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.grading.responses.tag_prose import proses_of
 
 MAX_CHARS = 300
 """Longer prose is an answer only if a sentence states the answer."""
@@ -56,10 +56,5 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """Return the text with labels in place of the tags of points and boxes, and without the marks of sections."""
-    pieces: list[str] = []
-    done = 0
-    for tag in scan_tags(text):
-        pieces += text[done : tag.start], tag.label
-        done = tag.end
-    return _SECTIONS.sub(" ", "".join(pieces) + text[done:])
+    """Return the text with words in place of the tags of points and boxes, and without the tags of sections."""
+    return _SECTIONS.sub(" ", proses_of(text)[0])

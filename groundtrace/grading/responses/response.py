@@ -23,6 +23,7 @@ response, and scoring it would take too long.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.responses.boxed import last_boxed
@@ -171,28 +172,41 @@ def format_box(box: Box) -> str:
 def normalise(text: str) -> str:
     """Return the text with every readable point tag in the canonical form. Everything else is unchanged.
 
-    A tag with a point that cannot be read is unchanged, too, so that the checks of the form find it.
+    A tag with a place that cannot be read is unchanged, too, so that the checks of the form find it.
 
     A tag of several points stays one tag, so that its label is not repeated in the prose. Its points are numbered from
-    1. The function is idempotent.
+    1. The text inside a tag stays, so that the prose around it can be read as before. The function is idempotent.
     """
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(text):
         points = _points_of(tag)
-        if points and not has_unread_points(tag):
-            pieces += text[done : tag.start], format_points_tag(tag.label, [(p.x, p.y) for p in points], tag.is_open)
+        if points and not has_unread_places(tag):
+            positions = [(point.x, point.y) for point in points]
+            pieces += text[done : tag.start], format_points_tag(tag.label, positions, tag.is_open, tag.inner)
             done = tag.end
     return "".join(pieces) + text[done:]
 
 
-def has_unread_points(tag: Tag) -> bool:
-    """Return whether a tag has a coordinate that belongs to no readable point, such as ``x2`` without ``y2``.
+def has_unread_places(tag: Tag, also_read: Sequence[str] = ()) -> bool:
+    """Return whether a tag has a place that belongs to no readable point or box.
 
-    If such a tag were rewritten, this point would be lost, and no check of the form could find it.
+    Examples are ``x2`` without ``y2``, an attribute that is written twice with different values, and an unknown
+    attribute with a digit in its name or value, such as ``x_2="5"`` or ``bbox="1 2 3 4"``. If such a tag were
+    rewritten, this place would be lost, and no check of the form could find it.
+
+    ``also_read`` are the names of further attributes with places, which the caller reads itself.
     """
-    axes = sum(_AXIS.fullmatch(name) is not None for name, _ in tag.attributes)
-    return tag.name != "box" and axes != 2 * len(_points_of(tag))
+    names = [name for name, _ in tag.attributes]
+    if len(set(names)) < len(names):
+        return True
+    axes = 0
+    for name, value in tag.attributes:
+        if tag.name != "box" and _AXIS.fullmatch(name):
+            axes += 1
+        elif name not in ("alt", "label", *also_read) and any(map(str.isdigit, name + value)):
+            return True
+    return axes != 2 * len(_points_of(tag))
 
 
 def _points_of(tag: Tag) -> tuple[Point, ...]:
@@ -203,7 +217,7 @@ def _points_of(tag: Tag) -> tuple[Point, ...]:
     for name, written in tag.attributes:
         axis, value = _AXIS.fullmatch(name), parse_number(written)
         if axis is not None and value is not None:
-            axes[axis.group(1)][axis.group(2)] = value
+            axes[axis.group(1)].setdefault(axis.group(2), value)
     label = tag.label
     return tuple(Point(label, x, axes["y"][n]) for n, x in axes["x"].items() if n in axes["y"])
 
@@ -216,7 +230,7 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
     values = [value for value in map(parse_number, inner.group(1).split(",")) if value is not None]
     if len(values) != 4 or inner.group(1).count(",") != 3:
         return ()
-    named = dict(tag.attributes)
+    named = dict(reversed(tag.attributes))
     x1, y1, x2, y2 = values
     label = named.get("alt") or named.get("label") or ""
     return (Box(label, min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)),)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.responses.image_mentions import images_of_tags
-from groundtrace.grading.responses.response import has_unread_points, parse_boxes, parse_points
+from groundtrace.grading.responses.response import has_unread_places, parse_boxes, parse_points
 from groundtrace.grading.responses.tags import Tag, format_box_tag, format_points_tag, scan_tags
 from groundtrace.schemas.coordinates import (
     QWEN25_IMAGE,
@@ -94,14 +94,15 @@ def _rewrite(
         points, boxes = parse_points(written), parse_boxes(written)
         try:
             size = _size_of(sizes, place)
+            if not points and not boxes:
+                continue
+            _check_whole(tag)
             if points:
-                _check_whole(tag)
-                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points], tag.is_open)
-            elif boxes:
+                positions = [pair((point.x, point.y), size) for point in points]
+                new = format_points_tag(tag.label, positions, tag.is_open, tag.inner)
+            else:
                 box = boxes[0]
                 new = format_box_tag(box.label, corners((box.x1, box.y1, box.x2, box.y2), size))
-            else:
-                continue
         except OutOfFrame:
             if not is_lenient:
                 raise
@@ -112,9 +113,9 @@ def _rewrite(
 
 
 def _check_whole(tag: Tag) -> None:
-    """Raise OutOfFrame if the tag has a point that cannot be read beside those that can."""
-    if has_unread_points(tag):
-        raise OutOfFrame(f"a tag of {tag.label[:60]!r} has a point that cannot be read")
+    """Raise OutOfFrame if the tag has a place that cannot be read beside those that can."""
+    if has_unread_places(tag):
+        raise OutOfFrame(f"a tag of {tag.label[:60]!r} has a place that cannot be read")
 
 
 def _size_of(sizes: Sequence[Size], place: int) -> Size:

@@ -56,6 +56,13 @@ _SAYS_MORE = split_words(
     "zero two three four five six seven eight nine ten eleven twelve"
 )
 """Words that show that a text inside a tag counts, denies or concludes."""
+_COUNT = r"[1-9]\d{0,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_NUMBERED = re.compile(
+    rf"\(?(?:(?:#|no\.?|nr\.?|number)\s?)?(?:{_COUNT}|(?:[1-9]\d{{0,2}})(?:st|nd|rd|th)"
+    r"|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)[.)]?",
+    re.IGNORECASE,
+)
+_COUNT_BEFORE = re.compile(rf"(?:{_COUNT})\s+(?=\S)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,8 @@ class Tag:
 
     Attributes:
         name: ``point``, ``points`` or ``box``, in lower case.
-        attributes: names and unescaped values in their written order. If a name is repeated, only its first value is
-            kept.
+        attributes: names and unescaped values in their written order. A name that is written twice with different
+            values occurs twice.
         inner: unescaped text up to the closing tag. It is None if no closing tag follows before another tag or the end
             of the text.
         start: offset of ``<``.
@@ -85,20 +92,36 @@ class Tag:
         """Return the name of the object: the attribute ``alt``, else ``label`` (Argos figure 10), else the inner text.
 
         All model families write the label both as an attribute and as the inner text. A short inner text that agrees
-        with the attribute ("the first one") is ignored. In the following cases, the inner text is the label: it adds a
-        word ("red ball" for "ball"), it contradicts the attribute, it has more than six words, or it has digits,
-        punctuation or words that count, deny or conclude. If the attribute were used, it could hide such a text from
-        the scorers.
+        with the attribute ("the first one"), or that numbers the object ("1", "#2"), is no label. In the following
+        cases, the inner text is the label: it adds a word ("red ball" for "ball"), it contradicts the attribute, it has
+        more than six words, or it has digits, punctuation or words that count, deny or conclude. If the attribute were
+        used, it could hide such a text from the scorers.
         """
-        named = dict(self.attributes)
+        named = dict(reversed(self.attributes))
         label = named.get("alt") or named.get("label") or ""
         if label and (not self.inner or self.inner == label or _is_phrase(self.inner, label)):
             return label
         return self.inner or ""
 
+    @property
+    def is_numbered(self) -> bool:
+        """Return whether the inner text is only a number of the object, such as "1", "#2" or "third"."""
+        return self.inner is not None and is_number_only(self.inner)
+
+
+def is_number_only(text: str) -> bool:
+    """Return whether a text of a tag is only a number of an object, such as "1", "#2", "(3)" or "third"."""
+    return _NUMBERED.fullmatch(text) is not None
+
 
 def _is_phrase(inner: str, label: str) -> bool:
-    """Return whether the text inside a tag is a short phrase that can name the same thing as its label."""
+    """Return whether the text inside a tag is a short phrase that can name the same thing as its label.
+
+    A number alone is such a phrase, and so is a number before words that name the thing ("3 yellow").
+    """
+    if is_number_only(inner):
+        return True
+    inner = _COUNT_BEFORE.sub("", inner, count=1)
     words = inner.lower().split()
     if _NO_PHRASE.search(inner) or len(words) > _MAX_PHRASE_WORDS or not _SAYS_MORE.isdisjoint(words):
         return False
@@ -134,10 +157,13 @@ def unescape(text: str) -> str:
     return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
 
 
-def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_open: bool = False) -> str:
+def format_points_tag(
+    label: str, positions: Sequence[tuple[float, float]], is_open: bool = False, inner: str | None = None
+) -> str:
     """Return the canonical tag of one or more points. :func:`scan_tags` reads its label back unchanged.
 
-    If ``is_open`` is True, the inner text and the closing tag are omitted. So a tag that was unclosed stays unclosed.
+    ``inner`` is the text inside the tag, which a reader sees; if it is None or empty, it is the label. If ``is_open``
+    is True, the inner text and the closing tag are omitted. So a tag that was unclosed stays unclosed.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -145,7 +171,7 @@ def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_o
     attributes = " ".join(
         f'x{n}="{format_number(x)}" y{n}="{format_number(y)}"' for n, (x, y) in enumerate(positions, start=1)
     )
-    return f'<points {attributes} alt="{_escape(label)}">' + ("" if is_open else f"{_escape(label)}</points>")
+    return f'<points {attributes} alt="{_escape(label)}">' + ("" if is_open else f"{_escape(inner or label)}</points>")
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
@@ -205,17 +231,17 @@ def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, s
 
     The result is the attributes, the offset after the ``>``, and whether the tag is self-closing.
     """
-    found: dict[str, str] = {}
+    found: dict[tuple[str, str], None] = {}
     while True:
         ended = _TAG_END.match(text, at, limit)
         if ended is not None:
-            return tuple(found.items()), ended.end(), bool(ended.group(1))
+            return tuple(found), ended.end(), bool(ended.group(1))
         named = _ATTRIBUTE.match(text, at, limit)
         value = None if named is None else _read_value(text, named.end(), limit)
         if named is None or value is None:
             return None
         raw, at = value
-        found.setdefault(named.group(1).lower(), unescape(raw.strip(_BLANK)))
+        found[named.group(1).lower(), unescape(raw.strip(_BLANK))] = None
 
 
 def _read_value(text: str, at: int, limit: int) -> tuple[str, int] | None:

@@ -232,12 +232,12 @@ class _ClipScorer:
 
 
 def _plain(description: str) -> str:
-    """Return the description with each point tag replaced by its label, since a frame does not show coordinates."""
+    """Return the description with each point tag replaced by its words, since a frame does not show coordinates."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(description):
         if parse_points(description[tag.start : tag.end]):
-            pieces += description[done : tag.start], tag.label
+            pieces += description[done : tag.start], tag.inner or tag.label
             done = tag.end
     return "".join(pieces) + description[done:]
 

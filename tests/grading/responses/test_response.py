@@ -11,11 +11,13 @@ from groundtrace.grading.responses.response import (
     closed_answer,
     format_box,
     format_point,
+    has_unread_places,
     normalise,
     parse_boxes,
     parse_points,
     parse_response,
 )
+from groundtrace.grading.responses.tags import Tag, scan_tags
 from groundtrace.schemas.geometry import Box, Point
 
 
@@ -117,6 +119,43 @@ def test_normalise_rewrites_tags_and_nothing_else() -> None:
         'At  <points x1="5" y1="6.2" alt="a">a</points>, <b>bold</b> <box>[1, 2,3,4]</box> '
         '<points x1="7" y1="8" x2="9" y2="1" alt="">b'
     )
+
+
+@pytest.mark.parametrize("inner", ["the first one", "1", "#2", "it", "un cercle &amp; co"])
+def test_normalise_keeps_the_text_inside_a_tag(inner: str) -> None:
+    text = f'Je vois <points x1="5" y1="6" alt="blue circle">{inner}</points> ici.'
+    assert normalise(text) == text
+
+
+UNREAD = [
+    'x1="1" y1="2" x1="3"',
+    'x1="1" y1="2" y1="2.5"',
+    'x1="1" y1="2" x_2="3" y_2="4"',
+    'x1="1" y1="2" bbox="1,2,3,4"',
+]
+UNREAD += ['x1="1" y1="2" coords="1 1 2 3"', 'x1="1" y1="2" x2="3"', 'x1="1" y1="2" alt="b"', 'x1="1" y1="2" at="(3)"']
+
+
+@pytest.mark.parametrize("attributes", UNREAD)
+def test_a_tag_with_a_place_that_is_not_read_stays_as_written(attributes: str) -> None:
+    text = f'One <points x1="1" y1="2" {attributes} alt="a">a</points>.'
+    [tag] = scan_tags(text)
+    assert has_unread_places(tag)
+    assert normalise(text) == text
+
+
+@pytest.mark.parametrize(
+    "attributes", ['x1="1" y1="2" x1="1"', 'x1="1" y1="2" color="red"', 'x1="1" y1="2" label="a 2"']
+)
+def test_attributes_without_a_place_of_their_own_are_no_fault(attributes: str) -> None:
+    [tag] = scan_tags(f'<points x1="1" y1="2" {attributes} alt="a">a</points>')
+    assert not has_unread_places(tag)
+
+
+def test_a_box_has_no_other_places() -> None:
+    [box, other] = scan_tags('<box alt="dog 2">[1,2,3,4]</box> <box x1="5">[1,2,3,4]</box>')
+    assert (has_unread_places(box), has_unread_places(other)) == (False, True)
+    assert has_unread_places(Tag("points", (("coords", "1 1 2 3"),), "a", 0, 9), ("coords",)) is False
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e9, -1e12])

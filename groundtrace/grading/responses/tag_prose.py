@@ -1,0 +1,75 @@
+"""Replaces the tags of a text by words, so that the text can be read as prose.
+
+A tag has two texts: its label, which scorers read, and its inner text, which a reader sees. They can differ ("circle"
+and "the first one"), so prose is read with both.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from groundtrace.grading.responses.response import parse_boxes
+from groundtrace.grading.responses.tags import Tag, scan_tags
+from groundtrace.schemas.labels import plain_label
+
+_DIGITS = re.compile(r"\d+")
+
+
+def proses_of(text: str) -> tuple[str, ...]:
+    """Return the text as a reader can read it: once with the inner text of each tag in place of the tag, and once with
+    the label. The result has one item if both are the same."""
+    tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
+    inner = _replaced(text, [(tag, label if tag.name == "box" else tag.inner or label) for tag, label in tags])
+    return tuple(dict.fromkeys((inner, _replaced(text, tags))))
+
+
+def plain_proses(text: str) -> tuple[str, ...]:
+    """Return the text as :func:`proses_of` does, but without numbers that count or number the objects in tags.
+
+    So the number of "one cup" is not read as a stated count.
+    """
+    tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
+    numbered = _numbering([tag for tag, _ in tags])
+    inner = [
+        (tag, plain_label(label if tag.name == "box" or tag in numbered else tag.inner or label)) for tag, label in tags
+    ]
+    labels = [(tag, plain_label(label)) for tag, label in tags]
+    return tuple(dict.fromkeys((_replaced(text, inner), _replaced(text, labels))))
+
+
+def _numbering(tags: Sequence[Tag]) -> frozenset[Tag]:
+    """Return the tags whose inner texts number objects: "1", "2", "3".
+
+    A number alone can also be a count ("So there are <points …>5</points>"). So numbers count as numbering only if
+    there are at least two, and each of them is the successor of the one before or begins anew with 1.
+    """
+    numbered = [
+        (tag, int(digits[0])) for tag in tags if tag.is_numbered and (digits := _DIGITS.findall(tag.inner or ""))
+    ]
+    values = [value for _, value in numbered]
+    is_running = all(after in (1, before + 1) for before, after in pairwise([0, *values]))
+    return frozenset(tag for tag, _ in numbered) if len(values) > 1 and is_running else frozenset()
+
+
+def tag_texts(text: str) -> tuple[str, ...]:
+    """Return the different texts that the tags contain: the labels and, except in boxes, the inner texts."""
+    found: dict[str, None] = {}
+    for tag in scan_tags(text):
+        found[_label_of(tag, text)] = None
+        if tag.inner and tag.name != "box":
+            found[tag.inner] = None
+    return tuple(found)
+
+
+def _label_of(tag: Tag, text: str) -> str:
+    return next((box.label for box in parse_boxes(text[tag.start : tag.end])), tag.label)
+
+
+def _replaced(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
+    """Return the text with each tag replaced by the text beside it in ``tags``."""
+    pieces: list[str] = []
+    done = 0
+    for tag, shown in tags:
+        pieces += text[done : tag.start], shown
+        done = tag.end
+    return "".join(pieces) + text[done:]
