@@ -5,7 +5,8 @@ import atexit
 import gc
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from groundtrace.pipelines.commands.streams import end_if_nobody_reads
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
@@ -72,8 +73,26 @@ def _import_at_once(module: str) -> None:
     """
     gc.disable()
     try:
-        importlib.import_module(module)
+        with _without_pandas():
+            importlib.import_module(module)
         gc.freeze()
         atexit.register(gc.unfreeze)  # otherwise extension modules report what they hold as leaked
     finally:
         gc.enable()
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Let imports of pandas fail within the ``with`` block.
+
+    Beam imports pandas, if it is installed, only for the type hints of its data frames. This takes a fifth of Beam's
+    import. ``apache_beam.dataframe`` imports what it needs by itself, so recipes that use data frames still work.
+    """
+    if "pandas" in sys.modules:
+        yield
+        return
+    sys.modules["pandas"] = None  # pyright: ignore[reportArgumentType]  # Python then raises ImportError
+    try:
+        yield
+    finally:
+        del sys.modules["pandas"]

@@ -53,6 +53,22 @@ def test_looking_does_without_what_is_slow_to_import(words: list[str], run: Path
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+PLANNING = """
+import sys
+from groundtrace.pipelines.commands import dispatch
+dispatch._import_at_once("groundtrace.pipelines.commands.run")
+print(sorted({"apache_beam", "pandas"} & sys.modules.keys()))
+import duckdb, pyarrow
+from apache_beam.typehints import pandas_type_compatibility
+print(len(pyarrow.table({"a": [1]}).to_pandas()) + len(duckdb.sql("SELECT 1").df()))
+"""
+
+
+def test_a_run_imports_pandas_only_if_it_uses_it() -> None:
+    done = subprocess.run([sys.executable, "-c", PLANNING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["['apache_beam']", "2"]), done.stderr
+
+
 @pytest.mark.parametrize("through_a_step", [True, False])
 def test_a_mistake_that_a_worker_meets_is_one_line(
     through_a_step: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
