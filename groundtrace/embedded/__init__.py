@@ -1,3 +1,5 @@
-"""Contains the embedded engine: an endpoint kind that uses OpenCV instead of a model. It can take every role on the
-bundled sample.
+"""Contains the embedded engine: a program that answers prompts with OpenCV, without a model.
+
+It is a kind of endpoint, and can take every role (policy, teacher, pointer, judge, detector, segmenter) on the bundled
+sample.
 """

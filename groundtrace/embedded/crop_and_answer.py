@@ -18,8 +18,11 @@ ONE_IMAGE = "The first image is"
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return an answer from a jittered (randomly coarsened) view of the image, with a box around each object that the
-    answer is based on.
+    """Return a response to a question, with a box around each object that the answer is based on.
+
+    ``prompt`` holds the question, and ``scene`` holds the image. The engine sees the image coarsened at random: ``rng``
+    is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the
+    engine cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
@@ -29,7 +32,12 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return an answer from a jittered (randomly coarsened) view of the whole image, without boxes."""
+    """Return a response to a question, without boxes. The engine ignores the crops in the prompt.
+
+    ``prompt`` holds the question, and ``scene`` holds the whole image. The engine sees the image coarsened at random:
+    ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if
+    the engine cannot read the question or the image.
+    """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)
@@ -37,7 +45,10 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether this prompt shows exactly one image and crops of it."""
+    """Return whether a prompt of the second turn shows exactly one image, and crops of this image only.
+
+    The result is False for any other prompt.
+    """
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 
 

@@ -19,10 +19,11 @@ from groundtrace.schemas.geometry import Box
 
 
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the classes of objects that the question is about, as JSON.
+    """Return the classes of objects that the question is about ("blue circle"), as JSON.
 
-    The list is empty if the engine cannot read the question or the image. It is also empty if the engine finds too many
-    classes: more than ``max_targets`` (a variable of the prompt), or more than ``MAX_LABELS - 1``.
+    ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
+    the engine cannot read the question or the image. It is also empty if the engine finds too many classes: more than
+    ``max_targets`` (a variable of the prompt), or more than ``MAX_LABELS - 1``.
     """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
@@ -31,10 +32,14 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return reasoning with boxes around the objects that the answer is based on.
+    """Return reasoning and an answer, with boxes around the objects that the answer is based on.
 
     Some answers are based on no object, such as "no, there is no red circle". Then each object whose class is in the
     question gets a box.
+
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
+    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
+    cannot read the question or the image.
     """
     shapes = scene.seen_as(rng, strength)
     reading, query = read_scene(prompt, scene, shapes), question_of(prompt)
@@ -48,7 +53,12 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
 
 
 def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return reasoning and an answer, without boxes."""
+    """Return reasoning in words alone, without boxes, and an answer.
+
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
+    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
+    cannot read the question or the image.
+    """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _cannot_read()

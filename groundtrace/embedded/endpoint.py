@@ -70,13 +70,20 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Return the ids of the prompts that the algorithm (``settings.model``) can answer."""
+    """Return the ids of the prompts that the engine can answer with the algorithm ``settings.model`` ("colour" or
+    "edges").
+
+    The result is empty for an unknown algorithm.
+    """
     return frozenset(HANDLERS.get(settings.model, ()))
 
 
 class ClassicalEndpoint:
-    """Implements :class:`groundtrace.inference.endpoint.Endpoint` with the embedded engine. The engine works on a few
-    threads, since OpenCV releases the GIL.
+    """Implements :class:`groundtrace.inference.endpoint.Endpoint` with the embedded engine.
+
+    ``settings`` names the algorithm and the degree of random coarsening. ``media`` reads the images of the requests.
+    ``threads`` is the number of threads on which the engine works; OpenCV releases the GIL. Raises EndpointError for an
+    unknown algorithm.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -92,14 +99,16 @@ class ClassicalEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the engine's revision and the strength of its random jitter, such as "6/0.75". If one of them changes,
-        cached replies are no longer used.
+        """Return the engine's revision and the degree of its random coarsening of images, such as "6/0.75".
+
+        If one of them changes, cached replies are no longer used.
         """
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's sample indices. Raises CallError for a prompt that
-        the engine does not answer.
+        """Return a reply with one sample (one text) for each of the request's sample indices.
+
+        Raises CallError for a prompt that the engine does not answer.
         """
         name = request.prompt.name.split(".")[0]
         handler = HANDLERS[self.settings.model].get(name)
@@ -138,9 +147,9 @@ class ClassicalEndpoint:
         return np.random.default_rng(int.from_bytes(seed[:8], "big"))
 
     async def check(self) -> str:
-        """Return one line that describes the engine, which is always ready."""
+        """Return one line that describes the engine. The engine is always ready, so there is nothing to check."""
         return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
 
     async def close(self) -> None:
-        """Stop the threads."""
+        """Stop the engine's threads. The endpoint cannot be used afterwards."""
         self._threads.shutdown()

@@ -87,9 +87,10 @@ _OPERATORS = {"exactly": "==", "at least": ">=", "at most": "<=", "bare": "=="}
 
 
 def one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether a prompt of this module is about exactly one image.
+    """Return whether a prompt for code or for a judge of code is about exactly one image.
 
-    Only the images before the prompt's first text are counted, since later images are results of code.
+    Only the images before the prompt's first text are counted, since later images are results of code. The result is
+    False for other prompts.
     """
     if prompt.name.split(".")[0] not in _OF_CODE:
         return False
@@ -98,10 +99,13 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return the next turn of the reply: code of the kind that the prompt requires, or the answer.
+    """Return the next turn of a trajectory: code of the kind that the prompt requires, or the final answer.
 
-    The turn is the answer if earlier code has already printed or shown the result, or if the engine cannot read the
-    question. The latter answer is "cannot read".
+    The turn is the answer if earlier code has already printed or shown the result. The answer is "cannot read" if the
+    engine cannot read the question or the image, or if it can write no code of the required kind for the question.
+
+    ``prompt`` holds the question and the earlier turns, and ``scene`` holds the image. The image can be coarsened at
+    random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened).
     """
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
@@ -157,7 +161,12 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
 
 
 def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a solution without code. It lists the x coordinates of the objects that the answer is based on."""
+    """Return a solution without code. It lists the x coordinates of the objects that the answer is based on.
+
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
+    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
+    cannot read the question or the image.
+    """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
@@ -168,11 +177,11 @@ def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stren
 
 
 def rewrite(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the prompt's solution with code in it.
+    """Return the solution in the prompt, rewritten so that code computes the answer.
 
-    The solution contains a list of x coordinates. The sentences after this list are replaced by code that counts the
-    list's entries. The solution is returned unchanged if it has no such list, or if the question is neither a count
-    nor a statement about objects.
+    The solution (the variable ``reasoning`` of the prompt) contains a list of x coordinates. Code that counts the
+    entries of this list replaces the sentences after the list. The solution is returned unchanged if it has no such
+    list, or if the question is neither a count nor a statement about objects. The other arguments are not used.
     """
     solution, query = prompt.variable("reasoning"), question_of(prompt)
     response, found = parse_response(solution), _PLACES.search(solution)
@@ -198,8 +207,11 @@ def _answer(thought: str, answer: str) -> str:
 
 
 def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge the answer of a trajectory. It must equal the last line that the trajectory's code printed or, if the code
-    printed nothing, the engine's own answer.
+    """Judge whether the answer of a trajectory is right, and return the verdict and a reason as JSON.
+
+    The answer must equal the last line that the trajectory's code printed. If the code printed nothing, the answer must
+    equal the engine's own answer. ``prompt`` holds the question and the trajectory, and ``scene`` holds the image. The
+    other arguments are not used.
     """
     trajectory = prompt.variable("trajectory")
     answer = parse_response(trajectory).answer or ""

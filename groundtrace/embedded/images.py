@@ -1,9 +1,10 @@
 """Implements the embedded engine (OpenCV, no model) for images that have no question yet.
 
 The engine judges an image, writes a question about the image, writes boxes around the question's objects, and judges
-the pair of question and answer. It reads only the pixels. A question asks for the number of shapes of one class, or
-whether a statement on this number is true. The engine finds the answer in the image. As the judge, the engine calls a
-pair GOOD only if its own answer is the same. An image that the engine cannot read is judged unfit for questions.
+the pair of question and answer. It reads only the pixels. A question asks for the number of shapes of one class ("blue
+circle"), or whether a statement about this number is true. The engine finds the answer in the image. As the judge, the
+engine calls a pair GOOD only if its own answer is the same. An image that the engine cannot read is judged unfit for
+questions.
 """
 
 import json
@@ -29,10 +30,13 @@ _STATEMENT = 'Is the following statement about the image true? "{statement}" Ans
 
 
 def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge, for each condition in the prompt, whether the shapes in the image meet it.
+    """Judge four conditions (A to D) on an image, and return the results and a reason as JSON.
 
-    A: there are enough shapes. B: an object is small and has few copies. C: an object is so small that it is clearer
-    if it is enlarged. D: a question can be asked. No condition is met if the image is unreadable.
+    A: there are enough shapes. B: an object is small, and at most three objects look like it. C: an object is so small
+    that it becomes clearer if it is enlarged. D: a question can be asked. All are false if the engine cannot read the
+    image.
+
+    The variables of ``prompt`` set the limits, and ``scene`` holds the image. The other arguments are not used.
     """
     shapes, (width, height) = scene.shapes, scene.size
     if shapes is None:
@@ -50,9 +54,10 @@ def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator,
 
 
 def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, _strength: float) -> str:
-    """Return a question about the number of shapes of one class, the question's answer, and the class, as JSON.
+    """Return a question about the number of shapes of one class, its answer, and the class ("blue circle"), as JSON.
 
-    All three values are null if the image shows no shape that a question can count.
+    ``scene`` holds the image, and ``rng`` chooses the class and the form of the question at random. All three values
+    are null if the image shows no shape that a question can count. The other arguments are not used.
     """
     nouns = _nouns(scene.shapes or ())
     for index in rng.permutation(len(nouns)):
@@ -65,9 +70,10 @@ def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generat
 
 
 def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes, in pixels, of all shapes that the prompt's ``label`` names ("blue circle"), as JSON.
+    """Return the boxes, in pixels, of all shapes that the prompt's variable ``label`` names ("blue circle"), as JSON.
 
-    Raises CallError for a label that the engine does not know.
+    ``scene`` holds the image; the last two arguments are not used. Raises CallError for a label that the engine does
+    not know.
     """
     name, shapes = read_name(prompt.variable("label")), scene.shapes or []
     if name is None:
@@ -77,7 +83,11 @@ def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def judge_pair(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return "GOOD" if the image has shapes and the answer equals the engine's own answer, else "BAD"."""
+    """Return "GOOD" if the prompt's answer to the prompt's question equals the engine's own answer, else "BAD".
+
+    ``scene`` holds the image. The result is also "BAD" if the image has no shapes, or if the engine cannot read the
+    image or the question. The last two arguments are not used.
+    """
     own = _answer(prompt.variable("question"), scene)
     return "GOOD" if own is not None and scene.shapes and own == prompt.variable("answer") else "BAD"
 

@@ -1,4 +1,7 @@
-"""Implements the embedded engine (OpenCV, no model) as a judge. It judges only by words, numbers and pixels."""
+"""Implements the embedded engine (OpenCV, no model) as a judge. It judges only by words, numbers and pixels.
+
+It does not understand meanings. If it would need to, it raises CallError or replies "cannot_judge".
+"""
 
 import json
 
@@ -16,8 +19,10 @@ from groundtrace.schemas.records import Question
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge a candidate answer that abstains ("cannot read") as wrong. Raises CallError for any other candidate, since
-    the engine cannot compare meanings.
+    """Judge an answer that states that the image cannot be read: it is wrong. The verdict is returned as JSON.
+
+    The answer is the prompt's variable ``predicted``; the other arguments are not used. Raises CallError for any other
+    answer, since the engine cannot compare meanings.
     """
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(
@@ -28,9 +33,10 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def with_answer(question: str, predicted: str) -> Question:
-    """Return a question whose gold answer is ``predicted`` (the answer of a response).
+    """Return a question object in which the answer of a response takes the place of the gold (correct) answer.
 
-    The answer type is bool, numeric or text, depending on the words of ``predicted``.
+    ``question`` is the question's text, and ``predicted`` is the answer of the response. So a reasoning can be compared
+    with its own answer. The answer type is bool, numeric or text, depending on the words of ``predicted``.
     """
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
@@ -39,7 +45,10 @@ def with_answer(question: str, predicted: str) -> Question:
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
+    """Judge whether a reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
+
+    Returns JSON with a reason and "yes", "no" or "cannot_judge". ``prompt`` holds the question, the reasoning and its
+    answer; the other arguments are not used.
 
     The judge does not compare the number of points with the answer, for two reasons. Another check already makes this
     comparison. And if correct points could lower the reward, a policy would learn to write no points.
@@ -52,10 +61,11 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the prompt's two names, ``label`` and ``gold``, can name the same object.
+    """Judge whether two names can name the same object, as "block" and "blue square" can. Return the verdict as JSON.
 
-    The verdict is "not the same" if ``label`` has several colours, since such a label names several objects. Raises
-    CallError for words that the engine does not know.
+    The names are the prompt's variables ``label`` and ``gold``; the other arguments are not used. The verdict is "not
+    the same" if ``label`` has several colours, since such a label names several objects. Raises CallError for words
+    that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

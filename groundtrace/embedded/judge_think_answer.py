@@ -1,9 +1,9 @@
 """Implements the embedded engine for :mod:`groundtrace.pipelines.judge_think_answer` (SAIL-RL).
 
 The engine judges the complexity of a question by the number of steps in which it would answer the question itself. It
-writes traces from the shapes that it finds. It judges texts only by their words and their arithmetic. If it cannot
-read a question or an image, its reply is "cannot judge". If a text contains nothing that it can check, it raises
-CallError.
+writes traces (reasoning and answers) from the shapes that it finds. It judges texts only by their words and their
+arithmetic. If it cannot read a question or an image, its reply is "cannot judge". If a text contains nothing that it
+can check, it raises CallError.
 """
 
 import json
@@ -34,7 +34,8 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 MIN_COMPLEX_STEPS = 2
-"""A question that needs at least this number of steps is complex. A search for one kind of object is simple."""
+"""The number of steps from which a question is complex. A search for one kind of object is one step, so it is simple.
+"""
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
 _CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")
@@ -52,7 +53,7 @@ _NEEDED = re.compile(
 
 
 def steps_of(query: Query) -> tuple[str, ...]:
-    """Return the steps in which the engine would answer the question, such as "find the circle"."""
+    """Return the steps in which the engine would answer a parsed question, such as "find the circle", as texts."""
     match query:
         case CountQuery():
             steps = [f"count the {_named(query.noun.phrase)}"]
@@ -83,8 +84,10 @@ def _named(phrase: str) -> str:
 
 
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge the question as simple or complex by the number of steps that its answer needs. The reply is "cannot_judge"
-    if the engine cannot read the question or the image.
+    """Judge a question as simple or complex by the number of steps that its answer needs. Return the verdict as JSON.
+
+    ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The verdict is
+    "cannot_judge" if the engine cannot read the question or the image.
     """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
@@ -101,9 +104,10 @@ def _counted(steps: int) -> str:
 
 
 def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the judgement that the question can be answered directly from the image, without reasoning.
+    """Return a text which judges that the question can be answered directly from the image, without reasoning.
 
-    Raises CallError for a question that the engine cannot read.
+    ``prompt`` holds the question; the other arguments are not used. Raises CallError for a question that the engine
+    cannot read.
     """
     query = question_of(prompt)
     if query is None:
@@ -112,9 +116,12 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 
 
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a judgement, reasoning and an answer, all based only on the question and the image.
+    """Return a judgement of the question's difficulty, then reasoning, then an answer.
 
-    The engine ignores the answer in the prompt, which is a hint for other teachers.
+    All three are based only on the question and the image. The engine ignores the answer in the prompt, which is a hint
+    for other teachers. ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the random
+    generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine cannot read
+    the question or the image.
     """
     query = question_of(prompt)
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -154,8 +161,10 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge from the words of a response's ``<judge>`` section whether the response decides to reason or to answer
-    directly. Raises CallError if the words state neither decision, or both.
+    """Judge whether a response decides to reason or to answer directly. Return the verdict as JSON.
+
+    The verdict depends only on the words of the response's ``<judge>`` section, which is the prompt's variable
+    ``decision``. The other arguments are not used. Raises CallError if the words state neither decision, or both.
     """
     text = prompt.variable("decision")
     directly = _NOT_NEEDED.search(text) is not None
@@ -168,7 +177,11 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
 
 
 def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether every sum in the reasoning is right. Raises CallError if the reasoning has no sum."""
+    """Judge whether every sum in a reasoning is right, such as "2 + 3 = 5". Return the verdict as JSON.
+
+    The reasoning is a variable of the prompt; the other arguments are not used. Raises CallError if the reasoning has
+    no sum.
+    """
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
         raise CallError(
@@ -197,10 +210,12 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether each number of objects that the reasoning lists ("2 red circles") is right for the image.
+    """Judge whether each number of objects that a reasoning lists ("2 red circles") is right. Return the verdict as
+    JSON.
 
-    Raises CallError if the reasoning lists no numbers, if the engine does not know a listed object, or if it cannot
-    read the image.
+    The reasoning is a variable of the prompt, and ``scene`` holds the image; the other arguments are not used. Raises
+    CallError if the reasoning lists no numbers, if the engine does not know a listed object, or if it cannot read the
+    image.
     """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
@@ -222,8 +237,10 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
 
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the answer equals every conclusion that the reasoning states. Raises CallError if the reasoning
-    states no conclusion.
+    """Judge whether a response's answer equals every conclusion that its reasoning states. Return the verdict as JSON.
+
+    ``prompt`` holds the question, the reasoning and the answer; the other arguments are not used. Raises CallError if
+    the reasoning states no conclusion.
     """
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
@@ -233,8 +250,10 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the gold answer equals the engine's own answer. The reply is "cannot_judge" if the engine cannot
-    read the question or the image.
+    """Judge whether the gold (correct) answer of a question is right: the engine's own answer must be the same.
+
+    Returns the verdict as JSON. ``prompt`` holds the question and the gold answer, and ``scene`` holds the image; the
+    other arguments are not used. The verdict is "cannot_judge" if the engine cannot read the question or the image.
     """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)

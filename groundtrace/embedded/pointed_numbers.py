@@ -1,4 +1,7 @@
-"""Checks the counts and comparisons in a reasoning ("more circles than squares") against the reasoning's own points."""
+"""Checks the counts and comparisons in a reasoning against the points in the same reasoning.
+
+For example, the sentence "more circles than squares" is wrong if the reasoning points at 2 circles and 3 squares.
+"""
 
 import re
 from collections.abc import Mapping
@@ -21,11 +24,12 @@ _PART = re.compile(
 
 
 def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fraction | None) -> str | None:
-    """Return a message if the points contradict a comparison or a count in the sentence; else None.
+    """Return a message if a sentence states a count or a comparison that the points of the reasoning contradict; else
+    None.
 
-    ``pointed`` maps each label to the number of objects with this label that the reasoning points at. ``answer`` is
-    the answer as a number, or None if the answer is not a number. If the sentence counts the objects in parts of the
-    image ("2 on the left, 3 on the right"), the sum of these counts must be the answer.
+    ``pointed`` maps each label to the number of objects with this label that the reasoning points at. ``answer`` is the
+    answer as a number, or None if the answer is not a number. If the sentence counts the objects in parts of the image
+    ("2 on the left, 3 on the right"), the sum of these counts must be the answer.
     """
     if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
         return None

@@ -4,9 +4,9 @@ If a reasoning points at objects, it needs no concluding sentence: its answer is
 searches every sentence for contradictions of these kinds:
 
 - The sentence calls the question's statement true, but the answer is no, or the reverse.
-- The sentence denies an object that the reasoning points at.
+- The sentence denies an object that the reasoning points at ("there is no circle").
 - The points contradict a count or a comparison.
-- The reasoning retracts its answer.
+- The reasoning withdraws its answer.
 
 If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is "cannot
 judge".
@@ -58,7 +58,8 @@ _IMAGE = words("images")
 _BETWEEN = words("between_negation_and_thing")
 
 MIN_REPEATED_CHARS = 12
-"""A repeated line of the question is removed from the reasoning if the line has more than this number of characters."""
+"""A line of the question is removed from a reasoning that repeats it, if the line is longer than this (in characters).
+"""
 _NO_DOUBT = re.compile(
     r"\bof no (?:interest|importance|relevance|concern|consequence)\b|"
     r"\b(?:no|without(?: any| a)?|not any) (?:objections?|doubts?|exceptions?|problems?|mistakes?|errors?|question)\b"
@@ -91,10 +92,10 @@ _ABSENT = re.compile(
 
 @dataclass(frozen=True)
 class SupportVerdict:
-    """Holds the judge's verdict on a reasoning.
+    """Holds the judge's verdict on whether a reasoning supports its answer.
 
-    ``supports`` is True if the reasoning supports its answer, False if not, and None if the judge cannot decide.
-    ``reason`` explains the verdict.
+    ``supports`` is True if it does, False if it does not, and None if the judge cannot decide. ``reason`` explains the
+    verdict.
     """
 
     supports: bool | None
@@ -102,9 +103,9 @@ class SupportVerdict:
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judge whether the text of a reasoning agrees with its own points and boxes, and with the answer of ``question``.
+    """Judge whether the text of a reasoning agrees with its own points and boxes, and with its own answer.
 
-    The function never raises.
+    ``question`` holds the question and the answer of the reasoning. Never raises.
     """
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
@@ -168,8 +169,8 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return a message on the first sentence that contradicts the reasoning's evidence or answer; None if no
-        sentence does so.
+        """Return a message about the first sentence that contradicts the evidence or the answer; None if no sentence
+        does so.
         """
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):

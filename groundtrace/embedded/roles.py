@@ -1,13 +1,14 @@
-"""Defines the default configuration: the embedded engine in every role, without a download, an API key or a GPU."""
+"""Defines the default configuration: the embedded engine takes every role, without a download, an API key or a GPU."""
 
 from groundtrace.embedded.sight.view import DEFAULT_POLICY_STRENGTH
 from groundtrace.inference.settings import EndpointSettings
 
 
 def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """Return the settings of three endpoints of the embedded engine, by name.
+    """Return a dict from the names of three endpoints of the embedded engine to their settings.
 
-    ``coarse`` uses a randomly coarsened image. ``colour`` and ``edges`` use different algorithms, which can disagree.
+    The endpoint ``coarse`` sees each image coarsened at random, so that some of its answers are wrong. The endpoints
+    ``colour`` and ``edges`` see the image itself, and use different algorithms, which can disagree.
     """
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
@@ -17,7 +18,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """Return, for each role, the name of the endpoint that has this role."""
+    """Return a dict from each role, such as "judge", to the name of the endpoint that takes this role."""
     return {
         "policy": "coarse",
         "teacher": "colour",

@@ -1,11 +1,13 @@
 """Implements the embedded engine (OpenCV, no model) for rubrics: it proposes rubrics and scores attempts by them.
 
-Four of its rubrics are the foundational rubrics of RuCL's Table 1: presence, target, answer type and conclusion. One
-rubric is about grounding, and one about the form of the response. The engine also proposes a rubric for the coherence
-of the steps. This rubric never applies, since the engine cannot judge it. Every rubric considers the text as well as
-points and boxes, since some prompts do not request points. The question and the image alone decide whether a rubric
-applies. Rubrics about the image's content apply only to images of flat shapes, since the engine cannot read other
-images.
+A rubric is one criterion for grading; an attempt is a policy's sampled answer. Four of the engine's rubrics are the
+foundational rubrics of RuCL's Table 1: presence, target, answer type and conclusion. One rubric is about grounding, and
+one about the form of the response. The engine also proposes a rubric for the coherence of the steps. This rubric never
+applies, since the engine cannot judge it.
+
+Every rubric considers the text as well as points and boxes, since some prompts do not request points. The question and
+the image alone decide whether a rubric applies. Rubrics about the image's content apply only to images of flat shapes,
+since the engine cannot read other images.
 """
 
 import json
@@ -72,7 +74,10 @@ RUBRICS = (
     ),
 )
 MIN_BOX_IOU = 0.25
-"""A box is on an object from this IoU on: it may be twice as wide and high as the object, but not the whole image."""
+"""A box counts as being on an object if their IoU is at least this value.
+
+So the box may be twice as wide and high as the object, but it may not be the whole image.
+"""
 _OUTSIDE = re.compile("‹(?:points?|box)\\b", re.IGNORECASE)
 """A tag with a position outside the image (:meth:`groundtrace.grading.responses.speech.Speech.to_pixels`)."""
 _OF_GROUPS = re.compile(r"\b(\d+) of the (\d+) (tower|boxe)s\b")
@@ -157,16 +162,22 @@ class _AttemptEvidence:
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the engine's own rubrics as JSON. Their number is at most ``max_rubrics``, a variable of the prompt."""
+    """Return the engine's own rubrics (grading criteria) as JSON, at most ``max_rubrics`` of them.
+
+    ``max_rubrics`` is a variable of the prompt. The other arguments are not used: the rubrics are the same for all
+    questions.
+    """
     limit = int(prompt.variable("max_rubrics"))
     rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
     return json.dumps({"rubrics": rows})
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the scores of the attempt by the rubrics in the prompt, as JSON.
+    """Score an attempt (a sampled answer) by the rubrics in the prompt, and return the scores as JSON.
 
     Each rubric gets 1 (met), 0 (not met) or null (does not apply). Rubrics that the engine does not know do not apply.
+    ``prompt`` holds the question, the gold (correct) answer, the attempt and the rubrics, and ``scene`` holds the
+    image. The other arguments are not used.
     """
     attempt = prompt.variable("attempt")
     seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))

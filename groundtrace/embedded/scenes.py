@@ -1,8 +1,8 @@
 """Writes the replies of the embedded engine (OpenCV, no model): answers, entities, points, traces, boxes and masks.
 
-Each function takes the rendered prompt, the scene (the image and its shapes), a random generator, and the strength of
-the jitter, which coarsens the engine's view at random. It returns the reply to the prompt, with positions in pixels of
-the original image.
+Each function that answers a prompt takes four arguments: the rendered prompt; the scene (the image and the shapes found
+in it); a random generator; and the degree to which the engine's view of the image is coarsened at random. It returns
+the text of the reply. Positions are in pixels of the original image.
 """
 
 import functools
@@ -35,7 +35,7 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """Holds an image and the results of both algorithms (``by_colour``, ``by_edges``); each is computed only once.
+    """Holds an image, and the shapes that the engine finds in it with its two algorithms; each is run only once.
 
     ``load`` is a function that returns the pixels; it is None if the request has no image. It is called each time that
     pixels are needed, so that a cached scene holds only the results and not the pixels.
@@ -68,30 +68,35 @@ class Scene:
 
     @functools.cached_property
     def size(self) -> tuple[int, int]:
-        """Return the width and height in pixels; (0, 0) if the request has no image."""
+        """Return the (width, height) of the image in pixels; (0, 0) if the request has no image."""
         pixels = self.pixels
         return (0, 0) if pixels is None else (pixels.shape[1], pixels.shape[0])
 
     @property
     def shapes(self) -> list[FoundShape] | None:
-        """Return the shapes that colour clustering finds.
+        """Return the shapes that colour clustering finds in the image.
 
-        The result is None if the request has no image, or if the image does not consist of flat shapes.
+        The result is None if the request has no image, or if the image does not consist of flat shapes (a photograph,
+        for example). It is empty if a readable image has no shapes.
         """
         with self._lock:
             return self._shapes
 
     @property
     def detections(self) -> list[Detection]:
-        """Return the objects that the engine finds by fitting outlines to gradients; empty without an image."""
+        """Return the objects that the engine finds by fitting outlines to edges in the image.
+
+        The result is empty if the request has no image.
+        """
         with self._lock:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[FoundShape] | None:
-        """Return the shapes that colour clustering finds in a jittered (randomly coarsened) view of the image.
+        """Return the shapes that colour clustering finds in a randomly coarsened view of the image.
 
+        ``rng`` is the random generator. ``strength`` is the degree of coarsening; at 0, the image itself is the view.
         Positions are in pixels of the original image. The result is None without an image, or if the view does not
-        consist of flat shapes. At strength 0, the image itself is the view.
+        consist of flat shapes.
         """
         pixels = self.pixels if strength else None
         if pixels is None:
@@ -102,8 +107,10 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
-    """Return the engine's answer to the prompt's question from these shapes; None if it cannot read the question or the
-    image.
+    """Return the engine's answer to the prompt's question, with the supporting shapes and a reason.
+
+    ``scene`` holds the image. ``shapes`` are the shapes in the image, or in a coarsened view of it; None if it cannot
+    be read. Returns None if the engine cannot read the question, or cannot answer it from the image.
     """
     query = question_of(prompt)
     if query is None or shapes is None:
@@ -112,23 +119,28 @@ def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | 
 
 
 def question_of(prompt: RenderedPrompt) -> Query | None:
-    """Return the parsed question of the prompt; None if the engine cannot read it."""
+    """Return the parsed question of a prompt, with its choices; None if the engine cannot read the question."""
     variables = dict(prompt.variables)
     choices = _LETTER.sub("", variables.get("choices", "")).split("\n")
     return read_question(variables["question"], [choice for choice in choices if choice] or None)
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return an answer from a jittered (randomly coarsened) view of the image, with a point on each object that the
-    answer is based on.
+    """Return a response to a question, with a point on each object that the answer is based on.
+
+    ``prompt`` holds the question, and ``scene`` holds the image. The engine sees the image coarsened at random: ``rng``
+    is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the
+    engine cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the classes of objects that the question is about, as JSON. The list is empty if the engine cannot read
-    the question or the image.
+    """Return the classes of objects that the question is about ("blue circle"), as JSON.
+
+    ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
+    the engine cannot read the question or the image.
     """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
@@ -136,7 +148,12 @@ def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _st
 
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a point on every object that the prompt's ``entity`` names; "There are none." if no object is found."""
+    """Return a point on every object that the prompt's variable ``entity`` names, such as "blue circle".
+
+    Each point is a tag on its own line. The result is "There are none." if no object is found. ``scene`` holds the
+    image. The image can be coarsened at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not
+    coarsened).
+    """
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
         return "There are none."
@@ -147,11 +164,15 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return reasoning with a point on each object that the answer is based on.
+    """Return reasoning and an answer, with a point on each object that the answer is based on.
 
-    The prompt can list marks (numbered points on objects). If an object has a mark, its point has the mark's position.
-    Some answers are based on no object, such as "no, there is no red circle". Then the reasoning points at all marks,
-    since the engine has checked all objects.
+    The prompt can list numbered points on objects. If an object has such a point, the reasoning uses its position. Some
+    answers are based on no object, such as "no, there is no red circle". Then the reasoning points at all listed
+    points, since the engine has checked all objects.
+
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
+    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
+    cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -171,9 +192,11 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes, in pixels, of all objects that the prompt's ``label`` names ("leftmost circle"), as JSON.
+    """Return the boxes, in pixels, of all objects that the prompt's variable ``label`` names ("leftmost circle"), as
+    JSON.
 
-    The objects are found by fitting outlines. Raises CallError for a label that the engine does not know.
+    The objects are found by fitting outlines to edges in the image. ``scene`` holds the image; the other arguments are
+    not used. Raises CallError for a label that the engine does not know.
     """
     name = read_name(prompt.variable("label"))
     if name is None:
@@ -186,15 +209,21 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the mask of the object in each box, cropped to the box, as JSON. Raises CallError without an image."""
+    """Return the mask (the pixels) of the object in each box, as JSON. Each mask is cropped to its box.
+
+    The boxes are the prompt's variable ``boxes``, in pixels. ``scene`` holds the image; the other arguments are not
+    used. Raises CallError without an image.
+    """
     pixels = _one_image(scene)
     return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return, for each point, the mask of the object in the smallest detected box around the point, as JSON.
+    """Return, for each point, the mask (the pixels) of the object at this point, as JSON.
 
-    The mask is empty if no detected box contains the point. Raises CallError without an image.
+    The points are the prompt's variable ``points``, in pixels. The object is the one in the smallest detected box that
+    contains the point. The mask is empty if no detected box contains the point. ``scene`` holds the image; the other
+    arguments are not used. Raises CallError without an image.
     """
     pixels = _one_image(scene)
     masks = []

@@ -1,8 +1,8 @@
 """Decides which sentences of a reasoning the embedded judge can read.
 
-The judge can read a sentence if it knows all words (:mod:`groundtrace.embedded.vocabulary`). One word may be unknown if
-the sentence is about the question's objects, the question's statement, or a number. An unreadable sentence is not a
-fault of the reasoning; the judge's verdict is then "cannot judge".
+The judge can read a sentence if it knows all its words (:mod:`groundtrace.embedded.vocabulary`). One word may be
+unknown if the sentence is about the question's objects, the question's statement, or a number. An unreadable sentence
+is not a fault of the reasoning; the judge's verdict is then "cannot judge".
 """
 
 import itertools
@@ -81,7 +81,10 @@ NEGATIONS = words("negations")
 
 
 def unreadable(reasoning: str, question: Question) -> str | None:
-    """Return the reason why the judge cannot read a reasoning; None if the judge can read it."""
+    """Return the reason why the judge cannot read a reasoning; None if it can read all its sentences.
+
+    ``question`` holds the question and the answer of the reasoning. Their words count as known.
+    """
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
@@ -201,11 +204,13 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Return a message if the end of the text disagrees with the answer, which is a number; else None.
+    """Return a message if the last sentence or the last question of a text names a number other than the answer; else
+    None.
 
-    The end disagrees in two cases. First, the last word of the text is a number, and no number in the last sentence is
-    the answer ("So I count 5", but the answer is 4). Second, the last question in the text names another number ("Or
-    5?"), and no later sentence states the answer. If the answer is not a number, the result is None.
+    ``question`` holds the answer. There are two cases. First, the last word of the text is a number, and no number in
+    the last sentence is the answer ("So I count 5", but the answer is 4). Second, the last question in the text names
+    another number ("Or 5?"), and no later sentence states the answer. If the answer is not a number, the result is
+    None.
     """
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]
@@ -231,7 +236,7 @@ def ends_on_another(text: str, question: Question) -> str | None:
 def spelled(text: str) -> str:
     """Return the text in lower case and with its short forms spelt out: "isn't" becomes "is not".
 
-    Abbreviations such as "i.e." lose their full stops.
+    Abbreviations such as "i.e." lose their full stops. "I could see" becomes "i can see".
     """
     text = _ABBREVIATED.sub(lambda found: found.group().replace(".", "").lower(), text)
     text = _I_HAVE.sub("je", text)
@@ -240,9 +245,10 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Yield the reasoning in parts: the texts between its tags (points or boxes), and one part in place of each tag.
+    """Split a reasoning at its tags (points or boxes). Yield the texts between the tags, and one text in place of each
+    tag.
 
-    A tag is replaced by ``mark``. If ``mark`` is empty, the tag is replaced by its label.
+    The text in place of a tag is ``mark``. If ``mark`` is empty, it is the label of the tag.
     """
     done = 0
     for tag in scan_tags(reasoning):
@@ -254,5 +260,8 @@ def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Return the clauses of a sentence. Each clause makes one claim."""
+    """Split a sentence into its clauses, at commas, colons, brackets, dashes and words such as "because" or "but".
+
+    Each clause makes one claim. Empty parts are left out.
+    """
     return [clause for clause in CLAUSE.split(sentence.rstrip(" .;!\n")) if clause and clause.strip()]

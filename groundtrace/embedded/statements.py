@@ -1,7 +1,7 @@
-"""Compares a clause with the statement that the question quotes ("Is the following statement … true?").
+"""Compares a clause with the statement that a question quotes ('Is the following statement … true? "…"').
 
-A clause that repeats the statement affirms it. A clause that denies the statement's relation of two objects ("no yellow
-block is above a black block") rejects the statement.
+A clause that repeats the statement affirms it. A clause that denies the statement's relation between two objects ("no
+yellow block is above a black block") rejects the statement.
 """
 
 import re
@@ -26,13 +26,13 @@ MIN_SHARED_WORDS = 4
 
 
 def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause states the question's statement for one object.
+    """Return whether a clause says that the question's statement is true for one object.
 
     For example, the statement is "there is a yellow square touching the edge", and the clause is "the yellow square is
-    touching the edge". ``labels`` are the names of the objects that the reasoning points at. The clause must begin with
-    one of these labels, have no negation, and contain the words of the statement in their order (words such as "there"
-    or "a" are ignored). The result is False for statements with a negation, with "only", or with a number other than
-    one, since a single object cannot make them true.
+    touching the edge". ``question`` is the question that quotes the statement. ``labels`` are the names of the objects
+    that the reasoning points at. The clause must begin with one of these labels, have no negation, and contain the
+    words of the statement in their order (words such as "there" or "a" are ignored). The result is False for statements
+    with a negation, with "only", or with a number other than one, since a single object cannot make them true.
     """
     quoted = _QUOTED.search(question)
     words = words_of(clause)
@@ -53,10 +53,10 @@ def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bo
 
 
 def denies_relation(label: str, clause: str, question: str) -> bool:
-    """Return whether a clause denies that an object with this label has a relation to another object.
+    """Return whether a clause denies that an object has a relation, such as "above", to another object.
 
-    An example is "no yellow block is above a black block" for the label "yellow block". The question must be about the
-    same relation ("above"). Such a clause does not deny that a yellow block exists.
+    ``label`` is the name of the object. An example is "no yellow block is above a black block" for the label "yellow
+    block". The question must contain the same relation. Such a clause does not deny that a yellow block exists.
     """
     related = _RELATION.search(clause)
     if related is None or not {*words_of(related["relation"])} & {*words_of(question)}:
@@ -67,7 +67,7 @@ def denies_relation(label: str, clause: str, question: str) -> bool:
 
 
 def denies_having(label: str, clause: str, question: str) -> bool:
-    """Return whether a clause denies that an object with this label is in any of the groups that the question names.
+    """Return whether a clause denies that any of the groups in the question contains an object with this label.
 
     For example, the question is about towers, the label is "blue block", and the clause is "no tower has a blue block".
     The result is False if the clause is about only some of these groups ("no yellow tower has a blue block").
@@ -81,9 +81,10 @@ def denies_having(label: str, clause: str, question: str) -> bool:
 
 
 def is_excluded(clause: str, sentence: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause only excludes an object that the reasoning does not point at.
+    """Return whether a clause only explains why an object is not counted, so that it denies no object of the answer.
 
-    ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
+    ``sentence`` is the sentence that contains the clause. ``labels`` are the names of the objects that the reasoning
+    points at. The clause can have two forms:
 
     - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
       and the clause must contain no label of this colour.

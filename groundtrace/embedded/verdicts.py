@@ -1,4 +1,4 @@
-"""Decides whether a clause affirms or rejects a statement: "agrees", "does not hold", "as described", "so yes"."""
+"""Decides whether a clause affirms or rejects the statement in a question: "agrees", "does not hold", "so yes"."""
 
 import re
 from fractions import Fraction
@@ -47,12 +47,15 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 
 
 class BothSidesError(ValueError):
-    """Raised if a clause both affirms and rejects the statement: "true and false"."""
+    """Raised if a clause both affirms and rejects the question's statement, as "true and false" does."""
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Return True if a clause affirms the question's statement (or answers yes), and False if it rejects the statement
-    (or answers no). Return None if it does neither.
+    """Return True if a clause affirms the question's statement (or answers yes), and False if it rejects it (or answers
+    no).
+
+    Returns None if the clause does neither. For example, "so it is true" gives True, and "this does not hold" gives
+    False.
 
     Words such as "true" or "wrong" are a verdict only in three cases: the clause is about the statement, "it" or
     "this"; the clause ends with such a word; the clause has no other words. Each negation inverts the verdict. Raises
@@ -86,7 +89,11 @@ def side_of_statement(clause: str) -> bool | None:
 
 
 def takes_back(clause: str, answer: Fraction) -> bool:
-    """Return whether a clause calls ``answer`` (a number) wrong: "that is incorrect", "3 is the wrong answer"."""
+    """Return whether a clause calls the answer wrong: "that is incorrect", "3 is the wrong answer".
+
+    ``answer`` is the answer as a number. The result is False if the clause is about the question's statement, or names
+    another number.
+    """
     kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
     if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):
         return False

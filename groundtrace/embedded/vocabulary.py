@@ -1,8 +1,8 @@
 """Defines the words that the embedded judge knows. They are about seeing, counting and concluding.
 
-Rules derive the forms of English words. For German, French and Spanish, all forms are listed. A reasoning has no value
-if it guesses the answer, refuses to answer, or does not see the image. Words that show this, such as "invented",
-"sorry" or "blurred", are recognised by their stems.
+For English, rules derive the other forms of a word ("counted" from "count"). For German, French and Spanish, all forms
+are listed. Some words show that a reasoning guesses the answer, refuses to answer, or does not see the image, such as
+"invented", "sorry" or "blurred". Such a reasoning has no value. These words are recognised by their stems.
 """
 
 import re
@@ -16,7 +16,7 @@ _LISTS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("words.yaml").r
 
 
 def words(name: str) -> frozenset[str]:
-    """Return the words of the list with this name in ``words.yaml``."""
+    """Return the words of one list in the file ``words.yaml``, such as "verbs". ``name`` is the name of the list."""
     return frozenset(_LISTS[name].split())
 
 
@@ -53,19 +53,27 @@ _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|^[^aeiouyäöüáéíóúà
 
 
 def is_worthless(word: str) -> bool:
-    """Return whether a word in lower case shows that the reasoning guesses ("invented"), refuses ("sorry") or does not
-    see the image ("blurred").
+    """Return whether a word shows that a reasoning guesses ("invented"), refuses ("sorry") or does not see ("blurred").
+
+    ``word`` must be in lower case.
     """
     return _WORTHLESS.match(word) is not None
 
 
 def is_wordlike(word: str) -> bool:
-    """Return whether an unknown word could be a real word: it is short, and has vowels but no 5 consonants in a row."""
+    """Return whether an unknown word could be a real word, and not a random sequence of letters.
+
+    Such a word has at most 20 letters, at least one vowel, and no five consonants in a row.
+    """
     return len(word) <= 20 and _CONSONANTS.search(word) is None
 
 
 def is_known(word: str) -> bool:
-    """Return whether the judge knows a word in lower case. The judge knows all numbers."""
+    """Return whether the judge knows a word. It knows all numbers, colours and shapes, and all words that end with
+    "ly".
+
+    ``word`` must be in lower case.
+    """
     if word in _PLAIN or word in _VERB_STEMS or word.isdigit():
         return True
     if colour_word(word) is not None or kind_word(word) is not None:

@@ -1,4 +1,4 @@
-"""Validates one input record, field by field. No file is opened here.
+"""Validates one input record, field by field. The files of its media are not opened here.
 
 A record is a JSON object with these fields:
 
@@ -8,10 +8,12 @@ A record is a JSON object with these fields:
 - choices: a list or null;
 - boxes: a list of {label, bbox} or null.
 
-A missing answer_type is derived from the other fields. It is multiple choice if the record has choices, else a number,
-else yes or no (also for the JSON values true and false), else text. If a record has choices, its answer must be one of
-the choices: it must have the same text or the same number. If a record has choices, but names a type without choices,
-the question is asked without the choices. They are kept in ``opened_choices``.
+If answer_type is missing, the other fields determine it. A record with choices is multiple choice. Otherwise, the type
+depends on the answer: a number, yes or no (also the JSON values true and false), or text.
+
+If a record has choices, its answer must be one of them: it must have the same text or the same number. If such a record
+names an answer type without choices, the question is asked without the choices. They are then stored in
+``opened_choices``.
 
 Some recipes write questions themselves. For them, a record may have only images: no question, no answer, and no other
 field that belongs to a question.
@@ -51,9 +53,9 @@ _NAMES |= {
 class InvalidRecord(ValueError):
     """Raised if a record cannot be used.
 
-    ``reason`` and ``detail`` are the reason and the message of the record's rejection. ``record_id`` is its id, or None
-    if the id cannot be read. ``origin`` is information for people about the record's source, such as the names of its
-    media; no stage uses it.
+    ``reason`` is the category of the fault, and ``detail`` is a message that names the field and the fault.
+    ``record_id`` is the record's id, or None if the id cannot be read. ``origin`` describes the record's source for
+    people, such as the names of its media; no stage uses it.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
@@ -64,12 +66,15 @@ class InvalidRecord(ValueError):
 
 @record
 class InputRecord:
-    """Holds a record with valid fields. Its media have not been opened.
+    """Holds the checked fields of one input record. Its media have not been opened.
 
-    ``media`` are URIs. ``choices`` are the choices that are shown with the question, or None. ``opened_choices`` are
-    the record's choices if its answer type does not show them; else None. ``question``, ``answer`` and ``answer_type``
-    are "" if the record has only images. ``number`` is the record's line or row in the input. Two records that differ
-    only in ``origin`` are equal.
+    ``number`` is the line or row of the record in the input, from 1. ``media`` are the URIs of its images and clips.
+    ``choices`` are the choices that are shown with the question; None if there are none. ``opened_choices`` are choices
+    that exist, but are not shown, because the answer type asks an open question; otherwise None. ``boxes`` are the gold
+    boxes in pixels; None if the record has no such field.
+
+    ``question``, ``answer`` and ``answer_type`` are "" if the record has only images. Two records that differ only in
+    ``origin`` are equal.
     """
 
     number: int
@@ -87,10 +92,10 @@ class InputRecord:
 
 
 def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord:
-    """Return the record of a line or row of the input, if it is valid.
+    """Check one line or row of the input, and return it as a record.
 
-    If ``may_lack_question`` is True, a record without question and answer is valid, too. Raises InvalidRecord for an
-    invalid record; its message contains the field and the fault.
+    ``raw`` is the unchecked line or row. If ``may_lack_question`` is True, a record without question and answer is
+    valid, too. Raises InvalidRecord for an invalid record; the message names the field and the fault.
     """
     origin = raw.origin
     try:
@@ -110,12 +115,12 @@ def _names(media: object) -> tuple[str, ...]:
 
 
 def medium_name(path: object) -> str:
-    """Return the name of a medium, given its path in the input.
+    """Return a name for an image or clip that is safe to publish, given its path in the input.
 
-    The name is "" for a ``data:`` URI and for an entry that is not a path. The name of a relative path is the whole
-    path. Of an absolute path, an address, or a path outside the input's folder, only the last part is kept, without the
-    query. The other parts would reveal the machine that made the input. The query of a signed address would give access
-    to the file.
+    A relative path is returned as it is. For an absolute path, a web address, or a path outside the input's folder,
+    only the last part is returned, without the query: "cat.png" for "https://example.org/a/cat.png?key=1". The other
+    parts could show the machine that made the input, or give access to the file. The result is "" for a ``data:`` URI
+    and for a value that is not a text.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
@@ -128,10 +133,11 @@ def medium_name(path: object) -> str:
 
 
 def checked_pair(question: str, answer: str) -> tuple[str, str]:
-    """Return the normal form of an answer to a model-written question, and the name of its answer type.
+    """Check a question and its answer that a model wrote, and return the answer and its type.
 
-    Raises InvalidRecord if the question or the answer is empty or has control characters, or if the answer does not fit
-    its type.
+    The first result is the answer in the normal form of its type, such as "1200" for "1,200". The second result is the
+    name of this type, such as "numeric". Raises InvalidRecord if the question or the answer is empty or has control
+    characters, or if the answer does not fit its type.
     """
     for name, text in (("question", question), ("answer", answer)):
         _refuse_control(name, _text({name: text}, name))
@@ -159,9 +165,10 @@ def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool
 
 
 def _has_no_question(fields: Mapping[str, object]) -> bool:
-    """Return whether a record has neither a question nor an answer.
+    """Return True if a record has neither a question nor an answer, and False if it has at least one of them.
 
-    Raises InvalidRecord if such a record has choices, boxes or an answer_type, which belong to a question.
+    Raises InvalidRecord if a record without both has choices, boxes or an answer_type, because these belong to a
+    question.
     """
     values = (fields.get("question"), fields.get("answer"))
     if not all(value is None or (isinstance(value, str) and not value.strip()) for value in values):

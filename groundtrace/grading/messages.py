@@ -1,4 +1,4 @@
-"""Builds a message to a model: parts of text and media, in the order in which the model sees them."""
+"""Builds a message to a model: a list of texts and images, in the order in which the model sees them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,17 @@ from groundtrace.schemas.records import FrameRef, MediaRef, Overlay
 
 @dataclass(frozen=True)
 class TextPart:
-    """Holds a text as a part of a message."""
+    """Holds a piece of text in a message."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class MediaPart:
-    """Holds a reference to an image, frame or drawn image, as a part of a message.
+    """Holds a reference to one image file in a message: an original image, a frame of a clip, or an image with
+    drawings.
 
+    ``uri`` is the address of the file, and ``sha256`` is the digest of its bytes. ``kind`` is the kind of medium.
     ``upright`` is False if the file must be rotated by its EXIF orientation before it is shown.
     """
 
@@ -31,18 +33,25 @@ Part = TextPart | MediaPart
 
 
 def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
-    """Return the message part for an original image, a frame or a drawn image."""
+    """Return the part of a message that shows one image file.
+
+    ``ref`` is an original image, a frame of a clip, or an image with drawings (overlay). Only an original image may
+    need a rotation by its EXIF orientation.
+    """
     if isinstance(ref, Overlay | FrameRef):
         return MediaPart(ref.uri, ref.sha256)
     return MediaPart(ref.uri, ref.sha256, ref.kind, upright=ref.orientation <= 1)
 
 
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
-    """Return the message parts for the media, as a model sees them.
+    """Return the parts of a message that show the media of a question, in order.
 
-    An image is one part. A clip has a line about the clip, and its frames. Before each frame is a line with the frame's
-    number and time. ``drawn`` holds the overlays (images with drawn marks) that replace images or frames. Its key is
-    (media index, None) for an image, and (media index, frame number) for a frame.
+    ``media`` are the images and clips. An image becomes one part. A clip becomes a line of text about the clip and
+    then, for each frame, a line with the frame's number and time, and the frame itself.
+
+    ``drawn`` holds overlays: copies of images or frames with drawings on them. Such a copy is shown instead of the
+    original. The key is (media index, None) for an image, and (media index, frame number) for a frame. If ``drawn`` is
+    None, all originals are shown.
     """
     drawn = drawn or {}
     parts: list[Part] = []
@@ -58,10 +67,10 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
 
 
 def clip_line(medium: MediaRef, index: int, count: int) -> str:
-    """Return the line of text before the frames of a clip.
+    """Return the line of text that introduces a clip, such as "A video clip, shown as 8 frames, the last at 3.50 s."
 
-    The line contains the number of frames and the last frame's time in seconds. If a question has several media, it
-    also contains the number of the clip. ``index`` is the clip's index among the ``count`` media of the question.
+    ``medium`` is the clip. ``index`` is its position (from 0) among the ``count`` media of the question. If there are
+    several media, the line also names the number of the medium: "Medium 2: a video clip, …".
     """
     which = f"Medium {index + 1}: a" if count > 1 else "A"
     last = medium.frames[len(medium.frames) - 1]

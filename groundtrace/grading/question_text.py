@@ -1,4 +1,8 @@
-"""Writes the text of a question: its choices, its instructions, and the user turn of a shard."""
+"""Writes the text of a question for a model: the question, its choices, and the instructions on the form of the
+response.
+
+This text is the user's message in a shard (a Parquet file of training rows).
+"""
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.messages import clip_line
@@ -7,10 +11,11 @@ from groundtrace.grading.responses.times import format_moment
 from groundtrace.schemas.records import MediaRef, Question
 
 POINTS, JUDGE, BOXES, TEXTUAL, PLAIN, CODE = "points", "judge", "boxes", "textual", "plain", "code"
-"""The forms of a response.
+"""The forms in which a response can be requested.
 
-They are, in this order: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and reasoning
-in words alone (the two streams of iVGR), reasoning of any kind (RuCL), and reasoning with executed code (CodeDance).
+They are, in this order: reasoning with points (Argos), a judgement and then reasoning (judge-think-answer, SAIL-RL),
+reasoning with boxes and reasoning in words alone (the two ways of answering in iVGR), reasoning of any kind (RuCL), and
+reasoning with executed code (CodeDance).
 """
 
 TRACE_INSTRUCTION = (
@@ -43,7 +48,7 @@ INSTRUCTIONS = {
         "final answer inside <answer> and </answer>."
     ),
 }
-"""Maps each form to its instruction in the user turn of a shard."""
+"""Maps the name of each form to the instruction that requests this form in the user's message."""
 TOOL_INSTRUCTION = (
     "Think inside <think> and </think>. Where it helps, call the tool execute_python_code with Python code: a complete "
     "script with its imports. It is executed on the image, which is the variable input_image, and you get its result "
@@ -60,29 +65,36 @@ CLIP_INSTRUCTION = (
 
 
 def answer_format(question: Question) -> str:
-    """Return the sentence that requests the final answer in the form of its type, such as "Answer yes or no"."""
+    """Return the sentence that requests the final answer in the right form, such as "Answer yes or no."
+
+    The sentence depends only on the question's answer type. It is "" if the answer type is unknown.
+    """
     return answer_type_named(question.answer_type).form
 
 
 def lettered_choices(question: Question) -> str:
-    """Return the choices as lines ``A. text``; "" if the question has no choices."""
+    """Return the choices of a question as text, with one line per choice: "A. red", then "B. blue", and so on.
+
+    Returns "" if the question has no choices.
+    """
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
 def image_hints(question: Question) -> list[str]:
-    """Return a list with the instruction to name the image of each tag.
+    """Return the instruction for a question with several still images: to name the image of each point or box.
 
-    The list is empty if the question does not have several still images.
+    The result is a list with this one sentence. The list is empty if the question has only one image, or a video clip.
     """
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
 
 def instruction(question: Question, form: str = POINTS) -> str:
-    """Return the instruction for a form of response.
+    """Return the instruction that requests one form of response, such as reasoning with points.
 
-    If the form has coordinates and the question has several images or a clip, the instruction also explains how to
-    name the image or frame of a position. Raises KeyError for an unknown form.
+    ``form`` is a key of :data:`INSTRUCTIONS`. For points or boxes in several images, the instruction also explains how
+    to name the image of each position. For points in a video clip, it explains how to name the frame. Raises KeyError
+    for an unknown form.
     """
     parts = [INSTRUCTIONS[form]]
     if form in (POINTS, BOXES):
@@ -93,10 +105,11 @@ def instruction(question: Question, form: str = POINTS) -> str:
 
 
 def user_text(question: Question, form: str = POINTS) -> str:
-    """Return the user turn: an ``<image>`` mark per image or frame, the question, its choices and the instructions.
+    """Return the user's message for a question: its images, its text, its choices and the instructions.
 
-    ``form`` is the form of response that is requested. The number and time of each frame of a clip are written before
-    its ``<image>``, as in the teacher's prompt.
+    The message has one placeholder ``<image>`` per image or frame. For a video clip, the number and the time of each
+    frame are written before its placeholder, as in the teacher's prompt. ``form`` is the requested form of response, a
+    key of :data:`INSTRUCTIONS`. Raises KeyError for an unknown form.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
     parts.append(f"{instruction(question, form)} {answer_format(question)}")

@@ -1,7 +1,8 @@
 """Defines the interface of an answer type, such as yes-no or multiple choice.
 
-A type has a sentence for prompts that requests its form of answer, a check of gold answers, and a function that grades
-answers. Each type has its own file in this package; :mod:`groundtrace.grading.answers.registry` lists all types.
+A type has a sentence for prompts that requests its form of answer, a check of gold (correct) answers, and a function
+that grades answers. Each type has its own file in this package. :mod:`groundtrace.grading.answers.registry` lists all
+types.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Gold:
-    """Holds the gold answer of an input record, before its answer type checks it.
+    """Holds the gold (correct) answer of an input record, before its answer type checks it.
 
     Attributes:
         answer: the answer as the record gives it.
@@ -56,20 +57,27 @@ class InvalidGold(ValueError):
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
-"""Returns the grade of (predicted, gold, choices). Never raises.
+"""A function that grades (predicted, gold, choices) and returns the grade. It never raises.
 
-``predicted`` is None if the response has no answer. The caller removes invisible characters from the texts and passes
-a usable gold (:mod:`groundtrace.grading.answers.grading`).
+``predicted`` is None if the response has no answer. ``choices`` is None if the question has no choices. The caller
+removes invisible characters from the texts and passes a usable gold (:mod:`groundtrace.grading.answers.grading`).
 """
 
 
 def as_written(gold: Gold) -> str:
-    """Return the gold answer as the record gives it."""
+    """Return the text of the gold (correct) answer unchanged.
+
+    It is the default check of an answer type: every gold is valid.
+    """
     return gold.answer
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Return False. A type with this ``is_evident`` is used only for records whose ``answer_type`` is its name."""
+    """Return False for every answer. It is the default of ``is_evident`` and ``needs_judge`` of an answer type.
+
+    A type with this ``is_evident`` is used only for records whose field ``answer_type`` names it. The arguments are not
+    used.
+    """
     return False
 
 

@@ -72,15 +72,15 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 @dataclass(frozen=True)
 class NamedOptions:
-    """Holds the options that an answer names.
+    """Holds the options of a multiple-choice question that an answer names. Positions of options start at 0.
 
     Attributes:
         indices: the positions of the named options. The set is empty if the answer names no option, and has several
             positions if the answer names several options.
-        is_mention: whether the answer only mentions the named option within a sentence. This sentence may also deny the
-            option.
-        denied: the positions of the options that the answer calls wrong. The set is empty if the answer names an
-            option.
+        is_mention: True if the answer does not state the option as its answer, but only contains its words within a
+            sentence ("it looks like the red car there"). Such a sentence may also deny the option.
+        denied: the positions of the options that the answer calls wrong ("B is wrong"). The set is empty if the answer
+            names an option.
     """
 
     indices: frozenset[int]
@@ -89,11 +89,11 @@ class NamedOptions:
 
 
 def normalise_text(text: str) -> str:
-    """Return the text in a normal form. Two texts have equal words if their normal forms are equal.
+    """Return a text in a normal form, so that two texts with the same words have the same normal form.
 
-    NFKC and casefold are applied. Articles, punctuation and invisible marks are removed, and words are separated by
-    one space. Signs, points and slashes stay if they are part of a number or date (-2, 1.5, 18/06). Symbols such as <
-    or ° stay.
+    For example, "The cat!" and "cat" both become "cat". The text is brought to lower case and to Unicode's form NFKC.
+    Articles, punctuation and invisible characters are removed, and words are separated by one space. Signs, points and
+    slashes stay if they are part of a number or date (-2, 1.5, 18/06). Symbols such as < or ° stay.
     """
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     kept: list[str] = []
@@ -112,16 +112,17 @@ def normalise_text(text: str) -> str:
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
-    """Return the options that an answer names. Never raises. The caller must limit the length of the answer.
+    """Return the options of a multiple-choice question that an answer names. Never raises.
 
-    The function searches in this order:
+    ``predicted`` is the answer; the caller must limit its length. ``choices`` are the texts of the options. The
+    function searches in this order:
 
     - the exact text of an option;
     - a label, such as "B" or "option B";
     - a text that equals the text of an option after normalisation, or that has the same value;
     - the words of an option within a sentence.
 
-    "A and B" names two options, except if an option has the text "A and B".
+    "A and B" names two options, unless an option has the text "A and B".
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
@@ -165,19 +166,20 @@ def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the positions of the options whose letters are separate words in the text.
+    """Return the positions (from 0) of the options whose letters are separate words in the text.
 
-    The words "a" and "I" are not letters of options.
+    For example, the text "so it must be B" gives {1}. The words "a" and "I" are not letters of options. ``choices`` are
+    the texts of the options.
     """
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """Return the letters that the options of a question may have, if the gold is one letter; None for any other gold.
+    """Return the possible option letters of a question whose choices are unknown, if its gold answer is one letter.
 
-    This function is for a question whose choices are unknown. The letters are A to H. If the gold's letter is after H,
-    they are A to this letter (A to J for the gold J).
+    The letters are A to H. If the gold's letter is after H, they are A to this letter (A to J for the gold J). Returns
+    None if the gold is not one letter.
     """
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":
@@ -186,10 +188,11 @@ def implied_letters(gold: str) -> tuple[str, ...] | None:
 
 
 def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the positions of the choices that equal the gold answer.
+    """Return the positions (from 0) of the choices that equal the gold (correct) answer.
 
-    Texts are compared exactly. If no text is equal, they are compared after normalisation. If still no text is equal, a
-    gold of one letter means the choice at this letter's position. The result is empty if no choice matches.
+    First, the texts are compared exactly. If no choice is equal, the texts are compared after normalisation. If still
+    no choice is equal, a gold of one letter means the choice with this letter ("B" means the second choice). The result
+    is empty if no choice matches.
     """
     for form in (str.strip, normalise_text):
         right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))

@@ -26,14 +26,23 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 
 
 def with_arabic_digits(text: str) -> str:
-    """Return the text with digits in place of its CJK numerals. Never raises; takes time linear in ``len(text)``."""
+    """Return the text with digits in place of its Chinese and Japanese numerals: "三只猫" becomes "3只猫". Never
+    raises.
+
+    The module's docstring explains which numerals are converted. The function takes time linear in
+    ``len(text)``.
+    """
     if text.isascii():
         return text
     return _NUMERAL.sub(_as_digits, _SHARE.sub(_as_share, text))
 
 
 def value_of_numeral(numeral: str) -> int | None:
-    """Return the value of a numeral such as 一百二十, 两万五千 or 二〇二一; None if it is not one number (三四)."""
+    """Return the value of a Chinese or Japanese numeral, such as 120 for 一百二十 and 25000 for 两万五千.
+
+    ``numeral`` must have only characters for digits, tens and larger units. Returns None if it is not one
+    number, such as 三四 (three or four).
+    """
     if all(char in _DIGITS for char in numeral):
         is_one = len(numeral) == 1 or len(numeral) == 4 or any(char in "〇零" for char in numeral)
         return int("".join(str(_worth(char)) for char in numeral)) if is_one else None

@@ -58,7 +58,7 @@ _BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
 
 @dataclass(frozen=True)
 class DateFields:
-    """Holds a date, a time of day or both; a field that is not given is None."""
+    """Holds the fields of a date, a time of day or both. A field that is not given is None. Hours are from 0 to 23."""
 
     year: int | None = None
     month: int | None = None
@@ -68,18 +68,19 @@ class DateFields:
     second: int | None = None
 
     def conflicts(self, other: DateFields) -> bool:
-        """Return whether the two dates have different values in a field that both have."""
+        """Return whether two dates differ in a field that both have, as "3 April" and "3 May 2021" differ in the month.
+        """
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 @dataclass(frozen=True)
 class WrittenDate:
-    """Holds a date or time as it is written.
+    """Holds a date or time as it is written, with all its possible meanings.
 
-    ``spelling`` is a text for the notation, such as "/" or "clock", then the fields in their written order. If a date
-    has a time, the notation and the fields of the time follow. ``readings`` are all dates or times that the written
-    text may mean.
+    ``spelling`` is a text for the notation, such as "/" or "clock", then the fields in their written order: ("/", 3, 4,
+    2021) for 03/04/2021. If a date has a time, the notation and the fields of the time follow. ``readings`` are all
+    dates or times that the written text may mean.
     """
 
     spelling: tuple[str | int, ...]
@@ -87,9 +88,9 @@ class WrittenDate:
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Return the date, the time, or both, if a short text has no other words. Never raises.
+    """Return the date or the time of day (or both) that a short text consists of, with all its possible meanings.
 
-    Returns None for any other text.
+    Returns None if the text has other words, or is neither a date nor a time. Never raises.
     """
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
@@ -102,10 +103,10 @@ def read_date(text: str) -> WrittenDate | None:
 
 
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
-    """Return whether two dates or times are the same, or None if the rules cannot decide.
+    """Return whether a predicted date or time is the same as the gold (correct) one.
 
-    The module's docstring explains the rules. The result is also None for two different times that would be equal
-    as ratios (1:15 and 2:30).
+    Returns None if the rules of the module's docstring cannot decide, as for 03/04/2021 and "3 April 2021". The result
+    is also None for two different times that would be equal as ratios (1:15 and 2:30).
     """
     if predicted.spelling == gold.spelling:
         return True

@@ -1,6 +1,7 @@
-"""Grades free text by the kind of its gold: a date, a quantity, a formula, yes or no, a number, a list, or words.
+"""Grades free-text answers by the kind of the gold (correct) answer.
 
-It uses the rules of :mod:`groundtrace.grading.answers.rules`; if no rule can decide, a judge decides.
+A gold may be a date, a quantity, a formula, yes or no, a number, a list, or plain words. The rules are in
+:mod:`groundtrace.grading.answers.rules`. If no rule can decide, a judge model decides.
 """
 
 import re
@@ -53,7 +54,11 @@ _RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LAT
 
 
 def grade_text(predicted: str, gold: str) -> Grade:
-    """Grade an answer by the first rule that fits the gold."""
+    """Grade a free-text answer by the first rule that fits the gold (correct) answer.
+
+    ``predicted`` is the answer to grade. The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can
+    decide).
+    """
     return grade_by(_RULES, predicted, gold)
 
 
@@ -62,7 +67,11 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
-    """Return whether no rule can grade answers against the gold. If so, paraphrases of the gold need a judge."""
+    """Return whether no rule can grade answers against this gold (correct) answer, so that paraphrases need a judge
+    model.
+
+    For example, the result is True for "a red car", and False for "yes", "5 cm" or "seven". ``_choices`` is not used.
+    """
     if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
         return False
     return not (_is_plain_number(gold) or is_number_in_words(gold[:MAX_CHARS]))

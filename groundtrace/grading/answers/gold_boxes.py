@@ -1,4 +1,7 @@
-"""Defines the answer type of boxes around objects; answers are scored by overlap with the gold boxes, never by text."""
+"""Defines the answer type of a question whose answer is boxes around objects.
+
+Such answers are scored by their overlap with the gold boxes, never by their text.
+"""
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 

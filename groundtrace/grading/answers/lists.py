@@ -3,8 +3,8 @@
 In a sequence, the order matters. In an enumeration, only the items and the number of their occurrences matter. Two
 items are equal if their normalised texts (:func:`groundtrace.grading.answers.choices.normalise_text`) are equal, or if
 they are the same number (without tolerance). Two items are different if both are short and plain, and neither contains
-the other. In all other cases a judge decides, such as on "dark red" for "red", or on an item inside a sentence. A text
-that joins its items by "or" has alternatives, so it is not a list.
+the other. In all other cases a judge model decides, such as on "dark red" for "red", or on an item inside a sentence. A
+text that joins its items by "or" names alternatives, so it is not a list.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _MAX_ITEMS = 50
 
 @dataclass(frozen=True)
 class AnswerTuple:
-    """Holds the numbers of a point or a vector. Two numbers may also be the ends of an interval.
+    """Holds the numbers of a point or a vector, such as "(5, 6)". Two numbers may also be the ends of an interval.
 
-    ``brackets`` are the opening and the closing bracket, such as "[)"; "" if the numbers have no brackets.
+    ``values`` are the numbers in their written order. ``brackets`` are the opening and the closing bracket, such as
+    "[)"; "" if the numbers have no brackets.
     """
 
     values: tuple[Fraction, ...]
@@ -56,9 +57,9 @@ Item = str | Fraction | AnswerTuple
 
 @dataclass(frozen=True)
 class AnswerList:
-    """Holds the items of an answer in order.
+    """Holds the items of a list in an answer, in their written order.
 
-    ``is_sequence`` is True if arrows join the items. Their order then matters.
+    ``is_sequence`` is True if arrows join the items ("A → B"). Only then does their order matter.
     """
 
     items: tuple[Item, ...]
@@ -66,24 +67,29 @@ class AnswerList:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether every item is a number, a point, or at most three words.
+        """Return whether every item is a number, a point, or a text of at most three words.
 
-        The words may have only digits and letters that have upper and lower case.
+        The words may have only digits and letters that have upper and lower case. So Chinese text is not plain.
         """
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
 
 def read_list(text: str) -> AnswerList | None:
-    """Return the items of a gold answer that is only a list; None for any other text. Never raises.
+    """Return the items of a gold (correct) answer, if it is only a list such as "red, blue and green". Never raises.
 
-    A list has at least two items. Each item must be plain: a number, a point or at most three words.
+    A list has at least two items. Each item must be plain: a number, a point or at most three words. Returns None for
+    any other text.
     """
     found = _read(text, False)
     return found if found is not None and len(found.items) > 1 and found.is_plain else None
 
 
 def same_list(predicted: str, gold: AnswerList) -> bool | None:
-    """Return whether an answer lists the same items as the gold; None if this cannot be decided."""
+    """Return whether an answer lists the same items as the gold (correct) list.
+
+    ``predicted`` is the text of the answer. Returns None if rules cannot decide, for example if the answer is not a
+    list of plain items, or if it has "dark red" in place of "red".
+    """
     given = _read(predicted, True)
     if given is None:
         return None
@@ -99,7 +105,10 @@ def same_list(predicted: str, gold: AnswerList) -> bool | None:
 
 
 def read_tuple(text: str) -> AnswerTuple | None:
-    """Return the numbers of a tuple such as "(5, 6)" or "[1, 3)"; None for any other text. Never raises."""
+    """Return the numbers and brackets of a tuple or interval such as "(5, 6)", "[1, 3)" or "5, 6". Never raises.
+
+    Returns None for any other text. The brackets may be missing, but only both of them.
+    """
     if len(text) > MAX_CHARS:
         return None
     match = _TUPLE.fullmatch(plain_notation(text.replace("$", "")).strip())
@@ -110,11 +119,14 @@ def read_tuple(text: str) -> AnswerTuple | None:
 
 
 def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
-    """Return whether an answer equals the gold tuple or interval, or None if rules cannot decide.
+    """Return whether an answer equals the gold (correct) tuple or interval.
 
-    The result is None for (1, 2) and [1, 2], because they may be two different intervals or the same point. It is None
-    for the same numbers in another order without brackets, because they may be a list. ``predicted`` is None if the
-    answer is not a tuple.
+    ``predicted`` is None if the answer is not a tuple. Returns None if rules cannot decide, in these cases:
+
+    - The answer is not a tuple, and the gold has no brackets.
+    - The gold has no brackets, and the answer has the same numbers in another order: they may be a list.
+    - The brackets of two equal numbers differ, as in (1, 2) and [1, 2]: they may be two intervals or the same point.
+    - One is a half-open interval such as [1, 2), and the other has no brackets.
     """
     if predicted is None:
         return None if not gold.brackets else False
@@ -196,10 +208,10 @@ def _is_short(words: str) -> bool:
 
 
 def may_be_interval(text: str, gold: str) -> bool:
-    """Return whether an answer may be an interval, although the gold is a set of the same numbers.
+    """Return whether an answer may be an interval, although the gold (correct) answer is a set of the same numbers.
 
-    The result is True if ``text`` is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set, such as
-    "{1, 2}". The caller must have checked that their numbers are equal.
+    The result is True if ``text`` (the answer) is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set,
+    such as "{1, 2}". The caller must have checked that their numbers are equal.
     """
     pair = read_tuple(text)
     return (
@@ -211,9 +223,10 @@ def may_be_interval(text: str, gold: str) -> bool:
 
 
 def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
-    """Return the value of each name in a text such as "a = 2, b = 5". Never raises.
+    """Return a dict from each name to its value, for a text such as "a = 2, b = 5". Never raises.
 
-    Returns None for any other text, and for a text with fewer than ``least`` names.
+    ``least`` is the number of names that the text must have at least. Returns None for a text with fewer names, and for
+    any other text. The values stay text.
     """
     if len(text) > MAX_CHARS or text.count("=") < least:
         return None

@@ -1,4 +1,4 @@
-"""Compares mathematical answers with math-verify, in bounded time.
+"""Compares mathematical answers with the library math-verify, in bounded time.
 
 math-verify (0.9) stops a slow computation with a signal. This works only on the main thread. So this module calls
 math-verify without timeouts, and refuses expressions that could take too long: long text, deep nesting, powers of
@@ -105,7 +105,7 @@ _STEP = re.compile(
 
 
 class MathsMatch(Enum):
-    """Lists the results of comparing a predicted expression with a gold expression."""
+    """Lists the possible results of comparing a predicted expression with the gold (correct) expression."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -115,12 +115,16 @@ class MathsMatch(Enum):
 
 
 def is_maths(text: str) -> bool:
-    """Return whether a short text has a LaTeX command, a power, an equation, a root, ``$…$`` or similar notation."""
+    """Return whether a short text looks like a formula: it has a LaTeX command, a power, "=", a root, ``$…$`` or the
+    like.
+
+    The result is False for a text of more than ``MAX_CHARS`` characters.
+    """
     return len(text) <= MAX_CHARS and _IS_MATHS.search(text) is not None
 
 
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
-    """Compare two answers mathematically. Never raises.
+    """Compare a predicted formula with the gold (correct) formula by their mathematical meaning. Never raises.
 
     Texts that differ only in spaces, dollar signs and notation are equal. So an answer of several parts can also be
     right. In all other cases, each text must be one expression, perhaps with a unit. The prediction may also have prose

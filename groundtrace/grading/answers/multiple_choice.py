@@ -1,9 +1,9 @@
 """Grades multiple-choice answers (Argos Eq. 6): an answer must name one option, by letter or by text.
 
 :mod:`groundtrace.grading.answers.choices` finds the options that an answer names. An answer that names several options
-is wrong, even if the right option is among them. An answer that names no option ("the correct one") is wrong, except if
-it may mean an option in other words (:mod:`groundtrace.grading.answers.option_hints`): a judge then decides. A judge
-also decides on an answer that only mentions one option within a sentence.
+is wrong, even if the right option is among them. An answer that names no option ("the correct one") is usually wrong.
+But if it may mean an option in other words (:mod:`groundtrace.grading.answers.option_hints`), a judge model decides. A
+judge model also decides on an answer that only mentions one option within a sentence.
 """
 
 import re

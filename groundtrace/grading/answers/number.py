@@ -1,8 +1,8 @@
-"""Grades answers to golds that are numbers (Argos Eq. 7-8), fractions, ranges, ratios, quantities, dates or formulas.
+"""Grades answers if the gold (correct) answer is a number (Argos Eq. 7-8).
 
-It uses the rules of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
-gold is valid if these rules can grade answers against it. If the gold is a plain number, its thousands separators are
-removed.
+The gold may also be a fraction, range, ratio, quantity, date or formula. The rules are in
+:mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A gold is valid if these
+rules can grade answers against it. If the gold is a plain number, its thousands separators are removed.
 """
 
 import decimal
@@ -29,12 +29,19 @@ _CONSTANT = re.compile(r"[π√∞½⅓⅔¼¾]|\\(?:pi|sqrt|infty)")
 
 
 def plain_number(text: str) -> str | None:
-    """Return a plain number without thousands separators and with an ASCII minus; None for any other text."""
+    """Return a plain number in a uniform spelling, such as "-1200.5" for "−1,200.5"; None if the text is anything else.
+
+    A plain number has only digits, a sign, commas between thousands, a decimal point and an exponent ("1e5"). The
+    commas are removed, and the minus sign becomes "-".
+    """
     return text.strip().replace(",", "").replace("\u2212", "-") if _GOLD.fullmatch(text.strip()) else None
 
 
 def value_of(text: str) -> decimal.Decimal | None:
-    """Return the value of a plain number; None for any other text and for an exponent that is out of range."""
+    """Return the exact value of a plain number (:func:`plain_number`), such as 1200 for "1,200".
+
+    Returns None for any other text, and for a number whose exponent is out of range.
+    """
     number = plain_number(text)
     try:
         return None if number is None else decimal.Decimal(number)
@@ -49,9 +56,10 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_gradable(gold: str) -> bool:
-    """Return whether rules can grade answers against ``gold``, such as a fraction or a range.
+    """Return whether rules can grade answers against this gold (correct) answer.
 
-    Call this for a gold that is not a plain number.
+    Examples are a fraction ("3/4"), a range ("10-15") and a formula. Call this only for a gold that is not a plain
+    number.
     """
     if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
         return False

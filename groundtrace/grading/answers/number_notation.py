@@ -62,11 +62,10 @@ _NOTATIONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
 
 
 def plain_notation(text: str) -> str:
-    """Return the text with its numbers in a plain notation.
+    """Return a text with its numbers rewritten in a plain notation: "x²" becomes "x^2", and "1.234,5" becomes "1234.5".
 
-    Signs, superscripts (as ``^n``), Unicode compatibility forms and LaTeX around digits are rewritten; units and
-    currencies stay. The text must have at most ``numerals.MAX_CHARS`` characters. The function takes time linear in its
-    length.
+    Signs, superscripts, Unicode compatibility forms, and LaTeX around digits are rewritten. Units and currencies stay.
+    The text must have at most ``numerals.MAX_CHARS`` characters. The function takes time linear in its length.
     """
     text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
     text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)

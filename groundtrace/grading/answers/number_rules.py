@@ -1,4 +1,6 @@
-"""Defines the rules that grade answers to golds that are numbers: plain, with a unit, as a range or bound, as a ratio.
+"""Defines the rules that grade answers if the gold (correct) answer is a number.
+
+The number may be plain, have a unit, or be a range, a bound or a ratio. If a rule cannot decide, a judge model decides.
 
 Plain numbers (Argos Eq. 7-8):
 
@@ -13,8 +15,8 @@ Plain numbers (Argos Eq. 7-8):
 
 Numbers with a unit:
 
-- They are compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), however the unit is spelt. Another
-  dimension or currency is wrong.
+- They are compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), whatever the spelling of the unit.
+  Another dimension or currency is wrong.
 - A number without a unit is read in the gold's unit. If the gold has no unit, the answer's unit is ignored: "5 %" and
   "5 cm" match the gold "5".
 - A quantity never matches an ordinal ("2 seconds" is not "2nd").
@@ -109,9 +111,11 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is one number, by Argos Eq. 7-8; return None for any other gold.
+    """Grade an answer if the gold (correct) answer is one number, by Argos Eq. 7-8.
 
-    Ordinals ("third"), "twice" and words that mean 0 ("none") are numbers here.
+    ``predicted`` is the answer to grade. Ordinals ("third"), "twice" and words that mean 0 ("none") are numbers here.
+    The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a
+    grade if the gold is not one number; the caller then tries the next rule.
     """
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
@@ -247,9 +251,11 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a number with a unit; return None for any other gold.
+    """Grade an answer if the gold (correct) answer is a number with a unit, such as "5 cm".
 
-    The numbers are compared in the gold's unit, by Argos Eq. 7-8.
+    The numbers are compared in the gold's unit, by Argos Eq. 7-8. ``predicted`` is the answer to grade. The grade's
+    value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a grade if the
+    gold has no number with a unit; the caller then tries the next rule.
     """
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
@@ -262,7 +268,12 @@ def grade_quantity(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_span(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a range or a bound; return None for any other gold."""
+    """Grade an answer if the gold (correct) answer is a range ("10-15") or a bound ("at least 5").
+
+    ``predicted`` is the answer to grade. The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can
+    decide, for example on a number within the range). Returns None instead of a grade for any other gold; the caller
+    then tries the next rule.
+    """
     wanted = _gold_span(gold)
     if wanted is None:
         return None

@@ -1,9 +1,10 @@
 """Reads numbers in English words.
 
 Cardinals ("seven") and fractions ("two thirds") are read anywhere in a text. Ordinals ("third") and "none" are read
-only as a whole answer.
+only if they are the whole answer.
 
-"One" after a determiner is a pronoun ("the correct one"), so it is not a number. Words are read in lower case.
+"One" after a determiner is a pronoun ("the correct one"), so it is not a number. Upper and lower case are not
+distinguished.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Return the number of a text that is only a counting expression; None for any other text.
+    """Return the number that a text names, if the whole text is an ordinal, a number of times or a word for 0.
 
-    These are ordinals ("third", "the 3rd row"), numbers of times ("twice") and words that mean 0 ("there are none").
+    Examples are 3 for "third" and "the 3rd row", 2 for "twice", and 0 for "there are none". Returns None for any other
+    text, also for "three".
     """
     words = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
     if len(words) > 100:
@@ -65,7 +67,10 @@ def read_count_words(text: str) -> int | None:
 
 
 def read_ordinal(text: str) -> int | None:
-    """Return the number of an ordinal; None for any other text. A noun may follow the ordinal ("the 3rd row")."""
+    """Return the number of an ordinal, such as 3 for "third" or "the 3rd row"; None for any other text.
+
+    One noun may follow the ordinal.
+    """
     words = text.casefold().replace("-", " ").rstrip(".!。 ").split()[:12]
     words = words[1:] if words[:1] == ["the"] else words
     if words[1:] and words[-1].isascii() and words[-1].isalpha() and words[-1] not in {"half", "quarter", *_ORDINALS}:
@@ -83,7 +88,10 @@ def read_ordinal(text: str) -> int | None:
 
 
 def is_number_in_words(text: str) -> bool:
-    """Return whether a text is only one number in words: "seven", "two thirds", "third", "the 21st"."""
+    """Return whether a text is only one number in words: "seven", "two thirds", "third", "the 21st".
+
+    The result is False for "none" and similar words.
+    """
     return bool(read_count_words(text)) or _is_cardinal(text)
 
 
@@ -94,10 +102,10 @@ def _is_cardinal(text: str) -> bool:
 
 
 def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
-    """Return the numbers in words of a text, in order, each with its start and end offset.
+    """Find the numbers in words in a text, such as "two thirds" or "minus two hundred and five".
 
-    Examples of such numbers are "minus two hundred and five" and "two thirds". The end offset is after the last
-    character.
+    Each result holds the number, the offset of its first character, and the offset after its last character. The
+    results are in the order of the text.
     """
     text = _ONE.sub(lambda found: " " * len(found.group()), text.lower())
     spans = list(_LETTERS.finditer(text))

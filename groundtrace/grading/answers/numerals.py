@@ -3,10 +3,10 @@
 A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos (Eq. 7-8)
 depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
 
-Decimal digits of any script are read; letters that look like digits are not. A scale word multiplies its number ("5
-million" is 5,000,000, and "two dozen" is 24). Number words are read if the text has no digits. In a text with digits, a
-number word is read only if it is an alternative to a number ("five or 6" names two numbers). "The correct one" does not
-name a number.
+Decimal digits of any script are read. Letters that look like digits are not read. A scale word multiplies its number
+("5 million" is 5,000,000, and "two dozen" is 24). Number words are read if the text has no digits. In a text with
+digits, a number word is read only if it is an alternative to a number ("five or 6" names two numbers). "The correct
+one" does not name a number.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Numeral:
 class ParsedNumbers:
     """Holds the numbers of a text in order.
 
-    ``is_expression`` is True if the text is a calculation (with powers, roots or variables).
+    ``is_expression`` is True if the text is a calculation or a formula, such as "2^3", "√2" or "2 + 3".
     """
 
     numerals: tuple[Numeral, ...]
@@ -112,9 +112,9 @@ class ParsedNumbers:
 
     @property
     def single(self) -> Numeral | None:
-        """Return the number if all numbers of the text have the same value; else None.
+        """Return the number of the text, if all its numbers have the same value; else None.
 
-        The result is also None if the text is a calculation.
+        The result is also None if the text has no number, or is a calculation.
         """
         if self.is_expression or len({numeral.value for numeral in self.numerals}) != 1:
             return None
@@ -151,18 +151,20 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Return whether a short text makes its number a bound ("more than 5", "5+") or denies it ("not 5").
+    """Return whether a short text does not state its number exactly, but makes it a bound ("5+") or denies it ("not
+    5").
 
-    The result is False for "about 5".
+    "More than 5" is a bound, too. The result is False for "5" and "about 5".
     """
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Return the numbers in digits of a text, each with its start and end offset.
+    """Find the numbers in digits in a text.
 
-    ``plain`` must be in plain notation (:func:`groundtrace.grading.answers.number_notation.plain_notation`). The end
-    offset is after the number's scale word.
+    ``plain`` must be in plain notation (:func:`groundtrace.grading.answers.number_notation.plain_notation`). Each
+    result holds the number, the offset of its first character, and the offset after the number and its scale word
+    ("million").
     """
     placed: list[tuple[Numeral, int, int]] = []
     for match in _NUMERAL.finditer(plain):
@@ -175,7 +177,10 @@ def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
 
 
 def is_whole_number(text: str) -> bool:
-    """Return whether a short text is only one number in digits."""
+    """Return whether a short text is only one number in digits, such as "1,200", "2.5" or "5 million".
+
+    The result is False if a unit or another word follows.
+    """
     if len(text) > MAX_CHARS:
         return False
     plain = plain_notation(text).strip(" $").rstrip(".")
@@ -184,11 +189,11 @@ def is_whole_number(text: str) -> bool:
 
 
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
-    """Return whether two numbers are the same: by Argos Eq. 7-8 if both are decimals, else by equality.
+    """Return whether a predicted number counts as the same as the gold (correct) number.
 
-    The tolerance |p - g| / |g| <= 0.05 is only for decimals. A gold without a decimal point needs the exact number.
-    Argos divides by max(|g|, 1) instead. By that rule, any two numbers below 0.05 would be the same (1.6e-19 and
-    6e-23). Here, only 0 matches 0.
+    If both are decimals, the rule is Argos Eq. 7-8: the tolerance is |p - g| / |g| <= 0.05. Otherwise the numbers must
+    be equal. Argos divides by max(|g|, 1) instead. By that rule, any two numbers below 0.05 would be the same (1.6e-19
+    and 6e-23). Here, only 0 matches 0.
 
     Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
     the fraction is rounded to the last place of the decimal (2/3 is 0.67).
@@ -211,7 +216,10 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def same_value(predicted: Numeral, gold: Numeral) -> bool:
-    """Return whether two numbers are exactly the same. Percent signs are compared as in :func:`same_number`."""
+    """Return whether two numbers are exactly the same, without any tolerance.
+
+    Percent signs are compared as in :func:`same_number`.
+    """
     one, other = (
         replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)
     )
@@ -259,9 +267,10 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Return the number of an answer that is an ordinal ("third"), a number of times ("twice") or means 0 ("none").
+    """Return the number of an answer that is an ordinal ("third"), a number of times ("twice") or a word for 0
+    ("none").
 
-    Returns None for any other answer.
+    Returns None for any other answer, also for "3".
     """
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
@@ -285,7 +294,7 @@ def with_digits(text: str) -> str:
 
 
 def last_side(text: str) -> str:
-    """Return the last side of a chain of equations: "5" for "2 + 3 = 5".
+    """Return the text after the last equals sign of a calculation: "5" for "2 + 3 = 5".
 
     Any other text is returned unchanged, also a text with several equations ("x = 3, y = 5", "x = 3 or x = 5").
     """
@@ -296,9 +305,10 @@ def last_side(text: str) -> str:
 
 
 def with_decimal_point(text: str, gold: Numeral) -> str:
-    """Return the text with a point in place of its comma ("3,5" becomes "3.5").
+    """Return an answer with a point in place of its decimal comma: "3,5" becomes "3.5".
 
-    The text is returned unchanged if the gold is not a decimal, or if the text does not have exactly one comma.
+    This is done only if ``gold``, the correct number, is a decimal. The text is returned unchanged if it does not have
+    exactly one comma, or if it has an opening bracket.
     """
     if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
         return text

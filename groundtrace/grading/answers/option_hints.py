@@ -1,6 +1,6 @@
-"""Decides whether an answer that names no option by letter or text may still mean an option, so that a judge is needed.
+"""Decides whether an answer that names no option by letter or text may still mean an option.
 
-Such an answer has one of the following:
+If it may, a judge model must grade the answer. Such an answer has one of the following:
 
 - a distinctive word of an option ("the truck" for "a blue truck"); a word that all options have ("vitamin") is not
   distinctive;
@@ -37,9 +37,10 @@ _MIN_STEM = 4
 
 
 def may_name(answer: str, choices: tuple[str, ...]) -> bool:
-    """Return whether an answer may mean one of the options in other words.
+    """Return whether an answer may mean one of the options in other words, such as "the truck" for "a blue truck".
 
-    The function never raises. It takes time linear in the length of the texts.
+    ``choices`` are the texts of the options. The function never raises, and takes time linear in the length of the
+    texts.
     """
     return not is_refusal(answer) and (
         _names_a_place(answer, len(choices))
@@ -50,7 +51,10 @@ def may_name(answer: str, choices: tuple[str, ...]) -> bool:
 
 
 def has_collective(choices: tuple[str, ...]) -> bool:
-    """Return whether one of the options means all or none of the others ("All of the above")."""
+    """Return whether one of the options means all or none of the others, as "All of the above" does.
+
+    ``choices`` are the texts of the options.
+    """
     return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
 
 

@@ -26,9 +26,10 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True)
 class Pair:
-    """Holds two numbers that are one answer.
+    """Holds two numbers that are one answer: a ratio, a share or a size.
 
-    ``kind`` is ``ratio`` (3:2), ``share`` (4 out of 10) or ``size`` (1920×1080).
+    ``kind`` is ``ratio`` (3:2), ``share`` (4 out of 10) or ``size`` (1920×1080). ``one`` is the first number, and
+    ``other`` is the second.
     """
 
     kind: str
@@ -37,7 +38,7 @@ class Pair:
 
     @property
     def value(self) -> Fraction:
-        """Return the product of the two numbers for a size, otherwise their quotient.
+        """Return the product of the two numbers for a size, and their quotient for a ratio or a share.
 
         For a quotient, the second number ``other`` must not be 0.
         """
@@ -45,7 +46,10 @@ class Pair:
 
 
 def read_pair(text: str) -> Pair | None:
-    """Return the ratio, share or size if a short text has no other words; None for any other text. Never raises."""
+    """Return the ratio (3:2), share (4 out of 10) or size (1920×1080) that a short text consists of. Never raises.
+
+    Returns None for any other text, and for a pair whose second number is 0.
+    """
     text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
@@ -55,11 +59,15 @@ def read_pair(text: str) -> Pair | None:
 
 
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
-    """Grade an answer to a gold that is a ratio, share or size; return None for any other gold.
+    """Grade an answer if the gold (correct) answer is a ratio, a share or a size.
+
+    ``predicted`` is the answer to grade. ``is_number`` is True if the question needs a number. The grade's value is 1.0
+    (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a grade for any other gold;
+    the caller then tries the next rule.
 
     A ratio with the same value but other numbers (6:4 for 3:2) is right in two cases: the gold is a formula, or
-    ``is_number`` is True (the question needs a number). Otherwise a judge decides, because the gold may be a score or a
-    time. A judge also decides if the answer is the value of the pair ("20 %" for "1 in 5").
+    ``is_number`` is True. Otherwise a judge decides, because the gold may be a score or a time. A judge also decides if
+    the answer is the value of the pair ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):

@@ -1,4 +1,4 @@
-"""Reads decades and centuries in answers ("the 1990s", "the '90s", "19th century").
+"""Reads and compares decades and centuries in answers ("the 1990s", "the '90s", "19th century").
 
 These periods are never compared as single years: 1990 is not "the 1990s".
 """
@@ -17,14 +17,14 @@ _IN_WORDS = re.compile(rf"(?:roaring\s+|swinging\s+)?({'|'.join(_TENS[2:])})")
 _CENTURY = re.compile(r"(.{3,20}?)[\s-]+(?:century|c)\.?")
 
 Years = tuple[int, int]
-"""The first year of a period, and the year after its last year."""
+"""One period: its first year, and the year after its last year. The 1990s are (1990, 2000)."""
 
 
 def read_period(text: str) -> frozenset[Years]:
-    """Return the periods that a text may mean; empty if the text is not only a period. Never raises.
+    """Return the periods that a text such as "the 1990s" may mean. Never raises.
 
-    "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three centuries. "90s" may also mean
-    90 seconds; the caller must decide this.
+    The result is empty if the text is not only a decade or a century. "The 1800s" may be a decade or a century, and
+    "the '90s" may belong to any of three centuries. "90s" may also mean 90 seconds; the caller must decide this.
     """
     text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
     lead = _LEAD.match(text)
@@ -43,14 +43,15 @@ def read_period(text: str) -> frozenset[Years]:
 
 
 def is_bare_tens(text: str) -> bool:
-    """Return whether a period is written as "90s", which may be seconds."""
+    """Return whether a text is only two digits and "s", such as "90s", which may be a decade or seconds."""
     return re.fullmatch(r"\s*\d\ds\.?\s*", text) is not None
 
 
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
-    """Return whether two periods are the same, or None if they may be the same but this is not certain.
+    """Return whether a predicted period is the same as the gold (correct) period.
 
-    Each argument holds all periods that the text may mean.
+    Each argument holds all periods that its text may mean (:func:`read_period`). Returns None if the two may be the
+    same, but this is not certain.
     """
     if len(gold) == 1 and predicted == gold:
         return True
@@ -58,9 +59,10 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 
 
 def holds_year(gold: frozenset[Years], year: int) -> bool:
-    """Return whether a year is within a gold period, but is not its first year.
+    """Return whether a year is within a gold (correct) period, but is not its first year.
 
-    A judge decides on an answer with such a year. The first year has the same digits as the period (1990 and the
-    1990s), but is not the period: an answer with this year is wrong.
+    ``gold`` holds all periods that the gold may mean. A judge model decides on an answer with such a year. The first
+    year has the same digits as the period (1990 and the 1990s), but it is not the period: an answer with this year is
+    wrong.
     """
     return any(start < year < end for start, end in gold)

@@ -7,7 +7,10 @@ import re
 from groundtrace.grading.answers.wrapping import without_answer_phrase
 
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
-"""The words for yes and no, in lower case. Such a word at the start or end of an answer decides. A gold is one word."""
+"""The words for yes (True) and no (False), in lower case.
+
+Such a word at the start or end of an answer decides. A gold (correct) answer is exactly one of these words.
+"""
 
 _LEADING = POLARITY | dict.fromkeys(("yeah", "yep", "yup"), True) | dict.fromkeys(("nope", "nah"), False)
 _YES = re.findall(
@@ -66,16 +69,16 @@ _BOTH_SIDES = re.compile(r"\b(?:yes(?:\s+n?or)?\s+no|no(?:\s+n?or)?\s+yes)\b")
 
 
 def is_taken_back(answer: str) -> bool:
-    """Return whether an answer corrects itself ("A ... wait, B")."""
+    """Return whether an answer corrects itself, as "A ... wait, B" does."""
     return _RETRACTION.search(answer) is not None
 
 
 def may_take_side(text: str, side: bool) -> bool:
     """Return whether an answer may mean yes or no in other words: "It does", "Not at all".
 
-    If ``side`` is True, the function checks for yes, else for no. If an answer has both yes and no, the result is True
-    only if the answer corrects itself ("No, wait, yes"). It is False for uncertain answers ("maybe"), refusals, and
-    mere nouns ("Norway", "on the right").
+    If ``side`` is True, the function checks whether the answer may mean yes; if False, whether it may mean no. If an
+    answer has both yes and no, the result is True only if the answer corrects itself ("No, wait, yes"). The result is
+    False for uncertain answers ("maybe"), refusals, and mere nouns ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))
@@ -95,9 +98,9 @@ def polarity(text: str) -> bool | None:
     """Return True for an answer that means yes, False for no, and None for neither or both.
 
     A leading "The answer is" is skipped. The first or the last word or clause decides. A later "no" inside a clause is
-    ignored ("Yes, there is no dog"). A later "no" is read in three cases: it is a whole clause, it is the last word, or
-    it is next to a "yes" ("yes no"). "True" and "false" are read anywhere. "Not true" and "not yes" mean no. Never
-    raises; takes time linear in ``len(text)``.
+    ignored ("Yes, there is no dog"). A later "no" counts in three cases: it is a whole clause, it is the last word, or
+    it is next to a "yes" ("yes no"). "True" and "false" count anywhere. "Not true" and "not yes" mean no. Never raises;
+    takes time linear in ``len(text)``.
     """
     if _BOTH_SIDES.search(text.casefold()):
         return None

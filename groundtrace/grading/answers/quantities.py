@@ -74,10 +74,10 @@ _NO_UNITS = frozenset(
 
 @dataclass(frozen=True)
 class Quantity:
-    """Holds a number with its unit.
+    """Holds a number with its unit, such as "5 cm".
 
-    ``unit`` is None if the number has no unit or an unknown unit. ``word`` is then the unknown word after the number,
-    or "" without a word.
+    ``numeral`` is the number. ``unit`` is None if the number has no unit or an unknown unit. ``word`` is then the
+    unknown word after the number ("apples" in "5 apples"), or "" without a word.
     """
 
     numeral: Numeral
@@ -87,7 +87,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Holds the result of comparing an answer with the gold quantity, and the reason in one line.
+    """Holds the result of comparing an answer with the gold (correct) quantity, and the reason in one line.
 
     ``same`` is True if they are equal, False if they differ, and None if rules cannot decide.
     """
@@ -97,9 +97,9 @@ class Comparison:
 
 
 def read_quantities(text: str) -> tuple[Quantity, ...]:
-    """Return the quantities of a text in order; "1 h 30 min" is one quantity. Never raises.
+    """Return the numbers in a text in order, each with its unit if it has one. Never raises.
 
-    The result is empty if the text has more than ``MAX_CHARS`` characters.
+    "1 h 30 min" is one quantity. The result is empty if the text has more than ``MAX_CHARS`` characters.
     """
     if len(text) > MAX_CHARS:
         return ()
@@ -107,9 +107,10 @@ def read_quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def whole_quantity(text: str) -> Quantity | None:
-    """Return the quantity if a short text is only one quantity with a known unit; else None.
+    """Return the number and unit that a short text consists of, such as "5 cm"; None for any other text.
 
-    In ``$3m$``, the letter is a symbol and not a unit. But ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
+    The unit must be known. In ``$3m$``, the letter is a symbol and not a unit. But ``$3$ m`` and ``$3\\mathrm{m}$`` are
+    quantities.
     """
     if len(text) > MAX_CHARS or (_LETTER_IN_FORMULA.search(text) and not _UPRIGHT.search(text)):
         return None
@@ -122,17 +123,19 @@ def whole_quantity(text: str) -> Quantity | None:
 
 
 def same_exactly(one: Quantity, other: Quantity) -> bool | None:
-    """Return whether two quantities are exactly equal after conversion, or None if a unit is missing."""
+    """Return whether two quantities are exactly equal after conversion to the same unit, as 1 m and 100 cm are.
+
+    Returns None if one of them has no known unit.
+    """
     if one.unit is None or other.unit is None:
         return None
     return convert(one.numeral.value, one.unit, other.unit) == other.numeral.value
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Return the quantity or number of a short text; None for any other text.
+    """Return the number, with its unit if it has one, that a short text consists of; None for any other text.
 
-    The text has only the quantity or number, and up to two words after it. These words name the counted things, as in
-    "5 red apples".
+    Up to two words for the counted things may follow the number, as in "5 red apples".
     """
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:
@@ -150,12 +153,14 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compare an answer with a gold quantity; return None if the gold is not a quantity. Never raises.
+    """Compare an answer with a gold (correct) quantity, such as "12 cm". Never raises.
 
-    The caller must have removed a leading phrase such as "The answer is". All quantities of the answer must equal the
-    gold ("12 cm (0.12 m)"). An answer with several different quantities is wrong, with one exception. The result is
-    undecided if all quantities in the gold's dimension are right, and only other numbers differ ("the 3 sides are 12 cm
-    long" for 12 cm).
+    ``predicted`` is the answer; the caller must have removed a leading phrase such as "The answer is". Returns None if
+    the gold is not a quantity.
+
+    All quantities of the answer must equal the gold ("12 cm (0.12 m)"). An answer with several different quantities is
+    wrong, with one exception. The result is undecided if all quantities in the gold's dimension are right, and only
+    other numbers differ ("the 3 sides are 12 cm long" for 12 cm).
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -183,7 +188,7 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
 
 
 def with_ones(text: str) -> str:
-    """Return the text with a number in front of each unit.
+    """Return the text with a number in front of each unit, so that the unit can be read as a quantity.
 
     "A second" becomes "one second", and "an hour and a half" becomes "1.5 hour".
     """

@@ -20,19 +20,20 @@ ANSWER_TYPES: Registry[AnswerType] = Registry(
 
 
 def answer_type_named(name: str) -> AnswerType:
-    """Return the answer type with this name.
+    """Return the answer type with this name, such as "numeric" or "mcq".
 
-    For an unknown name, return a type that leaves every answer unscored. Input records of an unknown type are refused
-    (:mod:`groundtrace.grading.input_record`). But a trainer may read the rows of a run that used a plug-in's type,
-    without having this plug-in.
+    For an unknown name, the function returns a type that gives every answer the grade None (unscored). Input records of
+    an unknown type are refused earlier (:mod:`groundtrace.grading.input_record`). But a trainer may read the rows of a
+    run that used a type from a plug-in, without having this plug-in.
     """
     return ANSWER_TYPES[name] if name in ANSWER_TYPES else _unknown(name)
 
 
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
-    """Return the type of a record without ``answer_type``, by its answer and choices.
+    """Return the answer type of a record that does not name one, by its answer and choices.
 
-    It is the first type of the registry whose ``is_evident`` returns True. If no type returns True, it is free text.
+    ``choices`` is None if the record has no choices. The result is the first type of the registry whose ``is_evident``
+    returns True. If no type returns True, the result is free text.
     """
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 

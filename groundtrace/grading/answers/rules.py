@@ -1,12 +1,13 @@
-"""Grades answers that are numbers or text by rules, with one function for each kind of gold.
+"""Grades answers that are numbers or text by rules, with one function for each kind of gold (correct) answer.
 
 The arguments of each function are the predicted answer and the gold. A function returns None if the gold is not of its
-kind, and then the next function is tried. If a function cannot decide, its grade is unscored with the method "judge".
+kind; the next function is then tried. If a function cannot decide, its grade has the value None (unscored) and the
+method "judge": a judge model decides.
 
 - Numbers, quantities, ranges and ratios are graded by :mod:`groundtrace.grading.answers.number_rules`.
-- Decades and centuries are compared as periods (:mod:`groundtrace.grading.answers.periods`); a judge decides on a year
+- Decades and centuries are compared as periods (:mod:`groundtrace.grading.answers.periods`). A judge decides on a year
   within a period, but the first year of the period (1990 for "the 1990s") is wrong.
-- Dates and times of day are compared by their fields (:mod:`groundtrace.grading.answers.dates`); a judge decides on an
+- Dates and times of day are compared by their fields (:mod:`groundtrace.grading.answers.dates`). A judge decides on an
   ambiguous date (03/04/2021).
 - Formulas are compared by math-verify (:mod:`groundtrace.grading.answers.maths`).
 - Tuples "(5, 6)" and intervals "[1, 3)" must have equal numbers in the same order, and equal brackets. A judge decides
@@ -46,7 +47,7 @@ from groundtrace.grading.answers.spans import read_span
 from groundtrace.grading.answers.wrapping import bare_answer, without_markup
 
 Rule = Callable[[str, str], Grade | None]
-"""Returns the grade of (predicted, gold), or None if the gold is not of the rule's kind. Never raises."""
+"""A function that grades (predicted, gold). It returns None if the gold is not of the rule's kind. It never raises."""
 
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}|∈|\\in(?![A-Za-z])")
 _AROUND_SIGN = re.compile(r"\s*([<>=+|])\s*")
@@ -59,9 +60,10 @@ _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 
 
 def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
-    """Return the grade of the first rule that fits the gold.
+    """Grade an answer by the first of several rules that fits the gold (correct) answer.
 
-    If no rule fits, the words are compared. An answer with the same text as the gold is always right.
+    ``rules`` are tried in order; a rule that does not fit returns None. If no rule fits, the words of the answer and
+    the gold are compared. An answer with the same text as the gold is always right.
     """
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
@@ -72,9 +74,11 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 
 def method_for(gold: str, is_number: bool = False) -> str:
-    """Return the method that would grade answers against this gold.
+    """Return the name of the method that would grade answers against this gold (correct) answer.
 
-    A missing answer is graded as wrong, with this method.
+    The name is ``date``, ``numeric``, ``list``, ``maths`` or ``text``. It is used for a missing answer, which is wrong
+    without being compared. ``is_number`` is True if the question's answer type is a number; a gold such as "5" is then
+    ``numeric``.
     """
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
@@ -88,7 +92,11 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a decade or a century; return None for any other gold."""
+    """Grade an answer if the gold (correct) answer is a decade ("the 1990s") or a century.
+
+    ``predicted`` is the answer to grade. The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can
+    decide). Returns None instead of a grade for any other gold; the caller then tries the next rule.
+    """
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -106,7 +114,11 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a date, a time of day, or both; return None for any other gold."""
+    """Grade an answer if the gold (correct) answer is a date, a time of day, or both.
+
+    ``predicted`` is the answer to grade. The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can
+    decide). Returns None instead of a grade for any other gold; the caller then tries the next rule.
+    """
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -120,7 +132,12 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_maths(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a formula, with math-verify; return None for any other gold."""
+    """Grade an answer if the gold (correct) answer is a formula. The library math-verify compares the two.
+
+    ``predicted`` is the answer to grade. The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can
+    decide). Returns None instead of a grade if the gold is not a formula, or if math-verify cannot read it; the caller
+    then tries the next rule.
+    """
     if not _gold_is_maths(gold):
         return None
     words = bare_answer(predicted)
@@ -144,9 +161,14 @@ def _is_prose(text: str) -> bool:
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a tuple or an interval of numbers; return None for any other gold.
+    """Grade an answer if the gold (correct) answer is a tuple or an interval of numbers, such as "(5, 6)" or "[1, 3)".
 
-    The tuples must be equal. Numbers without brackets may be a list, so a judge decides if only their order differs.
+    ``predicted`` is the answer to grade. The numbers must be equal and in the same order. The grade's value is 1.0
+    (right), 0.0 (wrong) or None (only a judge model can decide). For example, a judge decides if a gold without
+    brackets and the answer differ only in the order of their numbers, because the numbers may be a list.
+
+    Returns None instead of a grade for any other gold. It also does so if the gold has no brackets and the answer is
+    not a tuple. The caller then tries the next rule.
     """
     wanted, given = read_tuple(gold), read_tuple(bare_answer(predicted))
     if wanted is None or (given is None and not wanted.brackets):
@@ -160,10 +182,13 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a list; return None for any other gold.
+    """Grade an answer if the gold (correct) answer is a list, such as "red, blue and green".
 
-    The function also returns None if the answer differs, but may mean the same list. If the gold is a set of two
-    numbers, and the answer may be an interval, a judge decides.
+    ``predicted`` is the answer to grade. The grade's value is 1.0 if it has the same items, 0.0 if it surely has not,
+    and None (a judge model decides) if the gold is a set of two numbers and the answer may be an interval.
+
+    Returns None instead of a grade for any other gold. It also does so if the answer differs, but may mean the same
+    list. The caller then tries the next rule.
     """
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
@@ -173,9 +198,11 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that assigns values to names ("a = 2, b = 5"); return None for any other gold.
+    """Grade an answer if the gold (correct) answer assigns values to names, such as "a = 2, b = 5".
 
-    A judge decides on an answer that gives values without names.
+    ``predicted`` is the answer to grade. The grade's value is 1.0 if all values are equal, 0.0 if a value differs or a
+    name is missing, and None if only a judge model can decide, such as on values without names. Returns None instead of
+    a grade for any other gold; the caller then tries the next rule.
     """
     wanted = _gold_assignments(gold)
     if wanted is None:
@@ -192,9 +219,10 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer to a gold that is a list with arrows; return None for any other gold.
+    """Grade an answer if the gold (correct) answer is a list whose items are joined by arrows, such as "A → B → C".
 
-    Try this rule before :func:`grade_maths`, which treats arrows as formulas.
+    ``predicted`` is the answer to grade. The result is that of :func:`grade_list`; it is None for any other gold. Try
+    this rule before :func:`grade_maths`, which treats arrows as formulas.
     """
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None

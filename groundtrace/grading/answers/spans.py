@@ -1,8 +1,8 @@
 """Reads and compares ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
 
-A range is one answer that consists of two numbers. An answer with only one of these numbers is wrong. A judge decides
-on a number between them. Both numbers have the same unit, even if the unit is written only once. A range without a unit
-is read in the gold's unit.
+A range is one answer that consists of two numbers. An answer with only one of these numbers is wrong. A judge model
+decides on a number between them. Both numbers have the same unit, even if the unit is written only once. A range
+without a unit is read in the gold's unit.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _BOUND_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), sign) for pattern, 
 
 @dataclass(frozen=True)
 class NumberRange:
-    """Holds a range or a bound.
+    """Holds a range ("10-15"), two alternatives ("12 or 13") or a bound ("at least 5").
 
     Attributes:
         kind: ``-`` for a range, ``or`` for two alternatives, or the sign of a bound: ``>=``, ``>``, ``<=``, ``<``.
-        sides: the two numbers in rising order; a bound has only one number.
+        sides: the two numbers with their units, the smaller one first; a bound has only one number.
     """
 
     kind: str
@@ -48,7 +48,10 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Return the range or bound if a short text has no other words; None for any other text. Never raises."""
+    """Return the range or bound that a text consists of, such as "10-15 cm" or "at least 5". Never raises.
+
+    Returns None if the text has other words, is longer than ``MAX_CHARS``, or is neither a range nor a bound.
+    """
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -61,9 +64,10 @@ def read_span(text: str) -> NumberRange | None:
 
 
 def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
-    """Return whether two ranges or bounds are the same, or None if they may be the same but this is not certain.
+    """Return whether a predicted range or bound is the same as the gold (correct) one.
 
-    For example, "more than 4" and "at least 5" may be the same.
+    Returns None if they may be the same, but this is not certain. For example, "more than 4" and "at least 5" may be
+    the same.
     """
     if predicted.kind != gold.kind:
         return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
@@ -73,10 +77,11 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
-    """Return whether a number is within a gold range or bound, and so may be the same answer.
+    """Return whether a number is within a gold range or bound, so that it may be meant as the same answer.
 
-    For a range, the number must be strictly between its two numbers. For a bound, it must fulfil the bound (6 for "at
-    least 5"). For two alternatives, it must equal one alternative.
+    For a range, the number must be strictly between its two numbers. For a bound, the number must fulfil it (6 for "at
+    least 5"). For two alternatives, the number must equal one of them. The result is False if the units have different
+    dimensions.
     """
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)

@@ -117,15 +117,17 @@ _WORD_FOLLOWS = re.compile(r"\s*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Unit:
-    """Describes a unit by base units.
+    """Describes a unit of measurement by base units such as metre, kilogram and second.
 
-    A value in this unit is value · ``worth`` + ``offset`` in base units.
+    A value in this unit equals value · ``worth`` + ``offset`` in base units.
 
     Attributes:
-        dimension: the base units and their powers, sorted. A currency has the base unit "money".
+        dimension: the base units and their powers, sorted: (("m", 1), ("s", -1)) for a speed. A currency has the base
+            unit "money".
         worth: the number of base units in one unit (1000 for a kilometre, if the base unit is the metre).
         offset: the number that is added to the value in base units; 0 except for temperatures.
-        currencies: the currencies that a currency sign may mean; empty for other units.
+        currencies: the codes of the currencies that a currency sign may mean ("$" may be USD, AUD and others); empty
+            for other units.
     """
 
     dimension: tuple[tuple[str, int], ...]
@@ -135,7 +137,11 @@ class Unit:
 
 
 def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
-    """Return a value in another unit; None if the dimensions or the currencies differ."""
+    """Return a value in another unit, such as 500 for 5 metres in centimetres.
+
+    ``unit`` is the unit of ``value``, and ``wanted`` is the unit of the result. Returns None if the dimensions or the
+    currencies differ.
+    """
     if unit == wanted:
         return value
     if unit.dimension != wanted.dimension or (wanted.currencies and not unit.currencies & wanted.currencies):
@@ -144,15 +150,19 @@ def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
 
 
 def may_be_same_dimension(one: Unit, other: Unit) -> bool:
-    """Return whether two units of different dimensions may mean the same: "20 degrees" and 20 °C, months and days."""
+    """Return whether two units of different dimensions may still mean the same.
+
+    Examples are "20 degrees" (an angle or a temperature) and 20 °C, or months and days.
+    """
     names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
     return frozenset(names) in _DOUBTFUL
 
 
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
-    """Return whether people usually round the result of this conversion.
+    """Return whether people usually round the result of a conversion between these two units.
 
-    The result is True if the conversion does more than move the decimal point.
+    The result is True if the conversion does more than move the decimal point: True for miles and kilometres, False for
+    metres and kilometres.
     """
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))
@@ -160,19 +170,20 @@ def is_rounded_conversion(one: Unit, other: Unit) -> bool:
 
 
 def is_whole_conversion(one: Unit, other: Unit) -> bool:
-    """Return whether one unit is a whole multiple of the other unit (a foot is 12 inches).
+    """Return whether one of two units is a whole multiple of the other (a foot is 12 inches).
 
-    Such a conversion needs no rounding.
+    Such a conversion needs no rounding. ``one`` and ``other`` may be in any order.
     """
     ratio = one.worth / other.worth
     return one.offset == other.offset and min(ratio.numerator, ratio.denominator) == 1
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Return the unit at the offset ``at``, the word of an unknown unit, and the offset after the unit.
+    """Read the unit that begins at the offset ``at`` of a text, such as "cm" in "5 cm".
 
-    The unit is None if it is unknown or missing. The word is "" if the unit is known or missing. ``plain`` is a text in
-    plain notation (:func:`groundtrace.grading.answers.number_notation.plain_notation`).
+    ``plain`` is a text in plain notation (:func:`groundtrace.grading.answers.number_notation.plain_notation`). The
+    result has three values: the unit, the word, and the offset after the unit. The unit is None if no unit is there, or
+    if it is unknown. The word is the text of an unknown unit ("apples" in "5 apples"); otherwise it is "".
     """
     read = _factor_at(plain, at)
     if read is None:

@@ -1,8 +1,8 @@
 """Removes the text around an answer: markup, quotes, a full stop, and a phrase such as "The answer is".
 
-Phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian are removed. A phrase is
-removed only as a whole, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not". A phrase is removed
-only at the start of the answer. Words such as "です" and "입니다" are removed at the end.
+Phrases in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian are removed.
+A phrase is removed only at the start of the answer, and only as a whole. So a denial ("La respuesta no es
+B", "答案不是B") keeps its "not". Words such as "です" and "입니다" are removed at the end.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ _TAIL = re.compile(r"(?<=\S)\s*(?:です|である|입니다|이다|です。|�
 
 
 def legible(text: str) -> str:
-    """Return the text in plain characters.
+    """Return a text in plain characters, so that equal answers have equal characters.
 
-    Invisible characters are removed, fullwidth characters become plain characters, and CJK numerals become digits. If
-    the text has more than 2,000 characters, CJK numerals are unchanged.
+    Invisible characters are removed, fullwidth characters become plain characters ("５" becomes "5"), and
+    Chinese and Japanese numerals become digits ("三个" becomes "3个"). Numerals are not converted in a text of
+    more than 2,000 characters.
     """
     if text.isascii():
         return text
@@ -96,7 +97,10 @@ def legible(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    r"""Return the text with ``\text{…}``, ``\textbf{…}`` and similar commands replaced by their content."""
+    r"""Return the text with LaTeX commands for text styles replaced by their content: ``\text{cat}`` becomes ``cat``.
+
+    The commands are ``\text``, ``\textbf``, ``\mathrm``, ``\boxed`` and similar ones.
+    """
     for _ in range(_MAX_LAYERS):
         text, replaced = _MARKUP.subn(r"\1", text)
         if not replaced:
@@ -105,9 +109,11 @@ def without_markup(text: str) -> str:
 
 
 def without_wrapping(text: str) -> str:
-    r"""Return the text without the markup, dollar signs, quotes and full stop around the whole text. Never raises.
+    r"""Return the text without markup, dollar signs, quotes and a full stop, if they enclose the whole text. Never
+    raises.
 
-    ``$3m$`` keeps its dollar signs, because without them its symbol ``m`` would be read as a unit.
+    For example, ``**"5"**.`` becomes ``5``. But ``$3m$`` keeps its dollar signs: without them, its symbol ``m`` would
+    be read as the unit metre.
     """
     for _ in range(2 * _MAX_LAYERS):
         inner = _STOP.sub("", text.strip())
@@ -137,12 +143,18 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare_answer(text: str) -> str:
-    """Return the text without a phrase such as "The answer is", and without markup and quotes around the answer."""
+    """Return only the answer in a text: without a phrase such as "The answer is", and without markup and quotes around
+    it.
+    """
     return without_wrapping(without_answer_phrase(text))
 
 
 def without_answer_phrase(text: str) -> str:
-    """Return the text without the phrases around the answer, such as "So the answer is" or "です" at the end."""
+    """Return the text without a phrase before or after the answer.
+
+    Examples are "So the answer is" at the start, and "です" at the end. A text without such a phrase is
+    returned unchanged, except that spaces around it are removed.
+    """
     text = text.strip()
     for _ in range(_MAX_LAYERS):
         rest = next((text[found.end() :] for lead in _LEADS if (found := lead.match(text)) and found.end()), text)

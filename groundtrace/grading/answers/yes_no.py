@@ -14,18 +14,22 @@ NAME = "bool"
 
 
 def yes_or_no(text: str) -> str | None:
-    """Return ``yes`` or ``no`` if a text is only a word that means yes or no, such as "true"; else None."""
+    """Return ``yes`` or ``no`` if a text is only a word with this meaning, such as "True."; None for any other text."""
     side = POLARITY.get(folded(text).rstrip("."))
     return None if side is None else ("yes" if side else "no")
 
 
 def is_polar(gold: str) -> bool:
-    """Return whether a gold answer is one word for yes or no."""
+    """Return whether a gold (correct) answer is one word for yes or no: "yes", "true", "no" or "false"."""
     return normalise_text(gold) in POLARITY
 
 
 def grade_polar(predicted: str, gold: str) -> Grade:
-    """Grade an answer to a gold that means yes or no (for which :func:`is_polar` returns True)."""
+    """Grade an answer if the gold (correct) answer means yes or no.
+
+    ``predicted`` is the answer to grade. :func:`is_polar` must be True for ``gold``. The grade's value is 1.0 (right),
+    0.0 (wrong, also for an answer that means neither or both) or None (only a judge model can decide, as on "It does").
+    """
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
     stated = polarity(without_answer_phrase(without_markup(predicted).replace("**", "")))

@@ -14,24 +14,24 @@ _MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
 class TextSpan(Protocol):
-    """Describes a mark: some words of a text that name a moment or an image. Tags can belong to it.
+    """Describes a mention: some words of a text that name a moment of a clip or an image. Tags can belong to it.
 
     ``text`` is the part of the text from the offset ``start`` to the offset ``end``.
     """
 
     @property
     def start(self) -> int:
-        """Return the offset of the first character."""
+        """Return the offset of the mention's first character in the text."""
         ...
 
     @property
     def end(self) -> int:
-        """Return the offset after the last character."""
+        """Return the offset after the mention's last character."""
         ...
 
     @property
     def text(self) -> str:
-        """Return the words from ``start`` to ``end``."""
+        """Return the words of the mention, from ``start`` to ``end``."""
         ...
 
 
@@ -39,15 +39,17 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Return the mark to which each tag belongs; None for a tag that belongs to no mark.
+    """Return, for each point or box tag, the mention of a moment or image to which it belongs; None if it belongs to
+    none.
 
-    A mark is some words that name a moment or an image. Tags and marks must be in the order of the text. For each tag,
-    the first of these rules that finds a mark is used:
+    ``marks`` are these mentions: words of the text that name a moment of a clip ("frame 3") or an image ("picture 2").
+    ``tags`` and ``marks`` must be in the order of the text. For each tag, the first of these rules that finds a mention
+    is used:
 
-    1. the mark introduces the tag (``[F3 @ t=1.66s] at …``);
-    2. the mark is directly after the tag (``… in frame 3``);
-    3. the mark is the nearest mark before the tag in the same sentence, at most 300 characters away;
-    4. the tag is in a list of tags, and the mark is directly after this list.
+    1. the mention introduces the tag (``[F3 @ t=1.66s] at …``);
+    2. the mention is directly after the tag (``… in frame 3``);
+    3. the mention is the nearest one before the tag in the same sentence, at most 300 characters away;
+    4. the tag is in a list of tags, and the mention is directly after this list.
 
     The function takes time linear in ``len(text)``.
     """

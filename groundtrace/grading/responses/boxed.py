@@ -1,4 +1,4 @@
-"""Reads boxed answers: LaTeX's ``\\boxed{…}`` (with nested braces), ``<boxed>`` and GLM's ``<|begin_of_box|>``."""
+"""Finds boxed answers: LaTeX's ``\\boxed{…}`` (with nested braces), ``<boxed>`` and GLM's ``<|begin_of_box|>``."""
 
 import itertools
 import re
@@ -11,11 +11,12 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 
 
 def last_boxed(text: str) -> str | None:
-    """Return the trimmed content of the last complete boxed answer; None if the text has no complete one.
+    """Return the content of the last complete boxed answer in a text, such as "5" for ``\\boxed{5}``.
 
-    GLM's tokens are searched for first, then ``\\boxed{…}``, then ``<boxed>``. If the text between GLM's tokens
-    contains ``\\boxed``, the last ``\\boxed`` in it is read. If the content of a ``\\boxed`` is only another
-    ``\\boxed``, the inner one is read. The function takes time linear in ``len(text)``.
+    Returns None if the text has no complete boxed answer. GLM's tokens are searched for first, then ``\\boxed{…}``,
+    then ``<boxed>``. If the text between GLM's tokens contains ``\\boxed``, the last ``\\boxed`` in it is read. If the
+    content of a ``\\boxed`` is only another ``\\boxed``, the inner one is read. Spaces around the content are removed.
+    The function takes time linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)
     boxed = _last_latex_box(text if within is None else within)
@@ -70,9 +71,8 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 def all_boxed(text: str) -> tuple[str, ...]:
     """Return the contents of all complete boxed answers of a text, in order.
 
-    A boxed answer that contains another boxed answer is left out.
-
-    All forms of :func:`last_boxed` are read. The function takes time linear in ``len(text)``, except for a sort.
+    If a boxed answer contains another boxed answer, only the inner one is returned. All forms of :func:`last_boxed` are
+    read. The function takes time linear in ``len(text)``, except for a sort.
     """
     found = sorted([*_latex_boxes(text), *_marked_boxes(text)])
     inside = itertools.pairwise(found)

@@ -1,10 +1,10 @@
-"""Finds the explicit conclusions of a reasoning, and compares them with the gold answer.
+"""Finds the explicit conclusions of a reasoning, and compares them with the gold (correct) answer.
 
 A conclusion is a statement of the answer within the reasoning. These plain forms are read: "the answer is X" (also in
 other languages), "the statement is false", "so yes", "option B is right". For counting questions, "so there are 5", "5
-in total" and "that makes 5" are also read. A judge decides on all other forms. A conditional statement ("if the answer
-were 5") is not a conclusion. A count of only a part ("so there are 2 circles in the left box", "there are 3 more") is
-not a conclusion either.
+in total" and "that makes 5" are also read. All other forms are left to a judge model. A conditional statement ("if the
+answer were 5") is not a conclusion. A count of only a part ("so there are 2 circles in the left box", "there are 3
+more") is not a conclusion either.
 """
 
 import re
@@ -107,9 +107,10 @@ _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scra
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Holds a conclusion as written in a text, and its offsets in the text.
+    """Holds one conclusion that a reasoning states, such as "so the answer is 5".
 
-    ``right`` is True if the conclusion is the gold answer.
+    ``text`` is the conclusion as written, from the offset ``start`` to the offset ``end`` of the reasoning. ``right``
+    is True if the conclusion is the gold (correct) answer.
     """
 
     start: int
@@ -119,11 +120,11 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Return the first conclusion of the reasoning that is not the gold answer, as it is written.
+    """Return the first conclusion of a reasoning that contradicts the gold (correct) answer, as it is written.
 
-    Returns None if all conclusions that can be read are the gold answer. ``reasoning`` is prose, in which the labels of
-    tags replace the tags. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", then the right
-    conclusion). Never raises.
+    ``reasoning`` is prose, in which each tag of a point or box is replaced by its label. ``question`` holds the gold
+    answer. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", and then the right conclusion).
+    Returns None if there is no wrong conclusion that this module can read. Never raises.
     """
     found = conclusions(reasoning, question)
     for wrong in found:
@@ -135,9 +136,9 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
-    """Return the conclusions of the reasoning that can be read, in order.
+    """Return all conclusions of a reasoning that this module can read, right and wrong ones, in order.
 
-    Never raises; takes time linear in ``len(reasoning)``.
+    ``question`` holds the gold (correct) answer. Never raises; takes time linear in ``len(reasoning)``.
     """
     found = [*_answers(reasoning, question), *_options(reasoning, question)]
     gold = POLARITY.get(question.answer.strip().casefold())

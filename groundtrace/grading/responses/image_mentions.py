@@ -22,9 +22,10 @@ INSTRUCTION = "Where you point into another picture than the first, say which on
 
 @dataclass(frozen=True)
 class Mention:
-    """Holds the words of a text that name an image, and the image's index from 0.
+    """Holds the words of a text that name one of several images, such as "picture 2" or "the second image".
 
-    ``text`` is the part of the text from the offset ``start`` to the offset ``end``.
+    ``text`` is the part of the text from the offset ``start`` to the offset ``end``. ``index`` is the index of the
+    named image, from 0.
     """
 
     start: int
@@ -34,9 +35,9 @@ class Mention:
 
 
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
-    """Return for each tag of a text about several still images the index of its image.
+    """Return the index (from 0) of the image to which each tag belongs, in a text about several still images.
 
-    The image is chosen in this order:
+    ``tags`` are the point and box tags of the text, in order. The image of a tag is chosen in this order:
 
     - the image that the text names next to the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`);
     - the image that the text names last before the tag;
@@ -55,10 +56,10 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
 
 
 def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
-    """Return all points and boxes of a text about several still images, each with the index of its image.
+    """Return all points and all boxes of a text about several still images, each with the index of its image.
 
-    Coordinates are as written. If the text names an image that does not exist, points and boxes keep its index, and
-    score 0. Never raises.
+    Coordinates are as written. If the text names an image that does not exist, points and boxes get its index, which is
+    too large, and score 0. Never raises.
     """
     tags = scan_tags(text)
     points: list[Point] = []

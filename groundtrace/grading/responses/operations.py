@@ -2,9 +2,10 @@
 
 The paper names three kinds: image transforms (crop, resize, rotate, contrast), mathematical computation (measurement,
 algebra, aggregation), and visual editing (drawing, annotation). It does not describe how to find the kinds of a
-program. Here, the kinds of a program are those of the functions that it calls. Arithmetic, ``len``, ``min`` and similar
-functions are a computation only if the program neither transforms nor draws. This is because programs also use them to
-crop an image or to number boxes.
+program. Here, the kinds of a program are those of the functions that it calls.
+
+Arithmetic, ``len``, ``min`` and similar functions are a computation only if the program neither transforms nor draws,
+because programs also use them to crop an image or to number boxes.
 """
 
 import ast
@@ -47,9 +48,10 @@ _LITERALS = (
 
 
 def operations_of(code: str) -> tuple[str, ...]:
-    """Return the kinds of operations in the code, in the order of :data:`OPERATIONS`; () if the code cannot be parsed.
+    """Return the kinds of operations that a Python program uses, in the order of :data:`OPERATIONS`.
 
-    A slice of two dimensions of an array (``image[10:90, 20:60]``) is a crop.
+    The result is empty if the code uses none of these kinds, or cannot be parsed. A slice of two dimensions of an array
+    (``image[10:90, 20:60]``) is a crop, and so a transform.
     """
     try:
         tree = ast.parse(code)
@@ -95,7 +97,7 @@ def _is_sum(node: ast.BinOp) -> bool:
 
 
 def shows_nothing_but_constants(code: str) -> bool:
-    """Return whether a program only assigns or prints constants.
+    """Return whether a Python program only assigns or prints constants, such as ``print("5")``.
 
     Such a program computes nothing: its author already knew everything that it prints. It may also have comments and
     imports. The result is False if the program cannot be parsed.

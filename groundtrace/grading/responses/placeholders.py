@@ -36,12 +36,15 @@ _REMNANTS = (PLACEHOLDER, TOKEN)
 
 
 def has_remnants(text: str) -> bool:
-    """Return whether the text contains a placeholder or a special token (:mod:`groundtrace.schemas.control_text`)."""
+    """Return whether a text contains a placeholder for an image or clip, or a special token of a model.
+
+    Special tokens are defined in :mod:`groundtrace.schemas.control_text`.
+    """
     return any(remnant.search(text) for remnant in _REMNANTS)
 
 
 def without_remnants(text: str, media_count: int = 1) -> str:
-    """Return the text without placeholders (:func:`without_placeholders`) and special tokens.
+    """Return the text without placeholders (:func:`without_placeholders`) and without special tokens of models.
 
     After a placeholder is removed, the texts before and after it may together form a new placeholder or token. In this
     case, a space is inserted after its first character, so that no placeholder or token is left. ``media_count`` is the
@@ -57,19 +60,20 @@ def without_remnants(text: str, media_count: int = 1) -> str:
 def as_written(text: str, media_count: int = 1) -> str:
     """Return a model's reply without its end tokens, and without placeholders (:func:`without_placeholders`).
 
-    GLM's marks of a boxed answer in an answer section are also removed. Other special tokens stay in the text, so that
-    the later check of the form rejects the reply. ``media_count`` is the number of images and clips in the message.
+    GLM's tokens around a boxed answer in an answer section are also removed. Other special tokens stay in the text, so
+    that the later check of the form rejects the reply. ``media_count`` is the number of images and clips in the
+    message.
     """
     text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
     return without_placeholders(text, media_count)
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """Return the text without placeholders. Inside sentences they become words; elsewhere they are removed.
+    """Return the text without placeholders for images and clips, such as ``<image 2>``.
 
-    A placeholder's number is kept ("picture 2"). ``media_count`` is the number of images and clips in the message. If
-    it is 1, a placeholder without a number becomes "the picture". If it is above 1, such placeholders are numbered from
-    1.
+    Inside a sentence, words replace the placeholder ("picture 2"); elsewhere it is removed. ``media_count`` is the
+    number of images and clips in the message. If it is 1, a placeholder without a number becomes "the picture". If it
+    is above 1, such placeholders are numbered from 1.
     """
     unnumbered = count(1)
 

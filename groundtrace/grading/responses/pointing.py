@@ -1,9 +1,10 @@
 """Parses the replies of the pointing models Molmo 1 and Molmo 2.
 
 Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``. Molmo 2 answers
-``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, where F is a 1-based image index or a
-time in seconds. Both models answer in words if the image does not show the object. Coordinates stay as written, in the
-coordinate frames ``molmo100`` (from 0 to 100) and ``molmo1000`` (from 0 to 1000).
+``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``. Here, F is an image index (from 1) or
+a time in seconds. Both models answer in words if the image does not show the object.
+
+Coordinates stay as written: from 0 to 100 (the coordinate frame ``molmo100``) or from 0 to 1000 (``molmo1000``).
 :func:`groundtrace.schemas.coordinates.to_px` converts them to pixels.
 """
 
@@ -49,9 +50,10 @@ class RawPoint:
 
     Attributes:
         label: the object that the tag names.
-        x: horizontal position in the model's own coordinate frame.
+        x: horizontal position in the model's own coordinate frame, such as 0 to 100.
         y: vertical position in the model's own coordinate frame.
-        anchor: Molmo 2's F: the 1-based image index, or the time in seconds for a video. None for Molmo 1.
+        anchor: the number before the points of a Molmo 2 tag: the image index (from 1), or the time in seconds for a
+            video. None for Molmo 1.
         object_id: Molmo 2's running id of the object; None for Molmo 1.
     """
 
@@ -64,22 +66,25 @@ class RawPoint:
 
 @dataclass(frozen=True)
 class NoPoints:
-    """Holds a reply that states that the requested object is not visible. ``statement`` is the text of the reply."""
+    """Represents a reply which states that the requested object is not visible. ``statement`` is the reply's text."""
 
     statement: str
 
 
 def says_none(text: str) -> bool:
-    """Return whether a reply is only a short statement that the image does not show the requested object."""
+    """Return whether a reply is only a short statement that the image does not show the requested object.
+
+    Examples are "There are none." and "No points".
+    """
     statement = text.strip()
     return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
 
 
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Return the points of a pointing model's reply in order, or NoPoints.
+    """Return the points of a pointing model's reply in order, or NoPoints if the reply states that there are none.
 
-    NoPoints means that the reply states that the requested object is not visible. The tuple of points is never empty.
-    The function takes time linear in ``len(text)``. Raises UnparsablePointing in these cases:
+    ``text`` is the reply. The tuple of points is never empty. The function takes time linear in ``len(text)``. Raises
+    UnparsablePointing in these cases:
 
     - The reply has neither points nor a clear statement that the object is not visible.
     - The reply ends within a tag.

@@ -1,4 +1,4 @@
-"""Finds the answer of a response in its prose, for models that were never trained to mark their answer.
+"""Finds the answer of a response in its prose, for models that were never trained to mark their final answer.
 
 Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`). A model
 that gets a question without instructions may not mark its answer. In this case, the answer is searched for in the prose
@@ -31,9 +31,10 @@ _MAX_READ_CHARS = 4000
 
 
 def stated_answer(text: str) -> str | None:
-    """Return the final answer of a response: the marked answer, else the answer in its prose. Never raises.
+    """Return the final answer of a response: the marked answer or, without one, the answer in its prose. Never raises.
 
-    The prose is the text outside the thinking. The answer in the prose is the first of the following that exists:
+    A marked answer is in answer tags or in a box, for example. The prose is the text outside the thinking. The answer
+    in the prose is the first of the following that exists:
 
     - the text after the last "the answer is";
     - the last sentence, if it begins like a conclusion ("So the total is 5.");

@@ -1,4 +1,4 @@
-"""Reads a policy's or teacher's response: its sections, final answer, points and boxes.
+"""Reads the response of a policy or a teacher: its sections, final answer, points and boxes.
 
 It reads these forms: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of
 SAIL-RL (``<judge>`` first, then a boxed answer), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and the last line ``Answer:
@@ -13,11 +13,11 @@ The final answer is searched for outside ``<think>`` only, in this order:
 3. the last line that is not blank, if it is ``Answer: X`` or ``Final answer: X``.
 
 Other prose is never searched here. :mod:`groundtrace.grading.responses.prose` searches it for attempts (answers of a
-model that gets only the question). If a response has several boxed answers, the last one is the answer, so that a
-list of candidates has no advantage.
+model that gets only the question). If a response has several boxed answers, the last one is the answer, so that a list
+of candidates has no advantage.
 
-A text of more than ``MAX_RESPONSE_CHARS`` characters is not read, and has no parts. No prompt requests such a long
-response, and scoring it would take too long.
+A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: its parts are empty or None. No prompt requests such
+a long response, and scoring it would take too long.
 """
 
 from __future__ import annotations
@@ -77,7 +77,11 @@ class _Span:
 
 
 def parse_response(text: str) -> Response:
-    """Return the parts of a response. Never raises; takes time linear in ``len(text)``."""
+    """Split a response into its parts: thinking, judgement, final answer, points and boxes.
+
+    A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: its parts are empty or None. Never raises; takes
+    time linear in ``len(text)``.
+    """
     if len(text) > MAX_RESPONSE_CHARS:
         return Response(think=None, judge=None, answer=None, points=(), boxes=(), has_format=False)
     marks = list(_SECTION.finditer(text))
@@ -96,11 +100,11 @@ def parse_response(text: str) -> Response:
 
 
 def closed_answer(text: str) -> str | None:
-    """Return the final answer of a truncated text, if its last answer section is complete.
+    """Return the final answer of a response that was cut off, if its last ``<answer>`` section is complete.
 
-    Returns None if no answer section is closed, or if another section tag follows the last closed answer section. Boxes
-    and ``Answer:`` lines outside this section are ignored, because the missing end of the text might have corrected
-    them. Never raises; takes time linear in ``len(text)``.
+    Returns None if no answer section is closed, or if another section tag follows the last closed answer section. Boxed
+    answers and ``Answer:`` lines outside this section are ignored, because the missing end of the text might have
+    corrected them. Never raises; takes time linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -113,7 +117,7 @@ def closed_answer(text: str) -> str | None:
 
 
 def outside_think(text: str) -> str:
-    """Return the text outside the think blocks, with a line break in place of each block.
+    """Return the text of a response without its ``<think>`` blocks. A line break replaces each block.
 
     Never raises; takes time linear in ``len(text)``.
     """
@@ -131,28 +135,29 @@ def _thought(text: str, thinks: list[_Span]) -> str:
 
 
 def parse_points(text: str) -> tuple[Point, ...]:
-    """Return every point of every point tag, in order, with coordinates as written.
+    """Return all points in the point tags of a text, in order, with coordinates as written. Never raises.
 
     A tag has one point for each pair of attributes ``xN`` and ``yN`` with the same number N, or ``x`` and ``y``. The
     values must be plain numbers. Molmo 2's attribute ``coords`` occurs only in the replies of pointers (models that
-    point at objects). :mod:`groundtrace.grading.responses.pointing` reads it. Never raises.
+    point at objects); :mod:`groundtrace.grading.responses.pointing` reads it.
     """
     return tuple(point for tag in scan_tags(text) for point in _points_of(tag))
 
 
 def parse_boxes(text: str) -> tuple[Box, ...]:
-    """Return every ``<box>[x1,y1,x2,y2]</box>`` in order. Never raises.
+    """Return all boxes in tags ``<box>[x1,y1,x2,y2]</box>`` of a text, in order. Never raises.
 
-    The label is the attribute ``alt`` or, without it, ``label``. Values are as written. But the corners are sorted so
-    that x1 <= x2 and y1 <= y2, because a model may write any two opposite corners.
+    A box's label is the attribute ``alt`` or, without it, ``label``; it is "" without both. Values are as written. But
+    the corners are sorted so that x1 <= x2 and y1 <= y2, because a model may write any two opposite corners.
     """
     return tuple(box for tag in scan_tags(text) for box in _boxes_of(tag))
 
 
 def format_point(point: Point) -> str:
-    """Return the canonical tag of a point, with at most one decimal.
+    """Return the tag of a point in the canonical form, such as ``<points x1="61.5" y1="40" alt="dog">dog</points>``.
 
-    The tag does not contain the image, frame or time of the point. The prose around the tag must name them.
+    Coordinates have at most one decimal. The tag does not contain the image, frame or time of the point. The prose
+    around the tag must name them.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -161,7 +166,9 @@ def format_point(point: Point) -> str:
 
 
 def format_box(box: Box) -> str:
-    """Return the canonical tag of a box, with at most one decimal.
+    """Return the tag of a box in the canonical form, such as ``<box alt="dog">[1,2,30,40]</box>``.
+
+    Coordinates have at most one decimal.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -170,7 +177,7 @@ def format_box(box: Box) -> str:
 
 
 def normalise(text: str) -> str:
-    """Return the text with every readable point tag in the canonical form. Everything else is unchanged.
+    """Return the text with every readable point tag in the canonical form (:func:`format_point`).
 
     A tag with a place that cannot be read is unchanged, too, so that the checks of the form find it.
 

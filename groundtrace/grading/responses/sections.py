@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Section:
-    """Holds one section: its tag's name, its content, and its start and end in the text, with its tags."""
+    """Holds one section of a text that is enclosed in tags, such as ``<code>…</code>``.
+
+    ``name`` is the tag's name in lower case, and ``content`` is the text between the tags. ``start`` and ``end`` are
+    the offsets of the section in the text, with its tags.
+    """
 
     name: str
     content: str
@@ -21,9 +25,10 @@ class Section:
 
 
 class Sections:
-    """Finds the sections that are enclosed in the tags ``names``.
+    """Finds the sections of a text that are enclosed in given tags, such as ``<code>…</code>``.
 
-    Upper and lower case are not distinguished, and a tag may have space before ``>``.
+    ``names`` are the names of the tags in lower case, such as "code". Upper and lower case in the text are not
+    distinguished, and a tag may have space before ``>``.
 
     A section goes from an opening tag to the next closing tag of the same name. Tags inside a section are ignored.
     """
@@ -33,7 +38,7 @@ class Sections:
         self._tag = re.compile(rf"<(/?)({'|'.join(names)})\s*>", re.IGNORECASE)
 
     def all(self, text: str) -> Iterator[Section]:
-        """Yield the sections in their order; they do not overlap."""
+        """Yield all sections of a text in their order; they do not overlap."""
         opening, closing = list[re.Match[str]](), {name: deque[re.Match[str]]() for name in self._names}
         for tag in self._tag.finditer(text):
             if tag[1]:

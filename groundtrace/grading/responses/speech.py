@@ -1,6 +1,6 @@
-"""Converts the coordinates of tags between original pixels, as in shards, and a model's coordinate frame.
+"""Converts the coordinates in tags between original pixels, as in shards, and a model's coordinate frame.
 
-The coordinate frame is the form in which a model writes coordinates, such as 0 to 1000.
+The coordinate frame is the scale in which a model writes coordinates, such as 0 to 1000.
 
 Tags do not name their image. If a question has several images, the words around a tag name its image
 (:mod:`groundtrace.grading.responses.image_mentions`). All frames of a clip have the same size.
@@ -30,10 +30,10 @@ Corners = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Speech:
-    """Describes how a model writes coordinates, and converts tags.
+    """Describes how a model writes coordinates, and converts the point and box tags of a text to and from this form.
 
-    ``frame`` is the model's coordinate frame (such as 0 to 1000). ``decimals`` is the number of decimals (0 or 1).
-    ``rule`` is the rule by which the model's processor resizes images.
+    ``frame`` is the model's coordinate frame (such as 0 to 1000). ``decimals`` is the number of decimals that the model
+    writes (0 or 1). ``rule`` is the rule by which the model's processor resizes images.
     """
 
     frame: CoordinateFrame
@@ -43,8 +43,9 @@ class Speech:
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
         """Return the text with its tags converted from original pixels to the model's coordinate frame.
 
-        ``sizes`` are the width and height of each still image, or of the frames of a clip, in pixels. Raises OutOfFrame
-        for a position outside its image, or in an image that does not exist.
+        ``sizes`` are the (width, height) of each still image, or of the frames of a clip, in pixels. Raises OutOfFrame
+        for a position outside its image or in an image that does not exist, and for a tag with a point that cannot be
+        read.
         """
 
         def pair(at: Pair, size: Size) -> Pair:
@@ -60,9 +61,10 @@ class Speech:
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """Return the text with its tags converted from the model's coordinate frame to original pixels.
 
-        ``sizes`` are as in :meth:`to_model`. A tag may have a position outside the coordinate frame or in an image that
-        does not exist, or one point that can be read beside one that cannot. Each ``<`` of such a tag becomes ``‹``, so
-        that no scorer reads it as a point or box, and the check of the form finds it.
+        ``sizes`` are the (width, height) of each still image, or of the frames of a clip, in pixels. Three kinds of
+        tags cannot be converted: a tag with a position outside the coordinate frame, a tag on an image that does not
+        exist, and a tag in which only some of the points can be read. In such a tag, each ``<`` becomes ``‹``. So no
+        scorer reads it as a point or box, and the check of the response's form finds it.
         """
         return _rewrite(
             text,

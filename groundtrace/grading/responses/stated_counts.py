@@ -134,9 +134,10 @@ _FILLERS = frozenset([
 
 @dataclass(frozen=True)
 class StatedCount:
-    """Holds a count: its sentence as written, the offsets of the sentence, and its value.
+    """Holds one count that a text states, such as "there are 5 red cars".
 
-    ``is_whole`` is True if the count certainly includes all counted things.
+    ``text`` is the sentence as written, from the offset ``start`` to the offset ``end`` of the text. ``value`` is the
+    stated number. ``is_whole`` is True if the count certainly includes all counted things, as in "5 in total".
     """
 
     start: int
@@ -149,8 +150,9 @@ class StatedCount:
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
     """Yield the counts that the sentences of a text state for the counted things, in order.
 
-    ``phrase`` holds the words for the counted things, such as red and car. ``words`` holds the same words without
-    general words such as object and thing. The function takes time linear in ``len(text)``.
+    ``phrase`` holds the words of the question for the counted things, such as "small" and "object" for "How many small
+    objects …?". ``words`` holds the same words without general words such as "object" and "thing". The function takes
+    time linear in ``len(text)``.
     """
     sentences = list(_SENTENCE.finditer(text))
     for index, sentence in enumerate(sentences):

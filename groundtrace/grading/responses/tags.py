@@ -1,4 +1,4 @@
-"""Reads the tags ``<point>``, ``<points>`` and ``<box>`` of grounded text leniently, and writes them canonically.
+"""Reads the tags ``<point>``, ``<points>`` and ``<box>`` in texts of models leniently, and writes them in one form.
 
 Models write the quotes of attributes in many forms: straight, single, curly, as backticks, with backslashes, as
 ``&quot;``, or without quotes. All these forms are read. In Argos (section 4.1, figures 13-16), the numbers of the
@@ -129,7 +129,9 @@ def _is_phrase(inner: str, label: str) -> bool:
 
 
 def scan_tags(text: str) -> list[Tag]:
-    """Return every well-formed point, points and box tag in order. Never raises; takes time linear in ``len(text)``."""
+    """Find all well-formed tags of points and boxes in a text, in order. Never raises; takes time linear in
+    ``len(text)``.
+    """
     cuts = [match.start() for match in _CUT.finditer(text)]
     tags: list[Tag] = []
     for index, start in enumerate(cuts):
@@ -150,7 +152,7 @@ def scan_tags(text: str) -> list[Tag]:
 
 
 def unescape(text: str) -> str:
-    """Return the text with each HTML character reference (``&lt;``) replaced by its character.
+    """Return the text with each HTML character reference replaced by its character: ``&lt;`` becomes ``<``.
 
     A reference must end with a semicolon. The result is not unescaped again.
     """
@@ -175,7 +177,9 @@ def format_points_tag(
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
-    """Return the canonical box tag, with ``alt`` if the label is not empty.
+    """Return the tag of a box, in the form that this project always writes: ``<box alt="dog">[1,2,30,40]</box>``.
+
+    ``corners`` are (x1, y1, x2, y2). Without a label, the attribute ``alt`` is left out.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -185,7 +189,8 @@ def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> st
 
 
 def parse_number(written: str) -> float | None:
-    """Return the value of a plain decimal number; None for any other text.
+    """Return the value of a coordinate that is written as a plain decimal number, such as 61.5; None for any other
+    text.
 
     A plain number has ASCII digits, no exponent, and an absolute value below 1e9.
     """
@@ -196,7 +201,9 @@ def parse_number(written: str) -> float | None:
 
 
 def format_number(value: float) -> str:
-    """Return a coordinate with at most one decimal, without exponent or negative zero.
+    """Return the text of a coordinate with at most one decimal: "61.5", and "40" for 40.0.
+
+    The text has no exponent and no negative zero.
 
     Raises:
         ValueError: the value is not finite, or its absolute value is 1e9 or more.

@@ -1,4 +1,4 @@
-"""Reads the words that name frames and times of a clip in a text.
+"""Reads the words that name frames and times of a video clip in a text.
 
 The text is split into tokens, and the tokens are parsed into statements. :mod:`groundtrace.grading.responses.times`
 uses this module; its docstring describes the forms that are read. The parser reads only a few tokens ahead, and a list
@@ -42,10 +42,11 @@ _NUMBERS = (*_TIMES, "number")
 
 
 class TimeStatement(NamedTuple):
-    """Holds one statement about frames or times. ``start`` and ``end`` are its offsets in the text.
+    """Holds one statement about frames or times of a clip, such as "frame 3 at 1.66 s" or "from 1 s to 4 s".
 
-    ``is_span`` is True for a span, and False for a single moment. A moment has only ``first_frame`` and ``start_s``.
-    Times are in seconds. Values that the text does not state are None.
+    ``is_span`` is True for a span of time, and False for a single moment. A moment has only ``first_frame`` and
+    ``start_s``. Frames are numbers, and times are in seconds. Values that the text does not state are None. ``start``
+    and ``end`` are the offsets of the statement in the text.
     """
 
     is_span: bool
@@ -85,7 +86,7 @@ _Read = tuple[list[TimeStatement], int]
 
 
 def read_statements(text: str) -> list[TimeStatement]:
-    """Return every statement of the text that names frames or times, in order. Statements do not overlap.
+    """Find all statements of a text that name frames or times of a clip, in order. Statements do not overlap.
 
     Never raises; takes time linear in ``len(text)``.
     """

@@ -1,12 +1,12 @@
-"""Reads statements about moments and spans of a clip in a text, writes them, and matches them to points and frames.
+"""Reads and writes the moments and time spans of a video clip in a text, and finds the frames that they mean.
 
 Many forms are read, but only one form is written.
 
 These forms are read:
 
 - Argos' anchors ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of anchors (App. C.2, Fig. 9);
-- the prose of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``,
-  ``frames 25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
+- the prose of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``, ``frames
+  25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
 - clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
 
 Each entry of a list is a separate moment, so that no entry is lost when the text is rewritten. In the paper, a list is
@@ -37,9 +37,10 @@ _LONE_FRAME_S = 0.5
 
 @dataclass(frozen=True)
 class Moment:
-    """Holds one moment: a frame number, a time in seconds, or both.
+    """Holds one moment of a video clip that a text names, such as "frame 3 (1.66 s)".
 
-    ``text`` is the part of the text from offset ``start`` to ``end``.
+    ``frame`` is the frame number, and ``t_s`` is the time in seconds; one of them may be None. ``text`` is the part of
+    the text from the offset ``start`` to the offset ``end``.
     """
 
     frame: int | None
@@ -51,11 +52,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Span:
-    """Holds a range of frames, of seconds or of both, as written.
+    """Holds a time span of a video clip that a text names, such as "from 1 s to 4 s" or "frames 2-5".
 
-    A start or end that the text does not state is None.
-
-    ``text`` is the part of the text from offset ``start`` to ``end``.
+    The first and the last frame are numbers, and the start and the end are times in seconds. A value that the text does
+    not state is None. ``text`` is the part of the text from the offset ``start`` to the offset ``end``.
     """
 
     first_frame: int | None
@@ -68,7 +68,7 @@ class Span:
 
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Return every moment and span of the text in order; they do not overlap.
+    """Find every moment and every time span that a text names, in order. They do not overlap.
 
     The module's docstring describes the forms that are read. Never raises; takes time linear in ``len(text)``.
     """
@@ -83,10 +83,10 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 
 
 def format_moment(frame: int, t_s: float) -> str:
-    """Return ``frame F (T s)``, where T has two decimals.
+    """Return the text for one frame and its time, such as ``frame 3 (1.66 s)``. The time has two decimals.
 
-    Raises ValueError for a frame number that is negative or at least 10**7, and for a time that is negative, not finite
-    or at least 1e7 s.
+    ``frame`` is the frame number, and ``t_s`` is the time in seconds. Raises ValueError for a frame number that is
+    negative or at least 10**7, and for a time that is negative, not finite or at least 1e7 s.
     """
     if not 0 <= frame < _MAX_FRAME:
         raise ValueError(f"a frame number must be from 0 to 9,999,999, got {frame}")
@@ -94,9 +94,10 @@ def format_moment(frame: int, t_s: float) -> str:
 
 
 def format_span(start_s: float, end_s: float) -> str:
-    """Return ``from T1 s to T2 s``, where each time has two decimals.
+    """Return the text for a time span, such as ``from 1.00 s to 4.00 s``. The times have two decimals.
 
-    Raises ValueError if a time is negative, not finite or at least 1e7 s, or if the end is before the start.
+    Both arguments are times in seconds. Raises ValueError if a time is negative, not finite or at least 1e7 s, or if
+    the end is before the start.
     """
     if end_s < start_s:
         raise ValueError(f"a span from {start_s} to {end_s} s ends before it starts")
@@ -104,12 +105,12 @@ def format_span(start_s: float, end_s: float) -> str:
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Return every point of every point tag in order, with the frame and time that the text names for the point.
+    """Return all points of a text about a video clip, each with the frame and time that the text names for it.
 
-    A point for which the text names no moment has neither frame nor time. The rules of
-    :func:`groundtrace.grading.responses.anchors.anchor_tags` choose the moment of a point. Argos (Fig. 10) uses only
-    the closest moment in the same sentence. Coordinates are as written. Never raises; takes time linear in
-    ``len(text)``.
+    Points are read from point tags, in order, with coordinates as written. If the text names no moment for a point, its
+    frame and its time are None. The rules of :func:`groundtrace.grading.responses.anchors.anchor_tags` choose the
+    moment of a point. Argos (Fig. 10) uses only the closest moment in the same sentence. Never raises; takes time
+    linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])
@@ -121,17 +122,19 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Return the index in ``frames`` of the frame that a moment names, and the reason for this result.
+    """Find the frame of a clip that a moment means. Return its index in ``frames``, and a text with the reason.
 
-    ``frames`` are (number, seconds) of the shown frames in order of time. The frame with the number ``frame`` is
-    chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None if no frame
-    fits:
+    ``frame`` is the named frame number, and ``t_s`` is the named time in seconds; each is None if the text does not
+    state it. ``frames`` are (number, seconds) of the shown frames in order of time. The frame with the number ``frame``
+    is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None if no
+    frame fits:
 
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
       with one decimal.
     - The frame was chosen by its time, and ``frame`` is not between the numbers of the frames before and after it.
     - No frame has the number ``frame``, and ``t_s`` is None.
+    - The clip has no frames, or ``frame`` and ``t_s`` are both None.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -158,16 +161,17 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Return the indices of the frames within a span, including its first and last frame, and the reason for this
-    result.
+    """Find the frames of a clip within a time span. Return their indices in ``frames``, and a text with the reason.
 
-    ``frames`` are (number, seconds) of the shown frames in order of time. If a start or end is None, the span extends
-    to the start or end of the clip. If the span is between two neighbours in ``frames``, the nearer of the two is
-    returned. The result has no indices in these cases:
+    The first four arguments are the named frame numbers and times (in seconds) of the span's start and end. If a start
+    or end is None, the span extends to the start or end of the clip. ``frames`` are (number, seconds) of the shown
+    frames in order of time. The first and the last frame of the span are included. If the span is between two
+    neighbours in ``frames``, the nearer of the two is returned. The result has no indices in these cases:
 
     - The span ends before it starts.
     - Its start or its end is outside the clip.
     - Its frame numbers and times contradict each other (:func:`resolve_moment`).
+    - The clip has no frames, or all four arguments are None.
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
         return (), "the clip has no frames" if not frames else "it names neither frames nor times"

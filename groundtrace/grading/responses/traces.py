@@ -1,4 +1,4 @@
-"""Converts the text of a response to a :class:`groundtrace.schemas.records.Trace`.
+"""Converts the text of a teacher's response to a :class:`groundtrace.schemas.records.Trace`.
 
 A trace holds the answer, and the points and boxes with the index of their image or frame.
 """
@@ -16,11 +16,11 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return the trace of a response whose coordinates are in original pixels. Never raises.
+    """Parse a teacher's response, whose coordinates are in original pixels, and return it as a trace. Never raises.
 
-    ``index`` is the index of the trace, and ``media`` are the media of its question. The tags of the text are rewritten
-    in the canonical form. For a clip, each point gets the frame that the text names for it. For several images, each
-    point and box gets the image that the text names for it
+    ``index`` is the number of the trace among the traces of its question. ``media`` are the images and clips of the
+    question. In the trace's text, point tags are rewritten in the canonical form. For a clip, each point gets the frame
+    that the text names for it. For several images, each point and box gets the image that the text names for it
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
     """
     text = normalise(text.translate(_INVISIBLE))

@@ -1,4 +1,5 @@
-"""Reads and writes trajectories: responses in several turns, in which the model's code alternates with its results.
+"""Reads and writes trajectories: responses in several turns, in which a model's code alternates with the code's
+results.
 
 Two forms are read and written:
 
@@ -7,9 +8,9 @@ Two forms are read and written:
 - the tool calls of chat templates, which CodeDance's RL uses: ``<tool_call>{"name": "execute_python_code",
   …}</tool_call>``.
 
-A turn of the model ends with its code or its answer. Only the sandbox writes results. If the model writes a result
-before its code, the turn has a fault. Text after the code, such as an invented result, is removed. No function here
-raises on any text.
+A turn of the model ends with its code or its answer. Only the sandbox, which executes the code, writes results. If the
+model writes a result before its code, the turn has a fault. Text after the code, such as an invented result, is
+removed. No function here raises on any text.
 """
 
 import html
@@ -65,10 +66,11 @@ _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
 @record
 class Turn:
-    """Holds one turn of a trajectory.
+    """Holds one turn of a trajectory: the model's text, its code, and the observation (the result of executing the
+    code).
 
     ``text`` is the model's text before its code. In a turn without code, ``text`` is the whole turn, and ``code`` is
-    "". The other fields describe the observation (the result of the code), if any: ``status`` is its status
+    "". The other fields describe the observation, if there is one. ``status`` is its status
     (:data:`groundtrace.sandbox.observation.Status`), ``output`` is its text, and ``images`` is the number of its
     images.
     """
@@ -82,7 +84,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class WrittenTurn:
-    """Holds a turn as a model wrote it.
+    """Holds one turn as a model wrote it, before its code is executed.
 
     ``text`` is the text before the code. ``code`` is "" in a turn without code, such as the last turn. ``fault``
     describes what is wrong with the turn; "" if nothing is wrong. ``after`` is the text after the code, which is not
@@ -96,15 +98,15 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """Return whether the turn has the fault that the model itself wrote a result."""
+        """Return whether the model itself wrote the result of its code, which only the sandbox may write."""
         return self.fault == _FORGED
 
 
 def read_turn(reply: str) -> WrittenTurn:
-    """Return the turn in a model's reply. It ends after the first code, or is the whole reply if the reply has no code.
+    """Parse the first turn of a model's reply: its text up to and including its first code.
 
-    Code after an answer is not read. Text after the code is kept only in ``after``, because the model wrote it before
-    it saw the result of the code.
+    If the reply has no code, the turn is the whole reply. Code after an answer is not read. Text after the code is
+    returned only in ``after``, because the model wrote it before it saw the result of the code.
     """
     found = min(filter(None, (_CODE.first(reply), _CALL.first(reply))), key=lambda each: each.start, default=None)
     answered = _ANSWER.first(reply)
@@ -119,12 +121,14 @@ def read_turn(reply: str) -> WrittenTurn:
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
-    """Return the turns of a reply that also contains the results of its code (CodeDance Table 9), and a fault.
+    """Parse a reply that contains several turns, with code and the results of the code (CodeDance Table 9).
 
-    The fault is a text that describes what is wrong with the reply. It is "" if nothing is wrong. If there is a fault,
-    the tuple of turns is empty. The ``output`` of a turn is the result as the reply states it; only an execution can
-    confirm it. In the reply, one pair of think tags may enclose several turns. Each returned turn has its own think
-    tags. Think tags inside code are a fault.
+    Returns the turns, and a text that describes what is wrong with the reply. This text is "" if nothing is wrong;
+    otherwise, the tuple of turns is empty.
+
+    The ``output`` of a turn is the result as the reply states it; only an execution can confirm it. In the reply, one
+    pair of think tags may enclose several turns. Each returned turn has its own think tags. Think tags inside code are
+    a fault.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.all(reply):
@@ -147,9 +151,10 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
 
 
 def text_after_answer(text: str) -> str:
-    """Return the text after the last answer; "" if only think tags, white space and punctuation follow it.
+    """Return the text after the last ``</answer>`` of a response.
 
-    A grader does not read the text after an answer. But this text may withdraw the answer ("or rather B").
+    Returns "" if there is no answer section, or if only think tags, white space and punctuation follow it. A grader
+    does not read this text, but it may withdraw the answer ("or rather B").
     """
     behind = [*_ANSWER.all(text)]
     rest = _without_think(text[behind[-1].end :]) if behind else ""
@@ -210,7 +215,7 @@ def _called(inner: str) -> str | None:
 
 
 def plain_output(text: str) -> str:
-    """Return the text of a result, changed so that no part of it can be read as a tag, a special token or an image.
+    """Return what code printed, changed so that no part of it can be read as a tag, a special token or an image.
 
     This is needed because code may print any text, such as a tag that ends its result. The ``<`` of each tag becomes
     ``‹``.
@@ -219,7 +224,7 @@ def plain_output(text: str) -> str:
 
 
 def as_tags(turns: Sequence[Turn]) -> str:
-    """Return the trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
+    """Return a trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
     return "\n".join(part for turn in turns for part in (_written(turn), result_text(turn)) if part)
 
 
@@ -229,7 +234,10 @@ def _written(turn: Turn) -> str:
 
 
 def result_text(turn: Turn) -> str:
-    """Return the result of the turn's code in its tags, with ``<image>`` for each image; "" without code."""
+    """Return the result of a turn's code between ``<interpreter>`` tags, with ``<image>`` for each image of the result.
+
+    Returns "" if the turn has no code.
+    """
     if not turn.code:
         return ""
     inner = "\n".join(part for part in (turn.output, IMAGE * turn.images) if part)
@@ -237,7 +245,7 @@ def result_text(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Return the turns of a trajectory that :func:`as_tags` has written.
+    """Parse a trajectory that :func:`as_tags` has written, and return its turns.
 
     The status of each turn is "", because the text does not contain it.
     """
@@ -253,14 +261,19 @@ def read_trajectory(text: str) -> tuple[Turn, ...]:
 
 
 def one_answer(asked: str, response: str) -> list[dict[str, str]]:
-    """Return the two messages of a row whose response is one turn: the user's text ``asked``, and the response."""
+    """Return the two chat messages of a training row whose response has only one turn.
+
+    ``asked`` is the user's message, and ``response`` is the model's message. Each result has the keys ``role`` and
+    ``content``.
+    """
     return [{"role": "user", "content": asked}, {"role": "assistant", "content": response}]
 
 
 def conversation(asked: str, response: str) -> list[dict[str, str]]:
-    """Return the messages of a row whose response is a trajectory (:func:`as_tags`).
+    """Split a trajectory into chat messages of the user and the model, for training.
 
-    Each result is a message of the user, so that a trainer computes its loss only on the model's own text.
+    ``asked`` is the user's first message, and ``response`` is a trajectory as text (:func:`as_tags`). Each result of
+    code becomes a message of the user, so that a trainer computes its loss only on the model's own text.
     """
     messages = [{"role": "user", "content": asked}]
     start = 0
@@ -274,11 +287,11 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
 
 
 def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the messages of a trajectory with the code separate from the text.
+    """Return the chat messages of a trajectory with the code separate from the text.
 
-    A message with code has the code under the key ``code``, and the text before it under ``content``. Results become
-    messages of the role ``tool``. Code after an answer stays in the text, because it was not executed
-    (:func:`read_turn`).
+    ``messages`` are messages that :func:`conversation` returned. A message with code gets the code under the key
+    ``code``, and the text before it under ``content``. Results become messages of the role ``tool``. Code after an
+    answer stays in the text, because it was not executed (:func:`read_turn`).
     """
     found = list[dict[str, str]]()
     for message in messages:
@@ -295,14 +308,14 @@ def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str
 
 
 def call_of(code: str) -> str:
-    """Return the tool call that executes this code, as JSON."""
+    """Return the tool call that executes this code, as JSON with the tool's name and its arguments."""
     return json.dumps({"name": TOOL, "arguments": {"code": code}}, ensure_ascii=False)
 
 
 def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
-    """Return a message with its code as a tool call at the end of its text.
+    """Return a chat message in which the code is a tool call at the end of the text.
 
-    ``message`` is a message that :func:`with_code_apart` returned.
+    ``message`` is a message that :func:`with_code_apart` returned. A message without code is returned unchanged.
     """
     if "code" not in message:
         return dict(message)
@@ -311,5 +324,9 @@ def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return a trajectory's messages with its code as tool calls, and its results as messages of the role ``tool``."""
+    """Return the chat messages of a trajectory, with its code as tool calls and its results as messages of the role
+    ``tool``.
+
+    ``messages`` are messages that :func:`conversation` returned.
+    """
     return [as_tool_call(message) for message in with_code_apart(messages)]
