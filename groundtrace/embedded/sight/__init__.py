@@ -1,1 +1,4 @@
-"""Reads images of flat coloured shapes with OpenCV and without a model, or returns None ("cannot read")."""
+"""Reads images of flat coloured shapes with OpenCV and without a model.
+
+A function that cannot read an image or a question returns None.
+"""

@@ -1,4 +1,4 @@
-"""Answers a parsed question from the detected shapes. It also returns the reason and the supporting shapes."""
+"""Answers a parsed question from the shapes found in an image. It also returns the reason and the supporting shapes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MARGIN = 1.08
 class SightAnswer:
     """Holds an answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
 
-    `evidence` holds each counted or selected object once, and no other objects; `reason` is one or two sentences
+    `evidence` holds each counted or selected object once, and no other objects. `reason` is one or two sentences
     without coordinates.
     """
 
@@ -38,12 +38,15 @@ class SightAnswer:
 def answer(
     query: Query, shapes: Sequence[FoundShape], image_size: tuple[int, int], panels: tuple[Box, ...] = ()
 ) -> SightAnswer | None:
-    """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
+    """Answer a parsed question from the shapes found in an image.
 
-    `panels` are the boxes from `layout.find_panels`. Without panels, objects can touch only the walls (sides) of the
-    whole image. Returns None ("cannot read") if the shapes do not determine the answer. Examples: the question can be
-    understood in two ways with different answers; the question is about towers, but no shapes are stacked; the answer
-    is not one of the choices.
+    `query` is the question, `shapes` are the shapes, and `image_size` is the (width, height) of the image in pixels.
+    `panels` are the boxes from `layout.find_panels`: areas of the image that bars separate. Without panels, objects can
+    touch only the walls (sides) of the whole image.
+
+    Returns None ("cannot read") if the shapes do not determine the answer. Examples: the question can be understood in
+    two ways with different answers; the question is about towers, but no shapes are stacked; the answer is not one of
+    the choices.
     """
     seen = list(shapes)
     walls = walls_of(image_size, panels)
@@ -60,15 +63,18 @@ def answer(
 
 
 def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
-    """Return the boxes whose walls (sides) an object can touch: the panels, or the whole image without panels."""
+    """Return the boxes whose walls (sides) an object can touch: the panels or, without panels, the whole image.
+
+    `image_size` is the (width, height) of the image in pixels. `panels` are the boxes of areas that bars separate.
+    """
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
 def relevant_labels(query: Query, shapes: Sequence[FoundShape]) -> tuple[str, ...]:
-    """Return the labels of objects in the image that match the question's nouns, at most `MAX_LABELS`.
+    """Return the classes of objects that a parsed question is about, such as "red circle"; at most `MAX_LABELS`.
 
-    For a noun that no shape matches, the result contains the noun's own phrase ("circle"), so that a detector can
-    search for such objects too.
+    The classes are those of the `shapes` in the image that match the question's nouns. If no shape matches a noun, the
+    result contains the noun's own phrase ("circle"), so that a detector can search for such objects too.
     """
     labels: dict[str, None] = {}
     for noun in nouns_of(query):
@@ -91,10 +97,10 @@ def _touching(touch: Touch | None) -> str:
 def matching(
     noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
 ) -> tuple[FoundShape, ...] | None:
-    """Return the shapes that match a noun and meet the condition `touch`, such as "touching the edge".
+    """Return the shapes that match a noun and meet a condition such as "touching the edge".
 
-    `touch` is None if there is no condition. `walls` are the boxes whose sides a shape can touch. Return None ("cannot
-    read") if there is a condition, and a matching shape is outside all boxes.
+    `touch` is this condition; None if there is no condition. `walls` are the boxes whose sides a shape can touch.
+    Returns None ("cannot read") if there is a condition, and a matching shape is outside all boxes.
     """
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:

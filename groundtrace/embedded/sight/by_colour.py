@@ -28,7 +28,10 @@ _MAX_CUT_PX = 40_000
 
 
 def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDArray[np.uint8], float]:
-    """Return the image, scaled down to at most `max_px` pixels, and the scale (new side / old side)."""
+    """Scale an image down to at most `max_px` pixels in all. Return the image and the scale.
+
+    The scale is new side / old side. A smaller image is returned unchanged, with scale 1.
+    """
     height, width = image.shape[:2]
     scale = min(1.0, math.sqrt(max_px / (height * width)))
     if scale == 1.0:
@@ -38,7 +41,7 @@ def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDA
 
 
 def find_shapes(image: NDArray[np.uint8]) -> list[FoundShape] | None:
-    """Find the coloured shapes of an RGB image uint8 (H, W, 3), in reading order.
+    """Find the coloured shapes of an RGB image, uint8 (H, W, 3), sorted from top to bottom and then from left to right.
 
     Returns None ("cannot read") if the image does not consist of flat shapes on a flat background, for example if it is
     a photograph, a scan, text or a line drawing. An empty list means that a readable image has no shapes. Images above

@@ -27,7 +27,8 @@ _SQUARE_ASPECT = 1.13
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Holds a detected object: its class label and its box (x1, y1, x2, y2 in pixels, exclusive right and bottom).
+    """Holds a detected object: its class ("red circle") and its box (x1, y1, x2, y2 in pixels, exclusive right and
+    bottom).
 
     `confidence` in [0, 1] is the share of the ideal outline that the image gradients match in position and direction.
     """
@@ -51,7 +52,7 @@ class _Gradients:
 
 
 def detect(image: NDArray[np.uint8], label: str) -> list[Detection] | None:
-    """Detect the objects of one class in an RGB image uint8 (H, W, 3), best first.
+    """Find the objects of one class in an RGB image, uint8 (H, W, 3). The most confident detection comes first.
 
     `label` is a colour, a shape or both: "yellow square", "circle", "blue object". Returns None if a word of the label
     is unknown; an empty list means that no such object was found.
@@ -64,7 +65,9 @@ def detect(image: NDArray[np.uint8], label: str) -> list[Detection] | None:
 
 
 def detect_all(image: NDArray[np.uint8]) -> list[Detection]:
-    """Detect every shape of an RGB image uint8 (H, W, 3). Each label is the shape's colour and kind."""
+    """Find all shapes in an RGB image, uint8 (H, W, 3). Each label is the shape's colour and kind, such as "red
+    circle".
+    """
     gradients = _gradients(image)
     boxes, masks = _enclosed_regions(gradients)
     if not boxes:

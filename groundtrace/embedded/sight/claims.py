@@ -1,4 +1,4 @@
-"""Reads a text's claims about visible shapes and their number, and compares the claims with the detected shapes.
+"""Reads a text's claims about visible shapes and their number, and compares the claims with the shapes in the image.
 
 Only noun phrases of known words are read ("3 yellow squares", "no circle touching an edge", "a blue block"), anywhere
 in the text. A sentence about a question or an assumption ("whether there is a black circle") has no claims.
@@ -31,9 +31,10 @@ MAX_CLAIMS = 200
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Holds the claim that `amount` objects match `noun` and, if given, `touch`.
+    """Holds one claim of a text about the number of visible shapes, such as "3 circles touching the edge".
 
-    `amount` is None if the text only mentions the noun. `is_part` is true if the text adds a place or a condition that
+    `amount` is the claimed number; None if the text only mentions the shapes. `noun` names the shapes, and `touch` is a
+    condition on them ("touching the edge"), or None. `is_part` is True if the text adds a place or a condition that
     this module cannot read, as in "2 squares on the left". `amount` is then the number of only some of the squares.
     """
 
@@ -53,20 +54,21 @@ class Claim:
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Return whether the claim is right about the existence of its objects.
+        """Return whether the image has (or lacks) the shapes of the claim, without a comparison of their number.
 
-        A claim such as "3 circles" is right if the image has at least one circle. A claim such as "no circles" is right
-        if the image has no circle (:meth:`holds`).
+        `shapes` are the shapes in the image, and `walls` are the boxes whose sides a shape can touch. A claim such as
+        "3 circles" is right if the image has at least one circle. A claim such as "no circles" is right if the image
+        has no circle (:meth:`holds`).
         """
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Return whether the claim agrees with the number of shapes that match its noun and `touch`.
+        """Return whether the claim agrees with the number of shapes in the image that match its noun and `touch`.
 
-        `walls` are the boxes whose sides a shape can touch, for claims such as "3 circles touch the edge". The first of
-        these rules that applies is used:
+        `shapes` are the shapes in the image. `walls` are the boxes whose sides a shape can touch, for claims such as "3
+        circles touch the edge". The first of these rules that applies is used:
 
         - A claim without a number agrees if at least one shape matches.
         - A claim that a part of the image has no such object ("no squares on the left") always agrees.
@@ -88,7 +90,10 @@ class Claim:
 
 
 def read_claims(text: str) -> tuple[Claim, ...]:
-    """Return the claims of a text in order, at most :data:`MAX_CLAIMS`. The function never raises."""
+    """Find the claims about shapes in a text, such as "3 yellow squares", in order. Never raises.
+
+    At most :data:`MAX_CLAIMS` claims are returned.
+    """
     claims: list[Claim] = []
     for sentence in _SENTENCE.finditer(text):
         if _SUPPOSED.search(sentence.group()) is None:
@@ -99,9 +104,9 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 
 def read_nouns(text: str) -> tuple[Noun, ...]:
-    """Return the distinct nouns of a text in order. Nouns in questions and assumptions are included.
+    """Find the noun phrases for shapes in a text ("yellow square"), in order and without duplicates. Never raises.
 
-    The function never raises.
+    Nouns in questions and assumptions are included.
     """
     found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
     return tuple(dict.fromkeys(found))

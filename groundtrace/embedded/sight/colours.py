@@ -26,7 +26,9 @@ _HUES = (
 
 
 def name_colour(rgb: tuple[float, float, float]) -> str:
-    """Return the word of `labels.COLOURS` for an RGB colour with channels from 0 to 255."""
+    """Return the name of an RGB colour, such as "red". The channels are from 0 to 255; the names are in
+    `labels.COLOURS`.
+    """
     hue, saturation, value = colorsys.rgb_to_hsv(*(min(max(c, 0.0), 255.0) / 255 for c in rgb))
     chroma = saturation * value
     if value < 0.2 or (value < 0.3 and chroma < 0.08):
@@ -45,10 +47,11 @@ def name_colour(rgb: tuple[float, float, float]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Palette:
-    """Holds the flat colours of one image, most frequent first.
+    """Holds the few flat colours of one image, the most frequent one first.
 
-    `centres` is float (n, 3) RGB. `index` is int16 (H, W), the nearest colour of each pixel, or -1 if no colour is
-    near. `shares` is float (n,): for each colour, the share of the image's pixels that have its index.
+    `centres` are the n colours, float (n, 3) RGB. `index` is int16 (H, W): the number of the nearest colour of each
+    pixel, or -1 if no colour is near. `shares` is float (n,): for each colour, the share of the image's pixels that
+    have its index.
     """
 
     centres: NDArray[np.float32]
@@ -91,11 +94,11 @@ def _pick_centres(
 
 
 def find_palette(image: NDArray[np.uint8], min_px: int = 4, tolerance: float = 60.0) -> Palette:
-    """Find the flat colours of an RGB image uint8 (H, W, 3).
+    """Find the few flat colours of an RGB image, uint8 (H, W, 3).
 
-    Pixels are binned to 16 levels per channel. A bin is a flat colour if it has at least `min_px` pixels, is not close
-    to a more frequent colour, and is not a rare mixture of two colours (an anti-aliased edge). A pixel has index -1 if
-    its bin is farther than `tolerance` (largest channel difference) from every flat colour.
+    Pixels are grouped into bins: 16 levels per channel. A bin is a flat colour if it has at least `min_px` pixels, is
+    not close to a more frequent colour, and is not a rare mixture of two colours (an anti-aliased edge). A pixel has
+    index -1 if its bin is farther than `tolerance` (largest channel difference, 0 to 255) from every flat colour.
     """
     shift = np.uint8(8 - _BIN_BITS)
     red, green, blue = (plane.astype(np.uint16) for plane in cv2.split(image >> shift))

@@ -1,4 +1,4 @@
-"""Checks whether a tower or a box meets a condition. The result is yes, no, or undecided (None)."""
+"""Checks whether a group of shapes (a tower or a box) meets a condition. The result is yes, no, or undecided (None)."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,20 @@ from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Holds whether a group (a tower or a box) meets a condition, and the shapes on which this result is based."""
+    """Holds whether a group (a tower or a box) meets a condition, and the shapes on which this result is based.
+
+    `holds` is True if the group meets the condition. `evidence` are these shapes.
+    """
 
     holds: bool
     evidence: tuple[FoundShape, ...]
 
 
 def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Return whether the shapes of one group (a tower or a box) meet a condition.
+    """Check whether the shapes of one group (a tower or a box) meet a condition, such as "with exactly 3 blocks".
 
-    The result is None if the image does not determine it, or if readers would understand the condition differently.
+    `group` holds the shapes of the group. `walls` are the boxes whose sides a shape can touch. Returns None if the
+    image does not determine the result, or if readers would understand the condition differently.
     """
     match condition:
         case Has():

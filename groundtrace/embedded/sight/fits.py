@@ -1,4 +1,4 @@
-"""Classifies a filled pixel mask as a kind of shape, by comparing its area with the area of shapes that enclose it."""
+"""Finds the kind of a filled shape (circle, square, …), by comparing its area with that of shapes that enclose it."""
 
 import math
 
@@ -10,8 +10,10 @@ _TINY_PX = 12
 
 
 def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | None:
-    """Return the longest outer contour of a 0/1 mask, traced on a copy enlarged `scale` times; None for an empty
-    mask."""
+    """Return the longest outer contour of a mask of 0 and 1; None for an empty mask.
+
+    The contour is traced on a copy of the mask that is enlarged `scale` times, with a border of one pixel.
+    """
     padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     if scale > 1:
         large = cv2.resize(padded * np.uint8(255), None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
@@ -21,14 +23,16 @@ def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | No
 
 
 def enlargement(width_px: int, height_px: int) -> int:
-    """Return the factor by which a mask is enlarged before its contour is traced. Without enlargement, small masks
-    would lose half a pixel on each side."""
+    """Return the factor (4, 2 or 1) by which a mask of this size is enlarged before its contour is traced.
+
+    Without enlargement, small masks would lose half a pixel on each side.
+    """
     side = max(width_px, height_px)
     return 4 if side < 64 else 2 if side < 160 else 1
 
 
 def kind_of(mask: NDArray[np.uint8]) -> str | None:
-    """Classify a filled mask uint8 (h, w) of 0 and 1, cropped to its box.
+    """Find the kind of a filled shape, such as "circle". `mask` is uint8 (h, w) of 0 and 1, cropped to the shape's box.
 
     Returns a word of `labels.KINDS`; None if no kind fits. The area of the mask is divided by the area of the smallest
     rectangle, circle and triangle that enclose the mask. For the rectangle, the ratio is 1 for an ideal rectangle, pi/4

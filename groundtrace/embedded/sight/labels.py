@@ -54,9 +54,10 @@ _PLURALS = {"boxes": "box", "rhombuses": "rhombus"}
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """Describes a set of shapes, like the phrase "blue or black circles".
+    """Describes a set of shapes, as the phrase "blue or black circles" does.
 
-    If `colours` or `kinds` is empty, any colour or kind matches. `word` is the phrase's noun in the singular.
+    `colours` and `kinds` are the allowed colours and kinds of shape. If one of them is empty, any colour or any kind is
+    allowed. `word` is the phrase's noun in the singular.
     """
 
     colours: tuple[str, ...]
@@ -64,7 +65,7 @@ class Noun:
     word: str
 
     def matches(self, shape: FoundShape) -> bool:
-        """Return whether the noun describes the shape."""
+        """Return whether the noun describes a shape that was found in an image."""
         return self.allows(shape.colour, shape.kind)
 
     def allows(self, colour: str, kind: str) -> bool:
@@ -72,7 +73,7 @@ class Noun:
         return (not self.colours or colour in self.colours) and (not self.kinds or kind in self.kinds)
 
     def overlaps(self, other: "Noun") -> bool:
-        """Return whether one shape could match both nouns, as with "square" and "black or blue block"."""
+        """Return whether the two nouns could both describe the same shape, as "square" and "black block" could."""
         return _share(self.colours, other.colours) and _share(self.kinds, other.kinds)
 
     def covers(self, other: "Noun") -> bool:
@@ -84,12 +85,12 @@ class Noun:
 
     @property
     def is_general(self) -> bool:
-        """Return whether the noun means any object, as "items" and "blocks" do."""
+        """Return whether the noun means any object, as "items" and "blocks" do. A noun with a colour is not general."""
         return not self.colours and (not self.kinds or self.word == "block")
 
     @property
     def phrase(self) -> str:
-        """Return the noun phrase in the singular: "blue or black circle"."""
+        """Return the noun with its colours, in the singular: "blue or black circle"."""
         return f"{' or '.join(self.colours)} {self.word}".strip()
 
 
@@ -109,18 +110,24 @@ def singular(word: str) -> str:
 
 
 def colour_word(word: str) -> str | None:
-    """Return the colour that a word means; None if it is not a colour."""
+    """Return the colour that a word means ("grey" for "gray"); None if the word is not a colour."""
     return _COLOUR_WORDS.get(word)
 
 
 def kind_word(word: str) -> tuple[str, ...] | None:
-    """Return the kinds of shape that a word means: () if it means any kind; None if it is not a word for shapes."""
+    """Return the kinds of shape that a word means, such as ("square", "rectangle") for "block".
+
+    The result is () for a word that means any kind ("object"), and None if the word is not a word for shapes.
+    """
     kinds = _KIND_WORDS.get(word)
     return kinds if kinds is not None else _KIND_WORDS.get(singular(word))
 
 
 def read_label(text: str) -> Noun | None:
-    """Read a class label: "yellow square", "circles", "blue object", "blue". Returns None if a word is unknown."""
+    """Parse the name of a class of shapes: "yellow square", "circles", "blue object" or "blue".
+
+    Returns None if the name is empty or has more than 12 words, or if a word is unknown.
+    """
     colours: list[str] = []
     words = text.lower().split()
     if not words or len(words) > 12:

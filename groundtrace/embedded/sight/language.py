@@ -1,4 +1,4 @@
-"""Parses a question about an image of shapes into a `Query`, or returns None.
+"""Parses a question about an image of shapes into a `Query`; the result is None if the question is unreadable.
 
 A question is parsed only if all of its words are known. A question with a typo, a size ("small"), a comparison or an
 ambiguous word is unreadable.
@@ -54,7 +54,10 @@ _SUPERLATIVES: dict[str, Superlative] = {
 
 
 def read_question(text: str, choices: Sequence[str] | None = None) -> Query | None:
-    """Return the parsed question, with its answer choices if it has any; None if the question is unreadable."""
+    """Parse a question, such as "How many yellow squares are there?". Return None if it is unreadable.
+
+    `choices` are the question's answer choices; None if it has none. They become part of the result.
+    """
     options = tuple(choices or ())
     body = _quoted_statement(text)
     words = Words(text if body is None else body)

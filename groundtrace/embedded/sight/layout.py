@@ -1,4 +1,8 @@
-"""Finds the layout of shapes in an image: panels that flat bars separate, towers, and shapes that touch a wall."""
+"""Finds the layout of shapes in an image: panels, towers, and shapes that touch a wall.
+
+A panel is an area that flat bars separate from other areas. A tower is a straight stack of blocks. A wall is a side of
+a panel or of the image.
+"""
 
 from itertools import pairwise
 
@@ -16,10 +20,11 @@ _MAX_STACK_GAP = 0.3
 
 
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """Return the panels of an RGB image uint8 (H, W, 3) as boxes, from left to right.
+    """Find the panels of an RGB image, uint8 (H, W, 3): areas that vertical bars separate. Return their boxes in
+    pixels.
 
-    Vertical bars separate the panels. A bar extends from the top to the bottom of the image. It has one flat colour,
-    which is not the image's main colour. Returns () if the image has fewer than two panels.
+    The boxes are ordered from left to right. A bar extends from the top to the bottom of the image. It has one flat
+    colour, which is not the image's main colour. Returns () if the image has fewer than two panels.
     """
     small, scale = shrink_to_limit(image, 500_000)
     height, width = small.shape[:2]
@@ -36,7 +41,10 @@ def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
 
 
 def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
-    """Return the shapes of each panel; None if a shape is outside all panels."""
+    """Group shapes by the panel in which they are. Return one list of shapes per panel, in the order of `panels`.
+
+    `panels` are the boxes of areas that bars separate. Returns None if a shape is outside all panels.
+    """
     groups: list[list[FoundShape]] = [[] for _ in panels]
     for shape in shapes:
         home = panel_of(shape, panels)
@@ -47,13 +55,16 @@ def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[l
 
 
 def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
-    """Return the panel that contains the shape's point; None if no panel contains it."""
+    """Return the box of the panel that contains a shape's point; None if no panel contains it.
+
+    `panels` are the boxes of areas that bars separate.
+    """
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
 
 
 def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
-    """Return the shapes as one tower, sorted from top to bottom; None if they are not a straight stack of blocks."""
+    """Return the shapes from top to bottom, if they are one tower (a straight stack of blocks); else None."""
     if not shapes or any(shape.kind not in ("square", "rectangle") for shape in shapes):
         return None
     stack = sorted(shapes, key=lambda shape: shape.box_px[1])
@@ -67,9 +78,10 @@ def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
 
 
 def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
-    """Return all towers of the image; None if a shape is not part of a tower.
+    """Find all towers (straight stacks of blocks) of an image. Return one list of shapes per tower, from top to bottom.
 
-    Each panel has at most one tower. Without panels, shapes that overlap horizontally are in the same tower.
+    `panels` are the boxes of areas that bars separate. Each panel has at most one tower. Without panels, shapes that
+    overlap horizontally are in the same tower. Returns None if a shape is not part of a tower.
     """
     if panels:
         columns = shapes_by_panel(shapes, panels)
@@ -87,7 +99,11 @@ def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[
 
 
 def touches(shape: FoundShape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
-    """Return whether a shape touches a wall of its panel as `touch` requires; None if it is outside all panels."""
+    """Return whether a shape meets a condition such as "touching the edge" or "not touching a corner" in its panel.
+
+    `touch` is this condition. `panels` are the boxes of areas whose sides a shape can touch. Returns None if the shape
+    is outside all panels.
+    """
     home = panel_of(shape, panels)
     if home is None:
         return None

@@ -82,14 +82,15 @@ _PX = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Describes the objects that a name means: objects of a noun, with optional restrictions.
+    """Describes the objects that a name means: the objects of a noun, with further restrictions on place and size.
 
     ``rank`` (from 1) is the position of an object, counted from one side of the image. ``end`` is this side: (0, 1) is
     the left side, (0, -1) the right, (1, 1) the top, and (1, -1) the bottom. Its first number is the axis (0 for x, 1
-    for y), and its second number is the direction in which objects are counted along this axis. ``panel`` is the index
-    of the panel from the left; -1 is the last panel. ``size`` is -1 for small and 1 for large objects, compared with
-    all objects in the image. ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The default
-    values mean no restriction.
+    for y), and its second number is the direction in which objects are counted along this axis.
+
+    ``panel`` is the index of the panel (an area of the image that bars separate) from the left; -1 is the last panel.
+    ``size`` is -1 for small and 1 for large objects, compared with all objects in the image. ``extreme`` is -1 for the
+    smallest and 1 for the largest objects of the noun. The default values mean no restriction.
     """
 
     noun: Noun
@@ -100,10 +101,10 @@ class Name:
     extreme: int = 0
 
     def among(self, labels: Sequence[str], boxes_px: Sequence[Box], panels: Sequence[Box]) -> list[int]:
-        """Return the indices of the objects that the name means.
+        """Return the indices of the objects that the name means, among all objects in the image.
 
-        ``labels`` are the classes ("blue square") of all objects in the image, and ``boxes_px`` are the objects' boxes.
-        ``panels`` are the boxes of the image's panels (areas that bars separate).
+        ``labels`` are the classes of the objects ("blue square"), and ``boxes_px`` are their boxes (x1, y1, x2, y2) in
+        pixels. ``panels`` are the boxes of the image's panels (areas that bars separate).
         """
         found = [i for i, label in enumerate(labels) if self.noun.allows(*label.split(" ", 1))]
         if self.panel is not None and panels:
@@ -139,7 +140,10 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 
 def read_name(text: str) -> Name | None:
-    """Return the parsed name of an object; None if the name is unreadable."""
+    """Parse the name of an object, such as "leftmost yellow square". Return None if the name is unreadable.
+
+    The module's docstring explains which words are known.
+    """
     if len(text) > MAX_LABEL_CHARS:
         return None
     text = text.lower()

@@ -1,4 +1,7 @@
-"""Parses conditions on a tower or a box: the phrases after "with", "that has", "contains"."""
+"""Parses conditions on a tower or a box: the phrases after "with", "that has" or "contains".
+
+For example, "a tower with exactly two black blocks" has the condition "exactly two black blocks".
+"""
 
 from groundtrace.embedded.sight.labels import Noun, kind_word
 from groundtrace.embedded.sight.query import Amount, AtEnd, ColourCount, Condition, Group, Has, OnlyOf, Over
@@ -13,8 +16,10 @@ _HAVING = (
 
 
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse the conditions after "with" or "that has". Return () if no conditions follow, and None if they are
-    unreadable.
+    """Parse the conditions on a group that begin with "with", "that has" or similar words.
+
+    `words` is the sentence, whose next word is read first. `group` is "tower" or "box". Returns () if no conditions
+    follow, and None if they are unreadable.
     """
     start = words.at
     words.take(",")
@@ -25,7 +30,10 @@ def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse a list of conditions joined by commas, "and" and "with"; return None if a condition is unreadable."""
+    """Parse a list of conditions on a group, joined by commas, "and" and "with"; return None if one is unreadable.
+
+    `words` is the sentence, whose next word is read first. `group` is "tower" or "box".
+    """
     found: list[Condition] = []
     while True:
         condition = read_condition(words, group)
@@ -38,7 +46,11 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """Parse one condition. If the next words are not a condition, return None and consume no words."""
+    """Parse one condition on a group, such as "a black block at the top".
+
+    `words` is the sentence, whose next word is read first. `group` is "tower" or "box". If the next words are not a
+    condition, the result is None, and no words are read.
+    """
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
         condition = pattern(words, group)
@@ -130,10 +142,10 @@ def _only_condition(words: Words, _: Group) -> Condition | None:
 
 
 def read_over(words: Words, first: Noun) -> Over | None:
-    """Parse the rest of a condition that one object is above another, after the noun ``first``.
+    """Parse the end of a condition that one object is above or below another, such as "on a yellow block".
 
-    Examples are "… on a yellow block" and "… below a blue block". "Above" does not imply that the two objects touch.
-    If no such phrase follows, return None and consume no words.
+    `first` is the noun before these words, as in "a black block on a yellow block". "Above" does not imply that the two
+    objects touch. If no such phrase follows, the result is None, and no words are read.
     """
     start = words.at
     relation = words.take("on top of", "on", "over", "above", "below", "under", "underneath")

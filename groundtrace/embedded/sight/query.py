@@ -12,15 +12,18 @@ Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Holds an amount such as "exactly 2". `op` is "bare" for a number without further words ("two")."""
+    """Holds an amount, such as "exactly 2" or "at least 3".
+
+    `op` is the words before the number, and `n` is the number. `op` is "bare" if the number has no such words ("two").
+    """
 
     op: Literal["exactly", "at least", "at most", "bare"]
     n: int
 
     def holds(self, low: int, high: int) -> bool | None:
-        """Return whether the amount is right, if the true count is between `low` and `high` (inclusive).
+        """Return whether the amount agrees with a count that is between `low` and `high` (inclusive).
 
-        Return None if the amount is right for only some of these counts, or if readers would disagree. For example,
+        Returns None if the amount is right for only some of these counts, or if readers would disagree. For example,
         they disagree whether "two circles" is right if there are three.
         """
         answers = {self._holds_for(count) for count in range(low, high + 1)}
@@ -39,9 +42,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Requires that an object touches a side or a corner of the panel or image that contains it.
+    """Describes a condition on an object: it touches a side or a corner of the panel (or of the image) that contains
+    it.
 
-    If `negated` is set, the object must not touch it.
+    `place` is this side or corner; "edge" means any side. If `negated` is True, the object must not touch it.
     """
 
     place: Place
@@ -50,9 +54,9 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Requires that a group (a tower or a box) contains `amount` objects that match `noun`.
+    """Describes a condition on a group (a tower or a box): the group contains `amount` objects that match `noun`.
 
-    If `touch` is given, only objects that meet `touch` are counted.
+    If `touch` is not None, only objects that meet this condition are counted.
     """
 
     amount: Amount
@@ -62,9 +66,10 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """Requires that all objects of a group (a tower or a box) match the noun, and that each colour of the noun occurs.
+    """Describes a condition on a group (a tower or a box): all its objects match the noun, and each colour of the noun
+    occurs.
 
-    For example, a tower with "only black and yellow blocks" must have blocks of both colours.
+    For example, a tower with "only black and yellow blocks" must have blocks of both colours, and no others.
     """
 
     noun: Noun
@@ -72,14 +77,17 @@ class OnlyOf:
 
 @dataclass(frozen=True, slots=True)
 class ColourCount:
-    """Requires that the objects of a group (a tower or a box) have exactly `n` different colours."""
+    """Describes a condition on a group (a tower or a box): its objects have exactly `n` different colours."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """Requires that the top or bottom object of a group (a tower or a box) matches the noun."""
+    """Describes a condition on a group (a tower or a box): its top or bottom object matches the noun.
+
+    `end` selects the top or the bottom object.
+    """
 
     noun: Noun
     end: Literal["top", "bottom"]
@@ -87,9 +95,9 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Requires that, in a stack, an object that matches `upper` is above an object that matches `lower`.
+    """Describes a condition on a stack: an object that matches `upper` is above an object that matches `lower`.
 
-    If `adjacent` is set, the upper object must be directly on the lower one.
+    If `adjacent` is True, the upper object must be directly on the lower one.
     """
 
     upper: Noun
@@ -102,7 +110,11 @@ Condition = Has | OnlyOf | ColourCount | AtEnd | Over
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """Holds a question such as "How many yellow squares are there?"."""
+    """Holds a question such as "How many yellow squares are there?".
+
+    `noun` names the counted objects. `touch` is a condition on them ("touching the edge"); None without a condition.
+    `choices` are the answer choices; empty if there are none.
+    """
 
     noun: Noun
     touch: Touch | None
@@ -111,7 +123,11 @@ class CountQuery:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatement:
-    """Holds a statement such as "There are exactly two blue circles touching the edge"; the answer is yes or no."""
+    """Holds a statement such as "There are exactly two blue circles touching the edge"; the answer is yes or no.
+
+    `amount` is "exactly two", and `noun` is "blue circle". `touch` is the condition "touching the edge"; None without a
+    condition. `choices` are the answer choices; empty if there are none.
+    """
 
     amount: Amount
     noun: Noun
@@ -123,10 +139,11 @@ class ObjectStatement:
 class GroupStatement:
     """Holds a statement such as "There is a tower with a black block at the top". The answer is yes or no.
 
-    The statement is true if the number of groups (towers or boxes) that meet all conditions agrees with `amount`.
+    The statement is true if the number of groups (towers or boxes) that meet all `conditions` agrees with `amount`. If
+    `amount` is None, every group must meet the conditions.
 
-    If `amount` is None, every group must meet the conditions. If `of` is given, it identifies one group: the only group
-    that meets the conditions in `of`. The statement is then about this group ("the tower with four blocks has …").
+    If `of` is not empty, the statement is about one group only ("the tower with four blocks has …"): the only group
+    that meets the conditions in `of`. `choices` are the answer choices; empty if there are none.
     """
 
     amount: Amount | None
@@ -138,7 +155,11 @@ class GroupStatement:
 
 @dataclass(frozen=True, slots=True)
 class AttributeQuery:
-    """Holds a question such as "What colour is the tallest bar?". The answer is the colour or kind of one object."""
+    """Holds a question such as "What colour is the tallest bar?". The answer is the colour or kind of one object.
+
+    `attribute` is what the question asks for. `superlative` ("tallest") selects the object among those that match
+    `noun`; None if the noun alone selects it. `choices` are the answer choices; empty if there are none.
+    """
 
     attribute: Literal["colour", "shape"]
     superlative: Superlative | None
@@ -150,7 +171,10 @@ Query = CountQuery | ObjectStatement | GroupStatement | AttributeQuery
 
 
 def nouns_of(query: Query) -> tuple[Noun, ...]:
-    """Return the nouns of a question in order, without duplicates. If it has none, return the noun "object"."""
+    """Return the nouns of a parsed question in order, without duplicates. If it has none, return the noun "object".
+
+    For example, the noun of "How many yellow squares are there?" is "yellow square".
+    """
     if not isinstance(query, GroupStatement):
         return (query.noun,)
     nouns: list[Noun] = []

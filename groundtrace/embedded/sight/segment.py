@@ -1,4 +1,4 @@
-"""Segments the object in a box, for Argos Eq. 1 (a point is right if it is inside its object's mask)."""
+"""Finds the pixels of the object in a box, for Argos Eq. 1 (a point is right if it is inside its object's mask)."""
 
 import cv2
 import numpy as np
@@ -12,12 +12,13 @@ _MAX_SIDE_PX = 640
 
 
 def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
-    """Return the pixels in a box that belong to the box's object, as bool (H, W), for an RGB image uint8 (H, W, 3).
+    """Return a mask of the object in a box: bool (H, W), True for the object's pixels.
 
-    The background colour is the most frequent colour in a ring around the box. The object's colour is the most frequent
-    colour inside the box that differs from the background; pixels near the centre have more weight. A pixel of the box
-    belongs to the object if its colour is close to the object's colour, and not closer to the background colour. The
-    mask is empty for a box outside the image and for a box that contains only background.
+    `image` is RGB uint8 (H, W, 3), and `box_px` is (x1, y1, x2, y2) in pixels. The background colour is the most
+    frequent colour in a ring around the box. The object's colour is the most frequent colour inside the box that
+    differs from the background; pixels near the centre have more weight. A pixel of the box belongs to the object if
+    its colour is close to the object's colour, and closer to it than to the background colour. The mask is empty for a
+    box outside the image and for a box that contains only background.
     """
     height, width = image.shape[:2]
     mask = np.zeros((height, width), np.bool_)

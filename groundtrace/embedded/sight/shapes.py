@@ -7,7 +7,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class FoundShape:
-    """Holds one object found in an image.
+    """Holds one object found in an image: its colour, its kind, its box and a point on it.
 
     `colour` and `kind` are names of `labels.COLOURS` and `labels.KINDS`. `box_px` is (x1, y1, x2, y2) with exclusive
     right and bottom sides: a square of 20 pixels that starts at 0 is (0, 0, 20, 20). `point_px` is the centre of one of
@@ -22,7 +22,7 @@ class FoundShape:
 
     @property
     def label(self) -> str:
-        """Return the class label that pointers and detectors use, such as "yellow square"."""
+        """Return the class of the object as pointers and detectors name it, such as "yellow square"."""
         return f"{self.colour} {self.kind}"
 
     @property
@@ -36,7 +36,7 @@ class FoundShape:
         return self.box_px[3] - self.box_px[1]
 
     def scaled(self, factor: float) -> "FoundShape":
-        """Return the same shape in an image whose sides are `factor` times as long."""
+        """Return the same object in a copy of the image whose sides are `factor` times as long."""
         x1, y1, x2, y2 = (value * factor for value in self.box_px)
         point_px = (self.point_px[0] * factor, self.point_px[1] * factor)
         return FoundShape(self.colour, self.kind, (x1, y1, x2, y2), point_px, self.area_px * factor * factor)

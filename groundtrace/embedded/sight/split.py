@@ -15,14 +15,16 @@ _Point = tuple[float, float]
 
 
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
-    """Cut a mask uint8 (h, w) into simple shapes; return None if no cut succeeds.
+    """Cut touching shapes of one colour apart. Return one mask per shape; None if no cut succeeds.
 
-    A simple shape is a circle, triangle or rectangle by its outline. The given mask must not be a simple shape.
+    `mask` is a 0/1 mask, uint8 (h, w), that is not a simple shape. A simple shape is a circle, triangle or rectangle by
+    its outline. Each returned mask is a simple shape, and has the size (h, w). `depth` is the number of cuts made so
+    far.
 
     Each cut begins at a concave corner of the outline. It is a straight line to another concave corner, or the
     continuation of one of the two sides that meet in the corner. If at least one cut leaves only simple shapes, the
     shortest such cut is chosen. Otherwise, the three shortest cuts that leave one simple shape are tried, and the
-    remaining part is cut again. Each returned mask has the size (h, w). `depth` is the number of cuts made so far.
+    remaining part is cut again.
     """
     if depth >= _MAX_PARTS:
         return None
@@ -51,10 +53,11 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 
 
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
-    """Cut a filled rectangle into a row or column of equal squares; return None if it is a single rectangle.
+    """Cut a filled rectangle into a row or column of equal squares. Return one mask per square.
 
-    `sides_px` are the side lengths of the separate squares in the image. The rectangle is cut only if one of these
-    squares is nearly as wide as the rectangle's short side. Otherwise the rectangle is more likely a single shape.
+    `mask` is the 0/1 mask of the rectangle. `sides_px` are the side lengths (in pixels) of the separate squares in the
+    image. The rectangle is cut only if one of these squares is nearly as wide as the rectangle's short side. Otherwise
+    the rectangle is more likely a single shape, and the result is None.
     """
     height, width = mask.shape
     shorter, longer = min(height, width), max(height, width)

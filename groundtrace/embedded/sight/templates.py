@@ -1,4 +1,4 @@
-"""Defines ideal outlines with their normals, for fitting shapes to image gradients."""
+"""Defines the ideal outlines (circle, square, …) that are compared with the edges in an image."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +11,11 @@ POINTS = 48
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Templates:
-    """Holds n outlines in the unit box: `points` and outward `normals` as float (n, POINTS, 2), and n names `kinds`."""
+    """Holds n ideal outlines, each of which fills the unit box (x and y from 0 to 1).
+
+    `kinds` are the n names of the shapes. `points` are points on the outlines, float (n, POINTS, 2). `normals` are the
+    directions away from the shape at these points, float (n, POINTS, 2).
+    """
 
     kinds: tuple[str, ...]
     points: NDArray[np.float64]
@@ -43,8 +47,11 @@ def _regular(corners: int, turn: float) -> NDArray[np.float64]:
 
 @cache
 def templates() -> Templates:
-    """Return all outlines: the circle, the square and the diamond, the triangle in four directions, and the pentagon
-    and the hexagon in two directions each."""
+    """Return all ideal outlines that the detector compares with an image.
+
+    They are the circle, the square and the diamond, the triangle in four directions, and the pentagon and the hexagon
+    in two directions each.
+    """
     triangle = np.array([[0.5, 0.0], [1.0, 1.0], [0.0, 1.0]])
     flipped = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     outlines = [

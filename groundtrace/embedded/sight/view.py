@@ -1,4 +1,4 @@
-"""Makes the policy's view of an image. This view is jittered, downscaled, blurred and noisy, and differs per sample.
+"""Makes the policy's view of an image: shifted, downscaled, blurred and noisy, and different for each sample.
 
 With this view, some of the sampled answers are wrong because their image is hard (small, touching or crowded objects).
 So the pass rate of a question depends on its image, and not on pure chance.
@@ -15,11 +15,12 @@ _MIN_SIDE_PX = 12
 def coarse_view(
     image: NDArray[np.uint8], rng: np.random.Generator, strength: float = DEFAULT_POLICY_STRENGTH
 ) -> tuple[NDArray[np.uint8], float]:
-    """Return a coarse view of an RGB image uint8 (H, W, 3), and its scale (view pixels / image pixels).
+    """Make a randomly coarsened view of an RGB image, uint8 (H, W, 3). Return the view and its scale.
 
-    `strength` 0 returns the image itself and scale 1; larger values give coarser views. Every view is scaled, blurred,
-    tinted, made noisy, and shifted by less than one view pixel, by random amounts. A point (x, y) of the view is at
-    (x / scale, y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
+    `rng` is the random generator. `strength` is the degree of coarsening: 0 returns the image itself and scale 1;
+    larger values give coarser views. Every other view is scaled, blurred, tinted, made noisy, and shifted by less than
+    one view pixel, by random amounts. The scale is view pixels / image pixels. A point (x, y) of the view is at (x /
+    scale, y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
     """
     if strength < 0:
         raise ValueError(f"strength must not be negative, got {strength}")

@@ -1,4 +1,8 @@
-"""Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides that objects touch."""
+"""Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides that objects touch.
+
+Each function reads from the current position of a `Words` object. If it finds what it looks for, it moves the position
+after it. Otherwise it returns None, and the position stays.
+"""
 
 from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular
 from groundtrace.embedded.sight.query import Amount, Group, Place, Touch
@@ -36,7 +40,10 @@ _WALLS = ("edge", "wall", "side", "boundary", "border")
 
 
 class Words:
-    """Holds a sentence as lower-case words, which are read from left to right; `at` is the index of the next word."""
+    """Holds the words of a sentence in lower case, which are read from left to right.
+
+    `at` is the index of the next word. At most `MAX_WORDS` + 1 words are stored.
+    """
 
     def __init__(self, text: str) -> None:
         spaced = text.lower()
@@ -57,9 +64,10 @@ class Words:
         return "" if self.done else self.words[self.at]
 
     def take(self, *options: str) -> str | None:
-        """Consume one of these phrases, if the sentence continues with it, and return the phrase.
+        """Read one of several phrases, if the sentence continues with it, and return this phrase.
 
-        The phrases are tried in order. If the sentence continues with none of them, return None and consume nothing.
+        The phrases `options` are tried in order. If the sentence continues with none of them, the result is None, and
+        the position stays.
         """
         for option in options:
             wanted = option.split()
@@ -69,9 +77,7 @@ class Words:
         return None
 
     def number(self) -> int | None:
-        """Read a number: 0 to 99 in digits, or zero to twelve as a word. Returns None if the next word is not such a
-        number.
-        """
+        """Read a number: 0 to 99 in digits, or "zero" to "twelve"; return None if no such number follows."""
         word = self.next
         value = _NUMBERS.get(word)
         if value is None and word.isascii() and word.isdigit() and len(word) <= 2:
@@ -82,7 +88,10 @@ class Words:
 
 
 def read_amount(words: Words) -> Amount | None:
-    """Read an amount, such as "exactly two", "more than 3", "no", "a" or "4"; return None if no amount follows."""
+    """Read an amount, such as "exactly two", "more than 3", "no", "a" or "4"; return None if no amount follows.
+
+    "No" is exactly 0, and "a" is at least 1.
+    """
     start = words.at
     prefix = words.take(*_PREFIXES)
     if prefix is None and words.take("no"):
@@ -109,11 +118,9 @@ def read_amount(words: Words) -> Amount | None:
 
 
 def read_noun(words: Words, joined: bool = False) -> Noun | None:
-    """Read a noun phrase, such as "yellow square" or "black or blue item".
+    """Read a noun phrase for shapes, such as "yellow square" or "black or blue item"; return None if none follows.
 
-    If `joined` is set, "black and blue items" is read, too.
-
-    Return None if no such phrase follows.
+    If `joined` is True, "black and blue items" is also read.
     """
     start = words.at
     colours: list[str] = []
@@ -136,10 +143,10 @@ def read_noun(words: Words, joined: bool = False) -> Noun | None:
 
 
 def read_group(words: Words) -> tuple[Group, Noun | None] | None:
-    """Read a group of objects: "tower", "grey box", "black tower".
+    """Read the name of a kind of group: "tower", "grey box", "black tower"; return None if none follows.
 
-    Return the kind of group and, for a tower with a colour, the noun of its blocks ("black block"). Return None if no
-    group follows.
+    The result is the kind of group and, for a tower with a colour, the noun of its blocks ("black block"); otherwise
+    None in place of the noun.
     """
     start = words.at
     colour = colour_word(words.next)
@@ -157,9 +164,9 @@ def read_group(words: Words) -> tuple[Group, Noun | None] | None:
 
 
 def read_touch(words: Words) -> Touch | None:
-    """Read a phrase on touching, such as "that are not touching the edge" or "touching the bottom of a box".
+    """Read a condition such as "that are not touching the edge" or "touching the bottom of a box".
 
-    Return None and consume no words if no such phrase follows.
+    Returns None and reads no words if no such phrase follows.
     """
     start = words.at
     words.take("that is", "that are", "which is", "which are", "is", "are")

@@ -68,8 +68,7 @@ class DateFields:
     second: int | None = None
 
     def conflicts(self, other: DateFields) -> bool:
-        """Return whether two dates differ in a field that both have, as "3 April" and "3 May 2021" differ in the month.
-        """
+        """Return whether two dates differ in a field that both have: "3 April" and "3 May 2021" differ in the month."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
