@@ -19,7 +19,7 @@ from groundtrace.schemas.geometry import Box
 
 
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the classes of objects that the question is about ("blue circle"), as JSON.
+    """Return the classes of objects that the question is about, as JSON: ``{"targets": ["blue circle", …]}``.
 
     ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
     the engine cannot read the question or the image. It is also empty if the engine finds too many classes: more than

@@ -70,10 +70,9 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Return the ids of the prompts that the engine can answer with the algorithm ``settings.model`` ("colour" or
-    "edges").
+    """Return the ids of the prompts that the engine can answer with the algorithm in ``settings.model``.
 
-    The result is empty for an unknown algorithm.
+    The algorithm is "colour" or "edges". The result is empty for an unknown algorithm.
     """
     return frozenset(HANDLERS.get(settings.model, ()))
 
@@ -139,8 +138,7 @@ class ClassicalEndpoint:
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """Return the random generator for the jitter; its seed depends on the prompt, the images and the sample's
-        number."""
+        """Return a random generator whose seed depends on the prompt, the images and the sample's ``index``."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()

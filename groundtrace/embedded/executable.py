@@ -207,11 +207,11 @@ def _answer(thought: str, answer: str) -> str:
 
 
 def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the answer of a trajectory is right, and return the verdict and a reason as JSON.
+    """Judge whether the answer of a trajectory (a response with code and the results of the code) is right.
 
-    The answer must equal the last line that the trajectory's code printed. If the code printed nothing, the answer must
-    equal the engine's own answer. ``prompt`` holds the question and the trajectory, and ``scene`` holds the image. The
-    other arguments are not used.
+    Returns JSON with a reason and ``"agrees"`` (true or false). The answer must equal the last line that the
+    trajectory's code printed. If the code printed nothing, the answer must equal the engine's own answer. ``prompt``
+    holds the question and the trajectory, and ``scene`` holds the image. The other arguments are not used.
     """
     trajectory = prompt.variable("trajectory")
     answer = parse_response(trajectory).answer or ""

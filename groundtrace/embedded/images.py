@@ -30,7 +30,7 @@ _STATEMENT = 'Is the following statement about the image true? "{statement}" Ans
 
 
 def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge four conditions (A to D) on an image, and return the results and a reason as JSON.
+    """Judge four conditions on an image. Return JSON with a reason and true or false for each of A, B, C and D.
 
     A: there are enough shapes. B: an object is small, and at most three objects look like it. C: an object is so small
     that it becomes clearer if it is enlarged. D: a question can be asked. All are false if the engine cannot read the
@@ -54,10 +54,11 @@ def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator,
 
 
 def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, _strength: float) -> str:
-    """Return a question about the number of shapes of one class, its answer, and the class ("blue circle"), as JSON.
+    """Write a question about the number of shapes of one class, and return it with its answer as JSON.
 
-    ``scene`` holds the image, and ``rng`` chooses the class and the form of the question at random. All three values
-    are null if the image shows no shape that a question can count. The other arguments are not used.
+    The JSON has the keys ``question``, ``answer`` and ``object`` (the class, such as "blue circle"). All three values
+    are null if the image shows no shape that a question can count. ``scene`` holds the image, and ``rng`` chooses the
+    class and the form of the question at random. The other arguments are not used.
     """
     nouns = _nouns(scene.shapes or ())
     for index in rng.permutation(len(nouns)):
@@ -70,10 +71,10 @@ def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generat
 
 
 def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes, in pixels, of all shapes that the prompt's variable ``label`` names ("blue circle"), as JSON.
+    """Return the boxes of all shapes that the prompt's variable ``label`` names ("blue circle"), as JSON.
 
-    ``scene`` holds the image; the last two arguments are not used. Raises CallError for a label that the engine does
-    not know.
+    The result is ``{"boxes": [[x1, y1, x2, y2], …]}``, in pixels. ``scene`` holds the image; the last two arguments are
+    not used. Raises CallError for a label that the engine does not know.
     """
     name, shapes = read_name(prompt.variable("label")), scene.shapes or []
     if name is None:

@@ -1,6 +1,6 @@
 """Implements the embedded engine (OpenCV, no model) as a judge. It judges only by words, numbers and pixels.
 
-It does not understand meanings. If it would need to, it raises CallError or replies "cannot_judge".
+It does not understand meanings. If a verdict needs this, it raises CallError or replies "cannot_judge".
 """
 
 import json
@@ -19,10 +19,10 @@ from groundtrace.schemas.records import Question
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge an answer that states that the image cannot be read: it is wrong. The verdict is returned as JSON.
+    """Judge the answer "cannot read" as wrong; any other answer raises CallError.
 
-    The answer is the prompt's variable ``predicted``; the other arguments are not used. Raises CallError for any other
-    answer, since the engine cannot compare meanings.
+    The engine cannot compare the meanings of two answers. The answer to judge is the prompt's variable ``predicted``;
+    the other arguments are not used. Returns JSON with a reason and ``"same": false``.
     """
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(
@@ -47,8 +47,8 @@ def with_answer(question: str, predicted: str) -> Question:
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether a reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
 
-    Returns JSON with a reason and "yes", "no" or "cannot_judge". ``prompt`` holds the question, the reasoning and its
-    answer; the other arguments are not used.
+    Returns JSON with a reason and ``"supports"``: "yes", "no" or "cannot_judge". ``prompt`` holds the question, the
+    reasoning and its answer; the other arguments are not used.
 
     The judge does not compare the number of points with the answer, for two reasons. Another check already makes this
     comparison. And if correct points could lower the reward, a policy would learn to write no points.
@@ -61,11 +61,11 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether two names can name the same object, as "block" and "blue square" can. Return the verdict as JSON.
+    """Judge whether two names can name the same object, as "block" and "blue square" can.
 
-    The names are the prompt's variables ``label`` and ``gold``; the other arguments are not used. The verdict is "not
-    the same" if ``label`` has several colours, since such a label names several objects. Raises CallError for words
-    that the engine does not know.
+    Returns JSON with a reason and ``"same"`` (true or false). The names are the prompt's variables ``label`` and
+    ``gold``; the other arguments are not used. The verdict is false if ``label`` has several colours, since such a
+    label names several objects. Raises CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

@@ -84,10 +84,11 @@ def _named(phrase: str) -> str:
 
 
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge a question as simple or complex by the number of steps that its answer needs. Return the verdict as JSON.
+    """Judge a question as simple or complex by the number of steps that its answer needs.
 
-    ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The verdict is
-    "cannot_judge" if the engine cannot read the question or the image.
+    Returns JSON with a reason and ``"complexity"``: "simple", "complex" or, if the engine cannot read the question or
+    the image, "cannot_judge". ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not
+    used.
     """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
@@ -161,10 +162,11 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether a response decides to reason or to answer directly. Return the verdict as JSON.
+    """Judge whether a response decides to reason or to answer directly.
 
-    The verdict depends only on the words of the response's ``<judge>`` section, which is the prompt's variable
-    ``decision``. The other arguments are not used. Raises CallError if the words state neither decision, or both.
+    Returns JSON with a reason and ``"decision"``: "think" or "direct". The verdict depends only on the words of the
+    response's ``<judge>`` section, which is the prompt's variable ``decision``. The other arguments are not used.
+    Raises CallError if the words state neither decision, or both.
     """
     text = prompt.variable("decision")
     directly = _NOT_NEEDED.search(text) is not None
@@ -177,10 +179,10 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
 
 
 def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether every sum in a reasoning is right, such as "2 + 3 = 5". Return the verdict as JSON.
+    """Judge whether every sum in a reasoning is right, such as "2 + 3 = 5".
 
-    The reasoning is a variable of the prompt; the other arguments are not used. Raises CallError if the reasoning has
-    no sum.
+    Returns JSON with a reason and ``"sound"`` (true or false). The reasoning is a variable of the prompt; the other
+    arguments are not used. Raises CallError if the reasoning has no sum.
     """
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
@@ -210,12 +212,11 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether each number of objects that a reasoning lists ("2 red circles") is right. Return the verdict as
-    JSON.
+    """Judge whether each number of objects that a reasoning lists ("2 red circles") is right for the image.
 
-    The reasoning is a variable of the prompt, and ``scene`` holds the image; the other arguments are not used. Raises
-    CallError if the reasoning lists no numbers, if the engine does not know a listed object, or if it cannot read the
-    image.
+    Returns JSON with a reason and ``"true_to_sources"`` (true or false). The reasoning is a variable of the prompt, and
+    ``scene`` holds the image; the other arguments are not used. Raises CallError if the reasoning lists no numbers, if
+    the engine does not know a listed object, or if it cannot read the image.
     """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
@@ -237,10 +238,10 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
 
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether a response's answer equals every conclusion that its reasoning states. Return the verdict as JSON.
+    """Judge whether a response's answer equals every conclusion that its reasoning states.
 
-    ``prompt`` holds the question, the reasoning and the answer; the other arguments are not used. Raises CallError if
-    the reasoning states no conclusion.
+    Returns JSON with a reason and ``"supported"`` (true or false). ``prompt`` holds the question, the reasoning and the
+    answer; the other arguments are not used. Raises CallError if the reasoning states no conclusion.
     """
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
@@ -252,8 +253,9 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether the gold (correct) answer of a question is right: the engine's own answer must be the same.
 
-    Returns the verdict as JSON. ``prompt`` holds the question and the gold answer, and ``scene`` holds the image; the
-    other arguments are not used. The verdict is "cannot_judge" if the engine cannot read the question or the image.
+    Returns JSON with a reason and ``"quality"``: "good", "wrong_answer" or, if the engine cannot read the question or
+    the image, "cannot_judge". ``prompt`` holds the question and the gold answer, and ``scene`` holds the image; the
+    other arguments are not used.
     """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)

@@ -24,12 +24,12 @@ _PART = re.compile(
 
 
 def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fraction | None) -> str | None:
-    """Return a message if a sentence states a count or a comparison that the points of the reasoning contradict; else
-    None.
+    """Return a message if the points of a reasoning contradict a count or a comparison in one of its sentences.
 
-    ``pointed`` maps each label to the number of objects with this label that the reasoning points at. ``answer`` is the
-    answer as a number, or None if the answer is not a number. If the sentence counts the objects in parts of the image
-    ("2 on the left, 3 on the right"), the sum of these counts must be the answer.
+    Returns None if there is no contradiction. ``pointed`` maps each label to the number of objects with this label that
+    the reasoning points at. ``answer`` is the answer as a number, or None if the answer is not a number. If the
+    sentence counts the objects in parts of the image ("2 on the left, 3 on the right"), the sum of these counts must be
+    the answer.
     """
     if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
         return None

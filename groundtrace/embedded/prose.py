@@ -146,7 +146,7 @@ def _is_shown(text: str, question: Question, places: int) -> bool:
 
 
 class _ReasoningReader:
-    """Compares the clauses of a reasoning with its evidence and its answer."""
+    """Compares the clauses of a reasoning with its evidence (points and boxes) and its answer."""
 
     def __init__(self, reasoning: str, text: str, question: Question) -> None:
         self._text, self._question = text, question
@@ -169,9 +169,7 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return a message about the first sentence that contradicts the evidence or the answer; None if no sentence
-        does so.
-        """
+        """Return a message about the first sentence that contradicts the evidence or the answer, or None."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):

@@ -105,7 +105,7 @@ class _AttemptEvidence:
 
     @cached_property
     def places_hold(self) -> bool:
-        """Return whether all points and boxes are right.
+        """Return whether all points and boxes of the attempt are on the objects that they name.
 
         Each point, and the centre of each box, must be on an object that its label names. Each box must fit such an
         object (:data:`MIN_BOX_IOU`). No point or box may be outside the image.
@@ -149,7 +149,7 @@ class _AttemptEvidence:
 
     @cached_property
     def wanted(self) -> tuple[Noun, ...]:
-        """Return the nouns of the question that the engine knows."""
+        """Return the nouns of the question that the engine knows, such as "blue circle"."""
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
@@ -173,7 +173,7 @@ def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gen
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Score an attempt (a sampled answer) by the rubrics in the prompt, and return the scores as JSON.
+    """Score an attempt (a sampled answer) by the rubrics (grading criteria) in the prompt. Return the scores as JSON.
 
     Each rubric gets 1 (met), 0 (not met) or null (does not apply). Rubrics that the engine does not know do not apply.
     ``prompt`` holds the question, the gold (correct) answer, the attempt and the rubrics, and ``scene`` holds the
@@ -232,8 +232,11 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _concludes(seen: _AttemptEvidence) -> bool:
-    """Return whether the answer is the conclusion that the reasoning states. If the reasoning states no conclusion, the
-    conclusion for a counting question is the last count or, without a count, the number of points and boxes."""
+    """Return whether the answer is the conclusion that the reasoning states.
+
+    If the reasoning states no conclusion, the conclusion for a counting question is the last count or, without a count,
+    the number of points and boxes.
+    """
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
         return False

@@ -138,7 +138,7 @@ def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stre
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the classes of objects that the question is about ("blue circle"), as JSON.
+    """Return the classes of objects that the question is about, as JSON: ``{"entities": ["blue circle", …]}``.
 
     ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
     the engine cannot read the question or the image.
@@ -193,11 +193,11 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes, in pixels, of all objects that the prompt's variable ``label`` names ("leftmost circle"), as
-    JSON.
+    """Return the boxes of all objects that the prompt's variable ``label`` names ("leftmost circle"), as JSON.
 
-    The objects are found by fitting outlines to edges in the image. ``scene`` holds the image; the other arguments are
-    not used. Raises CallError for a label that the engine does not know.
+    The result is ``{"boxes": [[x1, y1, x2, y2], …]}``, in pixels. The objects are found by fitting outlines to edges in
+    the image. ``scene`` holds the image; the other arguments are not used. Raises CallError for a label that the engine
+    does not know.
     """
     name = read_name(prompt.variable("label"))
     if name is None:

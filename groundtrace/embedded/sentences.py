@@ -162,8 +162,10 @@ def _resolved(sentence: str) -> bool:
 
 
 def _repeats(tokens: Sequence[str]) -> str | None:
-    """Return a message if the same words are repeated too often in a row; else None. Two points (§) are never treated
-    as the same word."""
+    """Return a message if the same words are repeated too often in a row; else None.
+
+    Two points (§) are never treated as the same word.
+    """
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0
         for here, there in zip(tokens, tokens[period:], strict=False):
@@ -191,8 +193,10 @@ def _salad(tokens: Sequence[str]) -> str | None:
 
 
 def _asks_last(text: str, answer: Fraction) -> str | None:
-    """Return a message if the last question names a number other than the answer ("5?"), and no text after it states
-    the answer; else None."""
+    """Return a message if the last question names a number other than the answer ("5?") and stays open; else None.
+
+    The question is not open if the text after it states the answer.
+    """
     before, mark, after = text.rpartition("?")
     asked = SENTENCE.findall(before)[-1:] if mark else []
     others = any(each.value != answer for written in asked for each in read_numerals(written).numerals)
@@ -204,8 +208,7 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Return a message if the last sentence or the last question of a text names a number other than the answer; else
-    None.
+    """Return a message if a text ends with a number other than the answer, or asks about one at last; else None.
 
     ``question`` holds the answer. There are two cases. First, the last word of the text is a number, and no number in
     the last sentence is the answer ("So I count 5", but the answer is 4). Second, the last question in the text names
@@ -245,10 +248,10 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Split a reasoning at its tags (points or boxes). Yield the texts between the tags, and one text in place of each
-    tag.
+    """Split a reasoning at its tags of points and boxes, and replace each tag by a plain text.
 
-    The text in place of a tag is ``mark``. If ``mark`` is empty, it is the label of the tag.
+    Yields the texts between the tags and, in place of each tag, the text ``mark``. If ``mark`` is empty, the label of
+    the tag is yielded instead.
     """
     done = 0
     for tag in scan_tags(reasoning):

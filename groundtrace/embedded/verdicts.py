@@ -51,11 +51,10 @@ class BothSidesError(ValueError):
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Return True if a clause affirms the question's statement (or answers yes), and False if it rejects it (or answers
-    no).
+    """Return whether a clause affirms (True) or rejects (False) the statement that the question asks about.
 
-    Returns None if the clause does neither. For example, "so it is true" gives True, and "this does not hold" gives
-    False.
+    A clause that answers yes affirms, and a clause that answers no rejects. Returns None if the clause does neither.
+    For example, "so it is true" gives True, and "this does not hold" gives False.
 
     Words such as "true" or "wrong" are a verdict only in three cases: the clause is about the statement, "it" or
     "this"; the clause ends with such a word; the clause has no other words. Each negation inverts the verdict. Raises

@@ -69,10 +69,9 @@ def is_wordlike(word: str) -> bool:
 
 
 def is_known(word: str) -> bool:
-    """Return whether the judge knows a word. It knows all numbers, colours and shapes, and all words that end with
-    "ly".
+    """Return whether the judge knows a word. ``word`` must be in lower case.
 
-    ``word`` must be in lower case.
+    The judge knows the words of its lists, and all numbers, colours, shapes and words that end with "ly".
     """
     if word in _PLAIN or word in _VERB_STEMS or word.isdigit():
         return True
@@ -84,8 +83,10 @@ def is_known(word: str) -> bool:
 
 
 def _stems(word: str) -> list[tuple[str, bool]]:
-    """Return the possible stems of a word. For each stem, it also returns whether the ending fits words that are not
-    verbs (plural, "-er")."""
+    """Return the possible stems of a word.
+
+    The second value of each pair is whether the ending also fits words that are not verbs (plural, "-er").
+    """
     stems = []
     for ending in ("s", "es", "ies", "ed", "d", "ing", "ied"):
         if word.endswith(ending) and len(word) - len(ending) >= 2:

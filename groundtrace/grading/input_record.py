@@ -119,8 +119,8 @@ def medium_name(path: object) -> str:
 
     A relative path is returned as it is. For an absolute path, a web address, or a path outside the input's folder,
     only the last part is returned, without the query: "cat.png" for "https://example.org/a/cat.png?key=1". The other
-    parts could show the machine that made the input, or give access to the file. The result is "" for a ``data:`` URI
-    and for a value that is not a text.
+    parts could show the machine that made the input, or give access to the file. The result is "" for a ``data:`` URI,
+    and if ``path`` is not a string.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""

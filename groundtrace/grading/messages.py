@@ -16,8 +16,7 @@ class TextPart:
 
 @dataclass(frozen=True)
 class MediaPart:
-    """Holds a reference to one image file in a message: an original image, a frame of a clip, or an image with
-    drawings.
+    """Holds a reference to one image file in a message: an original image, a frame or an image with drawings.
 
     ``uri`` is the address of the file, and ``sha256`` is the digest of its bytes. ``kind`` is the kind of medium.
     ``upright`` is False if the file must be rotated by its EXIF orientation before it is shown.

@@ -1,5 +1,4 @@
-"""Writes the text of a question for a model: the question, its choices, and the instructions on the form of the
-response.
+"""Writes the text of a question for a model: the question, its choices, and instructions for the response.
 
 This text is the user's message in a shard (a Parquet file of training rows).
 """

@@ -173,11 +173,10 @@ def _may_be_joined(part: _Part) -> bool:
 
 
 def _kind_or_outline(part: _Part) -> str | None:
-    """Return the kind of a component. A component with a single large hole is an outline: it is classified as if it
-    were filled.
+    """Return the kind of a component, which may be filled or an outline.
 
-    Returns None if no kind fits, or if the component has several holes. Such a component consists of outlines that
-    cross or share a side.
+    A component with a single large hole is an outline: it is classified as if it were filled. Returns None if no kind
+    fits, or if the component has several holes. Such a component consists of outlines that cross or share a side.
     """
     own_px = int(np.count_nonzero(part.mask))
     if own_px > 0.4 * part.mask.size or min(part.mask.shape) < 8:
@@ -193,8 +192,9 @@ def _kind_or_outline(part: _Part) -> str | None:
 
 
 def _shape(part: _Part, kind: str, names: list[str]) -> FoundShape:
-    """Return the component as a shape. Its point is its centroid or, if that is too near the edge, its innermost
-    pixel.
+    """Return the component as a shape.
+
+    Its point is its centroid or, if the centroid is too near the edge, its innermost pixel.
     """
     height, width = part.mask.shape
     moments = cv2.moments(part.mask, binaryImage=True)

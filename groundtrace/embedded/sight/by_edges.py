@@ -27,10 +27,11 @@ _SQUARE_ASPECT = 1.13
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Holds a detected object: its class ("red circle") and its box (x1, y1, x2, y2 in pixels, exclusive right and
-    bottom).
+    """Holds a detected object: its class, its box and the confidence of the detection.
 
-    `confidence` in [0, 1] is the share of the ideal outline that the image gradients match in position and direction.
+    `label` is the class, such as "red circle". `box_px` is (x1, y1, x2, y2) in pixels, with exclusive right and bottom
+    sides. `confidence` in [0, 1] is the share of the ideal outline that the image gradients match in position and
+    direction.
     """
 
     label: str
@@ -65,8 +66,9 @@ def detect(image: NDArray[np.uint8], label: str) -> list[Detection] | None:
 
 
 def detect_all(image: NDArray[np.uint8]) -> list[Detection]:
-    """Find all shapes in an RGB image, uint8 (H, W, 3). Each label is the shape's colour and kind, such as "red
-    circle".
+    """Find all shapes in an RGB image, uint8 (H, W, 3), by their edges.
+
+    Each label is the shape's colour and kind, such as "red circle".
     """
     gradients = _gradients(image)
     boxes, masks = _enclosed_regions(gradients)
@@ -87,8 +89,9 @@ def detect_all(image: NDArray[np.uint8]) -> list[Detection]:
 
 
 def _stretched(kind: str, width: float, height: float) -> str:
-    """Return the kind's name, adapted to the box: square and circle become rectangle and ellipse if the box is not
-    square.
+    """Return the kind's name, adapted to the shape of the box.
+
+    A square becomes a rectangle, and a circle becomes an ellipse, if the box is not square.
     """
     aspect = max(width, height) / max(min(width, height), 1e-6)
     if abs(width - height) <= 1.5 or aspect <= _SQUARE_ASPECT:
@@ -97,8 +100,10 @@ def _stretched(kind: str, width: float, height: float) -> str:
 
 
 def _gradients(image: NDArray[np.uint8]) -> _Gradients:
-    """Return, for each pixel, the gradient of the channel that changes most there, on a copy of the image that is
-    enlarged or reduced to a working size."""
+    """Return, for each pixel, the gradient of the colour channel that changes most there.
+
+    It is computed on a copy of the image that is enlarged or reduced to a working size.
+    """
     height, width = image.shape[:2]
     scale = 2.0 if height * width <= _ENLARGE_BELOW_PX else min(1.0, (MAX_PX / (height * width)) ** 0.5)
     if scale != 1.0:
@@ -123,8 +128,10 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """Return the boxes and the inner masks of enclosed regions. The boxes are in working pixels, and are enlarged to
-    the middle of the edge."""
+    """Return the boxes and the inner masks of the regions that edges enclose.
+
+    The boxes are in working pixels, and are enlarged to the middle of the edge.
+    """
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)
     # Canny leaves gaps where edges meet; one more pixel on each side closes them.

@@ -26,8 +26,9 @@ _HUES = (
 
 
 def name_colour(rgb: tuple[float, float, float]) -> str:
-    """Return the name of an RGB colour, such as "red". The channels are from 0 to 255; the names are in
-    `labels.COLOURS`.
+    """Return the name of an RGB colour, such as "red". The channels are from 0 to 255.
+
+    The names are in `labels.COLOURS`.
     """
     hue, saturation, value = colorsys.rgb_to_hsv(*(min(max(c, 0.0), 255.0) / 255 for c in rgb))
     chroma = saturation * value

@@ -20,11 +20,11 @@ _MAX_STACK_GAP = 0.3
 
 
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """Find the panels of an RGB image, uint8 (H, W, 3): areas that vertical bars separate. Return their boxes in
-    pixels.
+    """Find the panels of an RGB image, uint8 (H, W, 3). Return their boxes in pixels, from left to right.
 
-    The boxes are ordered from left to right. A bar extends from the top to the bottom of the image. It has one flat
-    colour, which is not the image's main colour. Returns () if the image has fewer than two panels.
+    A panel is an area that vertical bars separate from other areas. A bar extends from the top to the bottom of the
+    image. It has one flat colour, which is not the image's main colour. Returns () if the image has fewer than two
+    panels.
     """
     small, scale = shrink_to_limit(image, 500_000)
     height, width = small.shape[:2]

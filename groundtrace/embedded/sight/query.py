@@ -42,8 +42,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Describes a condition on an object: it touches a side or a corner of the panel (or of the image) that contains
-    it.
+    """Describes a condition on an object: it touches a side or a corner of its panel (or of the image).
 
     `place` is this side or corner; "edge" means any side. If `negated` is True, the object must not touch it.
     """
@@ -66,8 +65,7 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """Describes a condition on a group (a tower or a box): all its objects match the noun, and each colour of the noun
-    occurs.
+    """Describes a condition on a group (a tower or a box): it has only objects of a noun, in all the noun's colours.
 
     For example, a tower with "only black and yellow blocks" must have blocks of both colours, and no others.
     """

@@ -78,8 +78,9 @@ def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: 
 
 
 def _inner_colour(inside: NDArray[np.uint8], background: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Return the most frequent colour of the box that is not background, weighted towards the centre; None if the box
-    is nearly all background.
+    """Return the most frequent colour of the box that is not background, weighted towards the centre.
+
+    Returns None if the box is nearly all background.
     """
     height, width = inside.shape[:2]
     wy = 1.2 - np.abs(np.linspace(-1, 1, height)) if height > 1 else np.ones(1)

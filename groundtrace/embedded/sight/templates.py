@@ -23,8 +23,10 @@ class Templates:
 
 
 def _polygon(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return POINTS points along a closed polygon (clockwise on screen), without its corners, and their outward
-    normals."""
+    """Return POINTS points along a closed polygon (clockwise on screen), and their outward normals.
+
+    The parts of the sides next to the corners have no points.
+    """
     low, high = corners.min(0), corners.max(0)
     corners = (corners - low) / (high - low)
     edges = np.roll(corners, -1, 0) - corners

@@ -26,10 +26,9 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 
 
 def with_arabic_digits(text: str) -> str:
-    """Return the text with digits in place of its Chinese and Japanese numerals: "三只猫" becomes "3只猫". Never
-    raises.
+    """Return the text with digits in place of its Chinese and Japanese numerals: "三只猫" becomes "3只猫".
 
-    The module's docstring explains which numerals are converted. The function takes time linear in
+    The module's docstring explains which numerals are converted. Never raises; takes time linear in
     ``len(text)``.
     """
     if text.isascii():

@@ -115,10 +115,10 @@ class MathsMatch(Enum):
 
 
 def is_maths(text: str) -> bool:
-    """Return whether a short text looks like a formula: it has a LaTeX command, a power, "=", a root, ``$…$`` or the
-    like.
+    """Return whether a short text looks like a formula.
 
-    The result is False for a text of more than ``MAX_CHARS`` characters.
+    Such a text has a LaTeX command, a power, "=", a root, ``$…$`` or similar notation. The result is False for a text
+    of more than ``MAX_CHARS`` characters.
     """
     return len(text) <= MAX_CHARS and _IS_MATHS.search(text) is not None
 

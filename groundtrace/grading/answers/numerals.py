@@ -151,10 +151,9 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Return whether a short text does not state its number exactly, but makes it a bound ("5+") or denies it ("not
-    5").
+    """Return whether a short text does not state its number exactly: it is a bound ("5+", "more than 5") or "not 5".
 
-    "More than 5" is a bound, too. The result is False for "5" and "about 5".
+    The result is False for "5" and "about 5".
     """
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
@@ -267,8 +266,7 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Return the number of an answer that is an ordinal ("third"), a number of times ("twice") or a word for 0
-    ("none").
+    """Return the number of an answer such as "third" (3), "twice" (2) or "none" (0).
 
     Returns None for any other answer, also for "3".
     """

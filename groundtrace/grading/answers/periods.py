@@ -23,8 +23,9 @@ Years = tuple[int, int]
 def read_period(text: str) -> frozenset[Years]:
     """Return the periods that a text such as "the 1990s" may mean. Never raises.
 
-    The result is empty if the text is not only a decade or a century. "The 1800s" may be a decade or a century, and
-    "the '90s" may belong to any of three centuries. "90s" may also mean 90 seconds; the caller must decide this.
+    Each period is (first year, year after the last year), such as (1990, 2000). The result is empty if the text is not
+    only a decade or a century. "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three
+    centuries. "90s" may also mean 90 seconds; the caller must decide this.
     """
     text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
     lead = _LEAD.match(text)
@@ -50,8 +51,8 @@ def is_bare_tens(text: str) -> bool:
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
     """Return whether a predicted period is the same as the gold (correct) period.
 
-    Each argument holds all periods that its text may mean (:func:`read_period`). Returns None if the two may be the
-    same, but this is not certain.
+    Each argument holds all periods that its text may mean, as :func:`read_period` returns them. Returns None if the two
+    may be the same, but this is not certain.
     """
     if len(gold) == 1 and predicted == gold:
         return True
@@ -61,8 +62,8 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 def holds_year(gold: frozenset[Years], year: int) -> bool:
     """Return whether a year is within a gold (correct) period, but is not its first year.
 
-    ``gold`` holds all periods that the gold may mean. A judge model decides on an answer with such a year. The first
-    year has the same digits as the period (1990 and the 1990s), but it is not the period: an answer with this year is
-    wrong.
+    ``gold`` holds all periods that the gold may mean, as :func:`read_period` returns them. A judge model decides on an
+    answer with such a year. The first year has the same digits as the period (1990 and the 1990s), but it is not the
+    period: an answer with this year is wrong.
     """
     return any(start < year < end for start, end in gold)

@@ -109,8 +109,7 @@ def without_markup(text: str) -> str:
 
 
 def without_wrapping(text: str) -> str:
-    r"""Return the text without markup, dollar signs, quotes and a full stop, if they enclose the whole text. Never
-    raises.
+    r"""Return the text without markup, dollar signs, quotes and a full stop around the whole text. Never raises.
 
     For example, ``**"5"**.`` becomes ``5``. But ``$3m$`` keeps its dollar signs: without them, its symbol ``m`` would
     be read as the unit metre.
@@ -143,8 +142,9 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare_answer(text: str) -> str:
-    """Return only the answer in a text: without a phrase such as "The answer is", and without markup and quotes around
-    it.
+    """Return only the answer in a text, such as "5" for "The answer is **5**."
+
+    A phrase such as "The answer is", and the markup and quotes around the answer, are removed.
     """
     return without_wrapping(without_answer_phrase(text))
 

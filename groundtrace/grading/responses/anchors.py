@@ -39,12 +39,11 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Return, for each point or box tag, the mention of a moment or image to which it belongs; None if it belongs to
-    none.
+    """Return, for each point or box tag, the mention of a moment or image to which it belongs.
 
     ``marks`` are these mentions: words of the text that name a moment of a clip ("frame 3") or an image ("picture 2").
-    ``tags`` and ``marks`` must be in the order of the text. For each tag, the first of these rules that finds a mention
-    is used:
+    ``tags`` and ``marks`` must be in the order of the text. The result has one entry per tag, which is None if the tag
+    belongs to no mention. For each tag, the first of these rules that finds a mention is used:
 
     1. the mention introduces the tag (``[F3 @ t=1.66s] at …``);
     2. the mention is directly after the tag (``… in frame 3``);

@@ -33,14 +33,14 @@ _MAX_READ_CHARS = 4000
 def stated_answer(text: str) -> str | None:
     """Return the final answer of a response: the marked answer or, without one, the answer in its prose. Never raises.
 
-    A marked answer is in answer tags or in a box, for example. The prose is the text outside the thinking. The answer
-    in the prose is the first of the following that exists:
+    A marked answer is in answer tags or in a box, for example. The prose is the text outside the thinking, which may be
+    unclosed. The answer in the prose is the first of the following that exists:
 
     - the text after the last "the answer is";
     - the last sentence, if it begins like a conclusion ("So the total is 5.");
     - the whole prose, if it has at most ``MAX_CHARS`` characters.
 
-    Returns None if the response has none of these texts, or if the response ends within its thinking.
+    Returns None if the response has none of these texts.
     """
     marked = parse_response(text).answer
     if marked is not None:

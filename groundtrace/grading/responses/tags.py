@@ -129,8 +129,9 @@ def _is_phrase(inner: str, label: str) -> bool:
 
 
 def scan_tags(text: str) -> list[Tag]:
-    """Find all well-formed tags of points and boxes in a text, in order. Never raises; takes time linear in
-    ``len(text)``.
+    """Find all well-formed tags of points and boxes in a text, in order.
+
+    Never raises; takes time linear in ``len(text)``.
     """
     cuts = [match.start() for match in _CUT.finditer(text)]
     tags: list[Tag] = []
@@ -189,10 +190,9 @@ def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> st
 
 
 def parse_number(written: str) -> float | None:
-    """Return the value of a coordinate that is written as a plain decimal number, such as 61.5; None for any other
-    text.
+    """Return the value of a coordinate that is written as a plain decimal number, such as "61.5".
 
-    A plain number has ASCII digits, no exponent, and an absolute value below 1e9.
+    A plain number has ASCII digits, no exponent, and an absolute value below 1e9. Returns None for any other text.
     """
     if _NUMBER.fullmatch(written.strip(_BLANK)) is None:
         return None

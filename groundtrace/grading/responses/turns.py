@@ -1,5 +1,4 @@
-"""Reads and writes trajectories: responses in several turns, in which a model's code alternates with the code's
-results.
+"""Reads and writes trajectories: responses in several turns, in which code alternates with its results.
 
 Two forms are read and written:
 
@@ -66,12 +65,11 @@ _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
 @record
 class Turn:
-    """Holds one turn of a trajectory: the model's text, its code, and the observation (the result of executing the
-    code).
+    """Holds one turn of a trajectory: the model's text, its code, and the result of executing the code.
 
     ``text`` is the model's text before its code. In a turn without code, ``text`` is the whole turn, and ``code`` is
-    "". The other fields describe the observation, if there is one. ``status`` is its status
-    (:data:`groundtrace.sandbox.observation.Status`), ``output`` is its text, and ``images`` is the number of its
+    "". The other fields describe the observation, which is the result of the code, if there is one. ``status`` is its
+    status (:data:`groundtrace.sandbox.observation.Status`), ``output`` is its text, and ``images`` is the number of its
     images.
     """
 
@@ -263,8 +261,8 @@ def read_trajectory(text: str) -> tuple[Turn, ...]:
 def one_answer(asked: str, response: str) -> list[dict[str, str]]:
     """Return the two chat messages of a training row whose response has only one turn.
 
-    ``asked`` is the user's message, and ``response`` is the model's message. Each result has the keys ``role`` and
-    ``content``.
+    ``asked`` is the user's message, and ``response`` is the model's message. Each returned message has the keys
+    ``role`` and ``content``.
     """
     return [{"role": "user", "content": asked}, {"role": "assistant", "content": response}]
 
@@ -324,9 +322,9 @@ def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the chat messages of a trajectory, with its code as tool calls and its results as messages of the role
-    ``tool``.
+    """Return the chat messages of a trajectory, with its code as tool calls.
 
-    ``messages`` are messages that :func:`conversation` returned.
+    The results of the code become messages of the role ``tool``. ``messages`` are messages that :func:`conversation`
+    returned.
     """
     return [as_tool_call(message) for message in with_code_apart(messages)]
