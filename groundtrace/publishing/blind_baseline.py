@@ -1,8 +1,8 @@
 """Computes the reward that a policy earns on a run's RL rows if it answers without using the images.
 
-The rows are read from the shards. :mod:`groundtrace.rewards.blindness` defines this policy, and ``run.json`` holds its
-rewards. The card, the report, the output of `beam run` and the forecast of a preview show these rewards in the same
-words.
+The rows are read from the shards (Parquet files) of the run. :mod:`groundtrace.rewards.blindness` defines this policy,
+and ``run.json`` holds its rewards. The data card, the report, the output of `beam run` and the forecast of a preview
+show these rewards in the same words.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,9 +17,10 @@ from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """Return the rewards that a policy earns on the RL ``shards`` if it answers without using the images.
+    """Return the rewards that a policy earns on the RL rows if it answers without using the images.
 
-    ``reward`` is the name of the reward's recipe. Return None if the shards have no rows, or if ``reward`` is empty.
+    ``shards`` are the paths of the Parquet files that hold the RL rows. ``reward`` is the name of the reward's recipe.
+    Return None if the shards have no rows, or if ``reward`` is empty.
     """
     if not reward:
         return None
@@ -28,7 +29,10 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
 
 
 def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:
-    """Yield the questions of RL shards, without their images."""
+    """Yield the question of each row in the RL ``shards``, with the columns that a reward uses, but without the images.
+
+    ``shards`` are the paths of Parquet files. They are read in the order of their paths.
+    """
     for path in sorted(shards):
         with pq.ParquetFile(path) as file:
             columns = [name for name in COLUMNS if name in file.schema_arrow.names]

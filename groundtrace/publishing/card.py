@@ -37,7 +37,11 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Holds the number of rows of one source under one licence, by set."""
+    """Holds how many rows come from one source and have one licence.
+
+    ``source`` and ``licence`` are the texts in the rows; None if the rows do not name them. ``sft`` and ``rl`` are the
+    numbers of rows in these sets.
+    """
 
     source: str | None
     licence: str | None
@@ -47,7 +51,15 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class RolePlayer:
-    """Holds the model of a role, the kind and declared revision of its endpoint, and the number of calls."""
+    """Holds which model did the job of one role in a run, such as the teacher, and how often it was called.
+
+    Attributes:
+        role: the name of the role, such as teacher or judge.
+        model: the name of the model, without private paths.
+        kind: the kind of the model's endpoint in the config; "" if the config does not name it.
+        revision: the model's revision that the config states; "" if it states none.
+        calls: the number of calls.
+    """
 
     role: str
     model: str
@@ -58,10 +70,14 @@ class RolePlayer:
 
 @dataclass(frozen=True)
 class PromptUse:
-    """Holds a prompt that contributed to rows. ``purpose`` is "" if it is unknown.
+    """Holds a prompt that a run used to make its rows, and how often it was used.
 
-    ``rows`` is the number of rows whose lineage names the prompt. Some stages call a model for the whole run, not for
-    single rows. ``run_calls`` is the number of such calls with this prompt.
+    Attributes:
+        name: the id of the prompt.
+        sha256: the SHA-256 of the prompt's text.
+        purpose: what the prompt is for; "" if it is unknown.
+        rows: the number of rows whose lineage (record of models and prompts) names the prompt.
+        run_calls: the number of calls that a stage made with this prompt for the whole run, not for single rows.
     """
 
     name: str
@@ -78,10 +94,11 @@ def write_card(
     rows: RunSummary | None = None,
     spread: Sequence[Balance] | None = None,
 ) -> None:
-    """Write ``README.md`` into the folder ``staging``, which holds the run's shards and ``config.toml``.
+    """Write the data card ``README.md`` of a run into the folder ``staging``.
 
-    ``summary`` is the run's summary. If ``publication`` is given, the card describes which part of the run is
-    published. ``rows`` is then the summary with the counts of the published rows. ``spread`` is the result of
+    ``staging`` holds the run's shards and ``config.toml``. ``summary`` is the content of the run's ``run.json``.
+    ``publication`` describes which part of the run is published on the Hub; None if the run is not published. ``rows``
+    is the summary with the counts of the published rows only; None if all rows count. ``spread`` is the result of
     :func:`~groundtrace.publishing.diversity.balances` for the shards; if it is None, this function computes it.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
@@ -149,6 +166,7 @@ class Markdown(str):
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
+    """Return the number of rows of each source and licence; the largest number comes first."""
     query = """
         SELECT source, license, count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
         FROM (SELECT 'sft' AS side, source, license FROM sft UNION ALL SELECT 'rl', source, license FROM rl)
@@ -157,7 +175,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """Return the prompts that contributed to rows. Only the prompt ids of the large lineage column are read."""
+    """Return the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -178,15 +196,18 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """Return the number of the stage's calls with its own prompt, without repair calls, which use another prompt."""
+    """Return how often a stage called models with its own prompt.
+
+    Repair calls are not counted, because they use another prompt.
+    """
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Return for each score the number of SFT rows without this score; the scores of further scorers come last.
+    """Return for each score the number of SFT rows that lack it. The scores of further scorers come last.
 
-    Rows of older versions hold the further scores in ``extra_scores``.
+    ``columns`` is the schema of the SFT shards. Rows of older versions hold the further scores in ``extra_scores``.
     """
     names = [field.name for field in columns.field("scores").type]
     counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
@@ -199,7 +220,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
-    """Return the models with at least one call."""
+    """Return the models that were called at least once. ``config`` is the content of the run's ``config.toml``."""
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
@@ -213,9 +234,10 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """Return the name in a form that can be published.
+    """Return the name of a model or an input in a form that can be published.
 
-    Only the last part of a path or URL is kept, because the other parts may be private.
+    If ``name`` is a path or a URL, only its last part is returned, because the other parts may be private. For example,
+    ``/home/ann/models/qwen`` becomes ``qwen``. Other names, such as ``Qwen/Qwen3-8B``, are returned unchanged.
     """
     is_path = name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1
     return last_part(name) if is_path or "://" in name else name
@@ -230,11 +252,16 @@ def _cell(value: object) -> object:
 
 
 def _share(value: float | None) -> str | None:
+    """Return a share as text with three decimals; None for None."""
     return None if value is None else f"{value:.3f}"
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """Return a rate of a rubric as text, with its interval if the file has one; None if the row has no such rate."""
+    """Return a rate of a rubric as text, such as "0.912 (0.880 to 0.940)"; None if the rubric has no such rate.
+
+    ``row`` is the rubric's entry in ``rubrics.json``. ``name`` is the name of the rate. The interval is left out if the
+    file has none.
+    """
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
         return None
@@ -243,5 +270,5 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _code(text: str) -> Markdown:
-    """Return a value as a Markdown code span that is valid in a table cell."""
+    """Return a text as a Markdown code span that can stand in a table cell."""
     return Markdown("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

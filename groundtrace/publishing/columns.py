@@ -1,4 +1,4 @@
-"""Makes tables that explain the shards' columns to readers."""
+"""Makes the tables that explain the columns of a run's shards (Parquet files) to readers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,11 @@ from groundtrace.schemas.text import alternatives
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """Holds a row of the table: a column of the shards, its type, the sets that have it, and its meaning."""
+    """Holds one row of a table that explains columns.
+
+    ``name`` is the column's name. ``kind`` is its type in words, such as "list of string". ``sets`` are the sets that
+    have the column, such as "sft and rl". ``meaning`` explains the column.
+    """
 
     name: str
     kind: str
@@ -23,22 +27,24 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """Return the columns in which some row has a value, in the order in which the shards have them.
+    """Return a description of each column that has a value in at least one row, in the order of the shards.
 
-    ``used`` holds the names of these columns for each set.
+    ``staging`` is the folder with the shards. ``used`` maps each set (sft, rl) to the names of its columns with values.
     """
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """Return the columns that are not core columns, in the order in which the shards have them.
+    """Return a description of each column that is not a core column, in the order of the shards.
 
-    The recipe's stages added these columns, or they come from the input.
+    The recipe's stages added these columns, or they come from the input. ``run`` is the run folder. ``sets`` are the
+    names of the sets to look at.
     """
     return _rows(run, sets, lambda _, name: name not in CORE)
 
 
 def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]) -> list[ColumnRow]:
+    """Return the rows of the table. ``is_shown`` decides for (set, column name) whether the set's column is shown."""
     schemas = {side: columns_of(run, side) for side in sets}
     meanings = {name: column.meaning for name, column in CORE.items()}
     meanings["answer_type"] = alternatives(tuple(ANSWER_TYPES))
@@ -54,7 +60,7 @@ def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]
 
 
 def _kind(kind: pa.DataType) -> str:
-    """Return an Arrow type in a few words."""
+    """Return an Arrow type in a few words, such as "list of string"."""
     if pa.types.is_list(kind):
         return f"list of {_kind(kind.value_type)}"
     if pa.types.is_struct(kind):

@@ -1,9 +1,9 @@
 """Computes how a run's rows are distributed over the classes of each property, such as source or length.
 
-Rows are counted in the shards. A property is shown only if some row has a value for it. So a card shows only the
-properties that its recipe uses. The evenness of a set's distribution is the normalised entropy H / ln K, where K is the
-number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, 0 if all rows of
-the set are in one class, and None if K is 1.
+Rows are counted in the shards. A property is shown only if at least one row has a value for it, so a card shows only
+the properties that its recipe uses. The evenness of a set's distribution is the normalised entropy H / ln K, where K is
+the number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, 0 if all
+rows of the set are in one class, and None if K is 1.
 """
 
 import math
@@ -31,7 +31,7 @@ _NUMBER_WORDS = (
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Holds the number of rows of each set in one class."""
+    """Holds how many SFT rows and RL rows are in one class. ``label`` is the name of the class, such as a source."""
 
     label: str
     sft: int
@@ -40,15 +40,16 @@ class ClassRows:
 
 @dataclass(frozen=True)
 class Balance:
-    """Holds the classes of one property, with their rows.
+    """Holds how the rows of a run are distributed over the classes of one property, such as the source.
 
     Attributes:
-        name: the property.
-        classes: the classes, at most :data:`MAX_CLASSES`, in their natural order or with the largest class first.
-        distinct: the number of classes, including those that ``classes`` omits.
+        name: the name of the property.
+        classes: the classes with their numbers of rows, at most :data:`MAX_CLASSES`. Classes with a natural order (such
+            as lengths) are in this order; otherwise the largest class comes first.
+        distinct: the number of all classes, including those that ``classes`` omits.
         others: the number of rows in the omitted classes; None if no class is omitted.
-        evenness: the evenness (H / ln K, from 0 to 1) of each set's distribution over the classes; None if there is
-        only one class, and for a set without rows.
+        evenness: for each set (sft, rl), how evenly its rows are distributed: H / ln K, from 0 (one class) to 1 (equal
+            classes). None if the property has only one class, or if the set has no rows.
     """
 
     name: str
@@ -60,10 +61,15 @@ class Balance:
 
 @dataclass(frozen=True)
 class Property:
-    """Describes a property that divides rows into classes.
+    """Describes a property of rows, such as the source, and how SQL computes the class of each row.
 
-    ``label`` and ``place`` are SQL expressions over ``column``. ``label`` is the class of a row; a row with a null
-    label is in the class ``missing``. The classes are sorted by ``place``, or by their size if ``place`` is None.
+    Attributes:
+        name: the name of the property that readers see.
+        column: the column of the shards that the property needs.
+        label: an SQL expression over the column: the class of a row.
+        place: an SQL expression over the column, by which the classes are sorted; None to sort the classes by their
+            size.
+        missing: the class of the rows for which ``label`` is null.
     """
 
     name: str
@@ -74,9 +80,9 @@ class Property:
 
 
 def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
-    """Return the SQL for the bin of a whole number: its label, such as "6–10", and its place.
+    """Return two SQL expressions for the bin of a whole number: its label, such as "6–10", and its position.
 
-    The last bin has no upper bound.
+    ``value`` is the SQL expression of the number. ``bounds`` are the upper bounds of the bins; the last bin has none.
     """
     names, lows = [], [1, *(bound + 1 for bound in bounds)]
     for low, high in zip(lows, bounds, strict=False):
@@ -87,14 +93,16 @@ def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
 
 
 def _words(text: str) -> str:
+    """Return the SQL expression for the number of words in a text."""
     return f"len(string_split_regex(trim({text}), '\\s+'))"
 
 
 def template_sql(text: str) -> str:
-    """Return an SQL expression that computes the template of a question. ``text`` is the question's SQL expression.
+    """Return an SQL expression that computes the template of a question.
 
-    The template is the question in lower case. Each number is replaced by #, and consecutive capitalised words inside a
-    sentence are replaced by one @.
+    ``text`` is the SQL expression of the question. The template is the question in lower case. Each number is replaced
+    by #, and consecutive capitalised words inside a sentence are replaced by one @. For example, "Is Tower Bridge 2 km
+    long?" becomes "is @ # km long?".
     """
     names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
     numbers = f"regexp_replace(lower({names}), '\\d+(?:[.,:/]\\d+)*|\\b(?:{_NUMBER_WORDS})\\b', '#', 'g')"
@@ -119,10 +127,12 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """Return the properties for which some row of the ``sets`` has a value, each with its classes.
+    """Return how the rows of the ``sets`` are distributed over the classes of each property.
 
-    The list is empty if the sets have no rows. Properties that the recipe's stages added as columns come after the
-    answer type.
+    ``staging`` is the folder with the shards. ``tables`` is a database with a view for each set
+    (:func:`groundtrace.publishing.reading.open_tables`). ``sets`` are names of training sets (sft, rl). Properties
+    without a value in any row are left out, so the list is empty if the sets have no rows. Properties that the recipe's
+    stages added as columns come after the answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
@@ -135,7 +145,7 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
 
 def _property(column: Column[Any]) -> Property:
-    """Return the property of an added column that holds classes."""
+    """Return the property for a column that a recipe's stage added and that holds classes."""
     name = f'"{column.name}"'
     label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
     return Property(column.name.replace("_", " "), column.name, label)
@@ -144,7 +154,10 @@ def _property(column: Column[Any]) -> Property:
 def _balances(
     tables: duckdb.DuckDBPyConnection, described: Sequence[Property], columns: Mapping[str, frozenset[str]]
 ) -> list[Balance | None]:
-    """Return the classes of each property. The shards are read once, into a table of the rows' classes."""
+    """Return the distribution of each property; None for a property without values.
+
+    The shards are read once, into a table of the rows' classes. ``columns`` holds the columns of each set.
+    """
     if not described:
         return []
     rows = []
@@ -157,9 +170,10 @@ def _balances(
 
 
 def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int) -> Balance | None:
-    """Return the classes of one property; None if no row has the property.
+    """Return the distribution of one property; None if no row has a value.
 
-    A set without the column (RL rows have no trace), or with only nulls in it, is left out.
+    ``number`` is the property's index in the table of classes. A set is left out if it lacks the column (RL rows have
+    no trace), or if its values are all null.
     """
     order = "place NULLS LAST, label" if described.place else "sft + rl DESC, label"
     query = f"""
@@ -182,10 +196,10 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Return the rows by the number of rows of their set that show the same image; None if no row has images.
+    """Return how many rows share their image with 1, 2, 3–5, … rows of their set; None if no row has images.
 
-    The row itself is included in this number. For a row with several images, the image that most rows share is used.
-    Images are compared by path.
+    The row itself is counted. For a row with several images, the image that most rows share is used. Images are
+    compared by path.
     """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]
@@ -201,11 +215,12 @@ _REUSE = (("1", 1), ("2", 2), ("3–5", 5), ("6–10", 10), ("11 or more", math.
 
 
 def _reuse(rows: int) -> str:
+    """Return the label of the class for a number of rows with the same image, such as "3–5" for 4."""
     return next(label for label, most in _REUSE if rows <= most)
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """Yield for each row with images the number of rows that show its most frequent image. Reads only the paths."""
+    """Return for each row with images the number of rows that show its most frequent image. Only the paths are read."""
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -221,7 +236,8 @@ def _made(
 ) -> Balance:
     """Return the balance of a property.
 
-    ``totals`` holds each set's number of rows, and ``logs`` its sum of n ln n over all classes.
+    ``classes`` are the classes to show, and ``distinct`` is the number of all classes. ``totals`` holds each set's
+    number of rows, and ``logs`` each set's sum of n ln n over all classes, where n is the number of rows of a class.
     """
     rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
     others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None
@@ -230,9 +246,10 @@ def _made(
 
 
 def _evenness(total: int, log_sum: float, distinct: int) -> float | None:
-    """Return H / ln K; None if there is only one class or no row.
+    """Return the normalised entropy H / ln K; None if there is only one class or no row.
 
-    ``total`` is the number of rows, ``log_sum`` is the sum of n ln n over the classes, and ``distinct`` is K.
+    ``total`` is the number of rows, ``log_sum`` is the sum of n ln n over the classes (n: the rows of a class), and
+    ``distinct`` is K.
     """
     if distinct < 2 or not total:
         return None

@@ -19,7 +19,7 @@ from groundtrace.vision.media import MediaStore
 
 @dataclass(frozen=True)
 class StageCounts:
-    """Holds the progress of a stage: the numbers of records that it kept and rejected."""
+    """Holds how many records one stage kept and rejected in a run that did not finish."""
 
     stage: str
     kept: int
@@ -28,15 +28,15 @@ class StageCounts:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """Holds the facts about a run that did not finish.
+    """Holds the facts about a run that did not finish, for its page ``failed.html``.
 
     Attributes:
         what: the heading of the page, which is a short form of the error message.
-        line: the error message, as the terminal showed it.
+        line: the error message, as the terminal showed it. It may have several lines.
         remedy: what the user has to do.
         recipe, input: the names of the recipe and of its input.
         spent: the calls and cost of this run; None if it failed before its first paid call.
-        paid: the calls and cost of all runs of the folder.
+        paid: the calls and cost of all runs in this run folder together.
         reached: the progress of each stage, as far as this process has counted the records of the stage.
         ended: the time of the failure, in UTC.
     """
@@ -55,10 +55,14 @@ class RunFailure:
 def write_failure(
     root: Path, failure: RunFailure, staging: Path, summary: RunSummary | None, store: MediaStore
 ) -> None:
-    """Write ``failed.html`` into the run folder ``root`` and leave its other files unchanged.
+    """Write the page ``failed.html`` about a run that did not finish into its folder. Other files are not changed.
 
-    ``summary`` holds the counts of the shards in ``staging``. It is None if the run failed before it counted them.
-    Raises OSError, and :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
+    ``root`` is the run folder, and ``failure`` holds the facts about the failure. ``summary`` holds the counts of the
+    shards in the folder ``staging``; None if the run failed before it counted them. With a summary, the page also has
+    the whole report, and ``store`` reads the images of rejected records.
+
+    Raises OSError if the page cannot be written, and :class:`groundtrace.publishing.reading.InspectError` for shards
+    that cannot be read.
     """
     about = {"failure": failure, "why": [printable(line) for line in failure.line.splitlines()]}
     about |= {"standing": _standing(root), "previous": (root / "previous").is_dir()}
@@ -70,7 +74,7 @@ def write_failure(
 
 
 def _standing(root: Path) -> RunSummary | None:
-    """Return the summary of the finished run in the folder; None if the folder holds only unfinished runs."""
+    """Return the summary of the last finished run in the folder; None if no run in this folder has finished."""
     try:
         return read_summary(root, checked=False)
     except InspectError:

@@ -18,10 +18,14 @@ _MAX_RATES = 11
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Holds the numbers of records that a stage read, kept and rejected.
+    """Holds how many records one stage of a run read, kept and rejected.
 
-    ``does`` is a description of the stage. ``side`` is True if the stage processes only a sample of the records.
-    ``for_target`` is True if the stage acts only in runs with a target number of rows.
+    Attributes:
+        name: the name of the stage.
+        does: a description of the stage; "" in runs of older versions.
+        read, kept, rejected: the numbers of records.
+        side: True if the stage processes only a sample of the records.
+        for_target: True if the stage acts only in runs with a target number of rows.
     """
 
     name: str
@@ -35,9 +39,10 @@ class StageFlow:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Holds the number of records that one stage rejected for one reason.
+    """Holds how many records one stage rejected for one reason.
 
-    ``meaning`` explains the reason, and ``detail`` is the most frequent detail of these rejections.
+    ``reason`` is the short name of the reason, and ``meaning`` explains it ("" if it is unknown). ``rows`` is the
+    number of records. ``detail`` is the most frequent detail of these rejections; "" if there is none.
     """
 
     stage: str
@@ -49,10 +54,11 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PassRateBar:
-    """Holds the number of rows of each set in one bar of the histogram of pass rates.
+    """Holds one bar of the histogram of pass rates.
 
-    A bar counts the rows with one pass rate, or the rows whose pass rates are in one interval of width 0.1 (such as 0.1
-    to 0.2). ``rejected`` is the number of records rejected as too hard (first bar) or too easy (last bar). It is 0 in
+    A pass rate is the share of the policy's attempts that were correct. ``label`` is a single rate such as "0.25", or
+    an interval such as "0.1–0.2". ``sft`` and ``rl`` are the numbers of rows of these sets with such a rate.
+    ``rejected`` is the number of records that were rejected as too hard (first bar) or too easy (last bar); it is 0 in
     the other bars.
     """
 
@@ -64,7 +70,11 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """Holds the calls to the model of one role, and their cost by the prices of the config."""
+    """Holds how often the model of one role was called, and what the calls cost by the prices in the config.
+
+    ``role`` is a job such as teacher or judge. ``model`` is the name of the model that does it; "" if it is unknown.
+    ``usage`` holds the numbers of calls and tokens, and the cost.
+    """
 
     role: str
     model: str
@@ -72,7 +82,7 @@ class RoleCost:
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """Return the stages to show, in the order of :func:`funnel`.
+    """Return the stages to show, with their numbers of records, in the order of :func:`funnel`.
 
     If the run has no target number of rows, the stages that act only for such a target are omitted.
     """
@@ -80,7 +90,7 @@ def shown_flows(summary: RunSummary) -> list[StageFlow]:
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:
-    """Return the stages and their numbers of records, in the recipe's order.
+    """Return each stage of a run with the numbers of records that it read, kept and rejected, in the recipe's order.
 
     A run of an older version does not record this order. Its stages are sorted by the number of records that they read,
     the largest first.
@@ -96,7 +106,7 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 
 
 def rejections(summary: RunSummary) -> list[Rejection]:
-    """Return the rejections, sorted by stage in the order of the funnel.
+    """Return how many records each stage rejected for each reason. The stages are in the order of :func:`funnel`.
 
     Within a stage, the most frequent reason comes first.
     """
@@ -116,11 +126,12 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 
 
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
-    """Return the histogram of pass rates over the shards.
+    """Return the histogram of the pass rates of a run's SFT and RL rows.
 
-    Each rate has its own bar. If the rows have more than eleven different rates, each interval of width 0.1 has a bar
-    instead. The first bar counts the records that were rejected as too hard, and the last bar the records rejected as
-    too easy. The result is empty if all bars would be empty.
+    ``connection`` is a database with the views sft and rl. Each different rate has its own bar. If the rows have more
+    than eleven different rates, each interval of width 0.1 has a bar instead. An additional first bar counts the
+    records that were rejected as too hard, and an additional last bar those rejected as too easy. The result is empty
+    if no row has a pass rate and no record was rejected for these reasons.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -138,7 +149,7 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:
-    """Return the calls and costs by role; a role with a model but without calls is listed with zeros."""
+    """Return the calls and costs of each role. A role that has a model but no calls is listed with zeros."""
     ledger, models = summary.ledger, summary.roles
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
@@ -146,9 +157,10 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 
 
 def truncations(summary: RunSummary) -> list[str]:
-    """Return one line for each role and stage with truncated replies.
+    """Return a line of text for each role and stage in which replies were truncated at the limit of tokens.
 
-    The line holds the number of these replies, and the settings to raise so that replies may be longer.
+    The line states the number of these replies, and which settings to raise so that replies may be longer. The list is
+    empty if no reply was truncated.
     """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "

@@ -21,18 +21,19 @@ _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M
 
 
 def filled_sets(summary: RunSummary) -> list[str]:
-    """Return the training sets that have rows."""
+    """Return the names of the training sets (sft, rl) that have rows."""
     return [name for name in summary.sets if summary.counts.rows(name)]
 
 
 def front_matter(
     name: str, summary: RunSummary, licences: set[str | None], further: Mapping[str, str] | None = None
 ) -> str:
-    """Return the front matter of a card as YAML.
+    """Return the front matter of a data card: the YAML at its beginning, which the Hub reads.
 
-    ``name`` is the title of the data set, and ``licences`` are the licences of its rows. The front matter lists the
-    configs (named parts of a data set on the Hub). Each training set with rows has a config; the library ``datasets``
-    refuses a config without rows. ``further`` maps the names of further configs to their file patterns.
+    ``name`` is the title of the data set. ``summary`` holds the counts of its rows. ``licences`` are the licences that
+    its rows name; None stands for rows without a licence. The front matter lists the configs, which are named parts of
+    a data set on the Hub. Each training set with rows has a config; the library ``datasets`` refuses a config without
+    rows. ``further`` maps the names of additional configs to their file patterns, such as ``rejected/*.parquet``.
     """
     rows = summary.counts.sft + summary.counts.rl
     front: dict[str, object] = {**licence_fields(licences)}
@@ -49,7 +50,10 @@ def front_matter(
 
 
 def tags_of(summary: RunSummary) -> list[str]:
-    """Return the Hub tags that describe the recipe's sets."""
+    """Return the Hub tags of a run's data set, such as "visual-grounding".
+
+    The tags depend on the sets of the recipe and on the roles of the run.
+    """
     traces = "sft" in summary.sets
     grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)
     tags = ["groundtrace", *(("visual-grounding", "grounded-reasoning") if grounded else ())]
@@ -57,7 +61,11 @@ def tags_of(summary: RunSummary) -> list[str]:
 
 
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
-    """Return the Hub's licence fields for the licences of the rows; empty if ``recorded`` is empty."""
+    """Return the front matter's licence fields: the Hub's ids of the licences that the rows name.
+
+    ``recorded`` are these licences; None stands for rows without a licence. If the Hub has no id for one of them, the
+    licence is ``other``. The result is empty if ``recorded`` is empty.
+    """
     ids = sorted({hub_id(licence) for licence in recorded})
     if not ids:
         return {}
@@ -67,5 +75,5 @@ def licence_fields(recorded: set[str | None]) -> dict[str, object]:
 
 
 def size_category(rows: int) -> str:
-    """Return the Hub's size category for a number of rows."""
+    """Return the Hub's size category for a number of rows, such as "1K<n<10K" for 5000."""
     return _SIZES[min(max(len(str(rows)) - 3, 0), len(_SIZES) - 1)]

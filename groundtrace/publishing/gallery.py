@@ -1,4 +1,4 @@
-"""Makes the gallery of a report, which shows rows with their images, points, boxes, turns and attempts."""
+"""Makes the gallery of a report. The gallery shows rows with their images, points, boxes, turns and attempts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,11 @@ ShardRow = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ShownAttempt:
-    """Holds an attempt to answer a question, as the gallery shows it. ``correct`` is None if it was not graded."""
+    """Holds a policy's attempt to answer a question, as the gallery shows it.
+
+    ``spans`` are the parts of the attempt's text. ``answer`` is the answer that was read from it; None if there is
+    none. ``correct`` is None if the answer was not graded.
+    """
 
     spans: tuple[ResponsePart, ...]
     answer: str | None
@@ -32,9 +36,17 @@ class ShownAttempt:
 class ShownRow:
     """Holds a row of a shard as the gallery shows it.
 
-    ``hidden`` is the number of images left out, and ``more_turns`` is the number of turns left out. ``scores`` are
-    (name, score) pairs; the score None means unscored. ``facts`` are (name, value) pairs: the names of the row's media,
-    and the columns of texts, numbers and booleans that stages added. A trajectory has ``turns`` and no ``trace``.
+    Attributes:
+        row: the columns of the row.
+        images: the images to show, each with its marked points and boxes.
+        hidden: the number of images that are left out.
+        trace: the parts of the trace's text; empty for a trajectory (a trace in several turns with code).
+        attempts: the policy's attempts to answer the question.
+        scores: (name, score) pairs; the score None means unscored.
+        facts: (name, value) pairs: the names of the row's media, and the values of added columns that hold texts,
+            numbers or booleans.
+        turns: the turns of a trajectory; empty for a trace without code.
+        more_turns: the number of turns that are left out.
     """
 
     row: ShardRow
@@ -49,17 +61,17 @@ class ShownRow:
 
 
 def count_images(row: ShardRow) -> int:
-    """Return the number of images that are embedded in the gallery entry of a row."""
+    """Return how many images the gallery will embed for a row, so that the page can divide its budget of bytes."""
     of_code = sum(turn.images for turn in executed_turns(row))
     originals = len(row["images"] or []) - of_code
     return min(originals, MAX_IMAGES) + min(len(row["overlays"] or []), MAX_IMAGES) + min(of_code, MAX_IMAGES_OF_CODE)
 
 
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
-    """Return the row as the gallery shows it; ``room`` limits the size of its images.
+    """Return the gallery's entry for a row of the sets sft or rl.
 
-    The images of a trajectory are the question's images, followed by the images that its code showed. In the entry,
-    an image that code showed is in the same turn as this code.
+    ``room`` is the page's budget for images. In a trajectory, the row's images are first those of the question, then
+    those that its code displayed. The entry shows an image that code displayed in the same turn as this code.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)
@@ -67,9 +79,9 @@ def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
 
 
 def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow:
-    """Return the entry of a row.
+    """Return the gallery's entry for a row.
 
-    The row's ``images`` are those of the question; ``of_code`` are those that code showed.
+    The row's column ``images`` holds only the images of the question. ``of_code`` are the images that code displayed.
     """
     originals, overlays, executed = row["images"], row["overlays"] or [], executed_turns(row)
     images = [_original(row, index, room) for index in shown_images(row)]
@@ -95,9 +107,10 @@ def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow
 
 
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
-    """Return the gallery entry of a rejected record, with its first image and its best trace (if it has traces).
+    """Return the gallery's entry for a rejected record, with its first image and its best trace (if it has traces).
 
-    The images that the code of a trajectory showed are not kept with rejected records.
+    ``room`` is the page's budget for images, and ``store`` reads the image file. Images that the code of a trajectory
+    displayed are missing, because rejected records do not keep them.
     """
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)
@@ -116,7 +129,7 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
 
 
 def _opened(uri: str, store: MediaStore) -> bytes:
-    """Return the file's bytes; empty if it cannot be read, so that the image is shown as missing."""
+    """Return the bytes of an image file; empty if it cannot be read, so that the page shows the image as missing."""
     try:
         return store.open_bytes(uri, store.limits.max_bytes)
     except (MediaMissing, MediaNotAllowed, UndecodableMedia):
@@ -124,7 +137,7 @@ def _opened(uri: str, store: MediaStore) -> bytes:
 
 
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
-    """Return the facts of a :class:`ShownRow`."""
+    """Return the (name, value) pairs for :attr:`ShownRow.facts`."""
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
     plain = str | int | float | bool
@@ -136,7 +149,7 @@ def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
 
 
 def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
-    """Return the row's scores, the final score last; empty if all scores are None."""
+    """Return the (name, score) pairs of a row, the final score last; empty if all scores are None."""
     scores = dict(row.get("scores") or {})
     final = [("final", scores.pop("final"))] if "final" in scores else []
     given = row.get("verdicts") or row.get("extra_scores") or []  # older runs have extra_scores
@@ -146,9 +159,9 @@ def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
 
 
 def shown_images(row: ShardRow) -> list[int]:
-    """Return the indices of the images to show, in order and at most :data:`MAX_IMAGES`.
+    """Return the indices of the row's images that the gallery shows, in ascending order, at most :data:`MAX_IMAGES`.
 
-    In a clip, frames with points are preferred to other frames.
+    In a clip (frames of a video), frames with points are preferred to other frames.
     """
     places = _places(row)
     pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
@@ -157,7 +170,7 @@ def shown_images(row: ShardRow) -> list[int]:
 
 
 def _places(row: ShardRow) -> list[tuple[int, int | None]]:
-    """Return for each of the row's images the index of its medium and its frame number (None for a still image)."""
+    """Return for each image of the row the index of its medium and its frame number (None for a still image)."""
     frames = row.get("frames")
     if not frames:
         return [(index, None) for index in range(len(row["images"] or []))]
@@ -165,6 +178,7 @@ def _places(row: ShardRow) -> list[tuple[int, int | None]]:
 
 
 def _original(row: ShardRow, index: int, room: ImageRoom) -> Image:
+    """Return the image with this index for the page, with a caption and with the row's points and boxes on it."""
     place = media_index, frame = _places(row)[index]
     caption = "original" if len(row["images"]) == 1 else f"original {index + 1}"
     if frame is not None:

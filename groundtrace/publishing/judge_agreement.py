@@ -1,6 +1,6 @@
-"""Reads from a run's ``judges.json`` how often each judge is right about texts with and without planted faults.
+"""Reads from a run's ``judges.json`` how often each judge (a model that assesses texts) is right.
 
-A planted fault was added to a text on purpose, to test the judge.
+The judges are tested with texts in which a fault was planted (added on purpose), and with texts without planted faults.
 """
 
 import json
@@ -12,8 +12,12 @@ from pathlib import Path
 class JudgeRow:
     """Holds how often one judge is right, as the data card shows it.
 
-    ``clean`` is the share of right verdicts about texts without planted faults, as text (``9 of 10 (0.60 to 0.98)``).
-    ``planted`` is this share for texts with planted faults. ``unjudged`` is the number of texts without a verdict.
+    Attributes:
+        judge: the name of the judge.
+        clean: the share of right verdicts about texts without planted faults, as text: ``9 of 10 (0.60 to 0.98)``, with
+            its interval.
+        planted: the same share for texts with planted faults.
+        unjudged: the number of texts for which the judge gave no verdict.
     """
 
     judge: str
@@ -23,7 +27,10 @@ class JudgeRow:
 
 
 def judge_rows(staging: Path) -> list[JudgeRow]:
-    """Return one row for each judge that the run measured; empty if it measured no judge."""
+    """Return how often each judge is right, from the file ``judges.json`` in the folder ``staging``.
+
+    The list is empty if the file does not exist, because the run tested no judge.
+    """
     file = staging / "judges.json"
     if not file.is_file():
         return []
@@ -35,7 +42,7 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 
 
 def _shown(figures: dict[str, object]) -> str:
-    """Return a share as ``9 of 10 (0.60 to 0.98)``, or "none judged" if no text has a verdict."""
+    """Return a share as text, such as ``9 of 10 (0.60 to 0.98)``; "none judged" if no text has a verdict."""
     match figures:
         case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:
             return f"{agree} of {judged} ({low:.2f} to {high:.2f})"

@@ -1,4 +1,4 @@
-"""Defines which licences allow the publication of rows that are made from questions and images of others.
+"""Defines which licences allow the publication of rows that are made from the questions and images of other authors.
 
 A published set holds adapted material: questions with new reasoning, and copies of images with drawings. So a licence
 must allow redistribution and adaptation. The terms in this module are taken from the text of each licence. The columns
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class Terms(IntEnum):
-    """Lists the terms of licences. A higher value is stricter."""
+    """Lists what licences demand of a person who publishes adapted material. A higher value is stricter."""
 
     ATTRIBUTION = 0
     SHARE_ALIKE = 1
@@ -22,12 +22,12 @@ class Terms(IntEnum):
 
     @property
     def may_be_published(self) -> bool:
-        """Return whether adapted material may be published under these terms."""
+        """Return whether a licence with these terms allows the publication of adapted material."""
         return self < Terms.NO_DERIVATIVES
 
     @property
     def text(self) -> str:
-        """Return the terms in words, for messages."""
+        """Return the terms in words, for messages, such as "may be passed on under the same licence"."""
         return _TEXTS[self]
 
 
@@ -83,10 +83,11 @@ _OTHER_NAMES = {
 
 
 def hub_id(licence: str | None) -> str:
-    """Return the Hub's id of a licence, given by its name or URL; return an unknown name in lower case.
+    """Return the Hub's id of a licence, such as ``cc-by-4.0`` for "Creative Commons Attribution 4.0".
 
-    Only full names are recognised, since a name with an additional word, or without its version number, may mean
-    another licence.
+    ``licence`` is the licence's name or URL; None means that no licence is named. An unknown name is returned in lower
+    case, and None becomes "". Only full names are recognised, since a name with an additional word, or without its
+    version number, may mean another licence.
     """
     name = " ".join((licence or "").lower().split())
     if found := _CC_ADDRESS.fullmatch(name):
@@ -102,5 +103,8 @@ def hub_id(licence: str | None) -> str:
 
 
 def terms_of(licence: str | None) -> Terms:
-    """Return the terms of the licence that a row names; :attr:`Terms.UNSTATED` for an unknown licence or None."""
+    """Return what a licence demands. ``licence`` is the name or URL in a row; None if the row names no licence.
+
+    The result is :attr:`Terms.UNSTATED` for None and for an unknown licence.
+    """
     return TERMS.get(hub_id(licence), Terms.UNSTATED)

@@ -27,10 +27,12 @@ Part = dict[str, Any]
 
 
 def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of an SFT row, or the prompt of an RL row. Images and clips replace their marks in the text.
+    """Convert a row to messages for molmo-utils and for the chat template of a Molmo 2 processor.
 
-    Coordinates in texts stay pixels of the original. Raises UserError for a row without images or messages, and for a
-    row with more or fewer marks than media. Runs do not write such rows.
+    ``row`` is an SFT row, whose ``messages`` are converted, or an RL row, whose ``prompt`` is converted. In the result,
+    images and clips replace the ``<image>`` marks of the text. Coordinates in the texts stay pixels of the original
+    image. Raises UserError if the row has no images or no messages, or if the number of marks differs from the number
+    of images and clips. Runs do not write such rows.
     """
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:
@@ -45,7 +47,7 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _media(row: Mapping[str, Any]) -> list[Part]:
-    """Return the elements for the row's media, in order."""
+    """Return the row's images and clips in order, each in the form that molmo-utils expects."""
     images = [_opened(image) for image in row["images"]]
     frames = row.get("frames")
     if not frames:
@@ -69,20 +71,21 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
 
 
 def _opened(image: Any) -> Image.Image:
-    """Return the image of a cell, which is a struct of a shard (bytes and path) or already an image (``datasets``)."""
+    """Return the image of a cell. The cell holds a shard's struct (bytes and path) or a PIL image (``datasets``)."""
     return image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"])).convert("RGB")
 
 
 def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
-    """Return the parts of a turn; only a user's turn shows media."""
+    """Return the parts (texts, images and clips) of a turn; only a user's turn has images and clips."""
     is_user = turn["role"] == "user"
     return list(_parts(turn["content"], media)) if is_user else [{"type": "text", "text": turn["content"]}]
 
 
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
-    """Yield the parts of the text between its marks, with the next medium in place of each mark.
+    """Yield the parts of a text: the text between its marks, and the next image or clip in place of each mark.
 
-    Each yielded medium is removed from the list ``media``. Raises UserError if the text has more marks than media.
+    Each yielded image or clip is removed from the list ``media``. Raises UserError if the text has more marks than
+    media.
     """
     for piece in _pieces(text):
         if piece not in (_MARK, _CLIP):
@@ -94,7 +97,7 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
 
 
 def _pieces(text: str) -> Sequence[str]:
-    """Split the text; the frame lines of a clip become one clip mark."""
+    """Split the text at its image marks. The lines that introduce the frames of one clip become a single clip mark."""
     cut: list[str] = []
     at = 0
     for found in _FRAME_LINE.finditer(text):
@@ -108,4 +111,5 @@ def _pieces(text: str) -> Sequence[str]:
 
 
 def _split(text: str) -> list[str]:
+    """Split the text at its image marks, which are items of the result. Empty parts are left out."""
     return [piece for piece in re.split(f"({_MARK})", text) if piece]

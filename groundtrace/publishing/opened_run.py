@@ -1,4 +1,4 @@
-"""Opens a finished run for reading, with its summary, and its sets as tables."""
+"""Opens a finished run for reading: its summary, and its sets of rows as tables."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class OpenedRun:
-    """Holds the folder and the summary of a finished run. In a notebook, the run is shown as its report."""
+    """Holds a finished run, and reads its rows. A notebook shows the run as its report.
+
+    ``folder`` is the run folder, and ``summary`` is the content of its ``run.json``.
+    """
 
     folder: Path
     summary: RunSummary
@@ -35,15 +38,18 @@ class OpenedRun:
 
     @property
     def rejected(self) -> Rows:
-        """Return the rejected records, with stage, reason and detail."""
+        """Return the rejected records. Their columns stage, reason and detail state why each record was rejected."""
         return self.rows("rejected")
 
     def rows(self, name: str) -> Rows:
-        """Return the rows of a set; ``name`` is sft, rl or rejected. Raises InspectError as :meth:`table` does."""
+        """Return the rows of a set. ``name`` is sft, rl or rejected. Raises the same errors as :meth:`table`."""
         return Rows(self.folder, name, self.table(name), self.summary.input)
 
     def record(self, record_id: str) -> Row:
-        """Return the row of a record from the set that holds it. Raises InspectError if no set has the record."""
+        """Return the row with the id ``record_id`` from the set (sft, rl or rejected) that contains it.
+
+        Raises InspectError if no set contains the record, or if a shard cannot be read.
+        """
         for name in SHARDS:
             for file in sorted((self.folder / name).glob("*.parquet")):
                 try:
@@ -55,7 +61,7 @@ class OpenedRun:
         raise InspectError(f"{self.folder} has no record {record_id!r}: `beam view` lists the ids of a run")
 
     def table(self, name: str) -> pa.Table:
-        """Return a set as an Arrow table; ``name`` is sft, rl or rejected.
+        """Return a set as an Arrow table. ``name`` is sft, rl or rejected. The table is empty if the set has no rows.
 
         Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read, or that differs
         from its entry in ``run.json``.
@@ -71,7 +77,8 @@ class OpenedRun:
     def dataset(self, name: str) -> "datasets.Dataset":
         """Return a set as a data set of the library ``datasets``, which decodes images on access.
 
-        Raises InspectError for an empty set, and for a shard that differs from its entry in ``run.json``.
+        ``name`` is sft, rl or rejected. Raises InspectError for an empty set, and for a shard that differs from its
+        entry in ``run.json``.
         """
         import datasets
 
@@ -96,8 +103,9 @@ class OpenedRun:
 
 
 def open_run(folder: str | Path) -> OpenedRun:
-    """Open the finished run in a folder, or at a URL of an object store. A run in a store is copied to this machine.
+    """Open a finished run, so that its rows can be read.
 
+    ``folder`` is the run folder, or its URL in an object store. A run in a store is copied to this machine first.
     Raises :class:`groundtrace.publishing.reading.InspectError` if ``folder`` holds no finished run.
     """
     path = local_copy(str(folder))

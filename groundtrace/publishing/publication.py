@@ -1,4 +1,4 @@
-"""Holds the facts about a publication for its card: the run's digest, and which sources are published or left out."""
+"""Holds the facts about a publication on the Hub, for its data card, such as the published sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,13 @@ from groundtrace.publishing.licences import Terms, hub_id, terms_of
 
 @dataclass(frozen=True)
 class SourceUse:
-    """Holds the number of rows of one source under one licence, by set.
+    """Holds how many rows a run has from one source under one licence, and decides whether they are published.
 
-    ``asked`` is True if the user named the source, so that its rows are published whatever their licence is.
+    Attributes:
+        source: the data set from which the rows come; "" if the rows do not name it.
+        licence: the licence that the rows name; "" if they name none.
+        rows: the number of rows of each set.
+        asked: True if the user named the source. Its rows are then published whatever their licence is.
     """
 
     source: str
@@ -20,27 +24,30 @@ class SourceUse:
 
     @property
     def terms(self) -> Terms:
-        """Return the terms of the licence."""
+        """Return what the licence demands of a person who publishes the rows."""
         return terms_of(self.licence)
 
     @property
     def total(self) -> int:
-        """Return the number of rows in all sets."""
+        """Return the number of rows in all sets together."""
         return sum(self.rows.values())
 
     @property
     def is_published(self) -> bool:
-        """Return whether the rows are published."""
+        """Return whether the rows are published: the user named the source, or the licence allows it."""
         return self.asked or self.terms.may_be_published
 
 
 @dataclass(frozen=True)
 class Publication:
-    """Holds the facts about a publication for its card.
+    """Holds the facts about a publication on the Hub that its data card states.
 
-    ``uses`` are all sources of the run. ``strictest`` is the published source with the strictest licence; None if no
-    source is published. A config is a named part of a data set on the Hub. ``configs`` maps the names of configs other
-    than the training sets to their file patterns.
+    Attributes:
+        run_sha256: the digest of the run's config, code and training shards.
+        uses: all sources of the run, published or not.
+        strictest: the published source with the strictest licence; None if no source is published.
+        configs: file patterns by the names of configs other than the training sets. A config is a named part of a data
+            set on the Hub.
     """
 
     run_sha256: str
@@ -55,10 +62,11 @@ class Publication:
 
     @property
     def share_alike(self) -> list[str]:
-        """Return the share-alike licences of published rows.
+        """Return the share-alike licences of the published rows, by the Hub's ids, if the card has to name them.
 
-        The list is empty if no published row has such a licence. It is also empty if the strictest licence is the only
-        such licence.
+        A share-alike licence demands that adapted material has the same licence. The list is empty if no published row
+        has such a licence. It is also empty if the strictest licence is the only such licence, because the card names
+        that one anyway.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}
@@ -66,5 +74,8 @@ class Publication:
 
     @property
     def included(self) -> list[SourceUse]:
-        """Return the sources that are published because the user named them, although their licence forbids it."""
+        """Return the sources that are published only because the user named them.
+
+        Their licence does not allow the publication.
+        """
         return [use for use in self.uses if use.is_published and not use.terms.may_be_published]

@@ -1,4 +1,7 @@
-"""Reads the folder of a finished run: ``run.json``, the config, the rubrics, and the shards through DuckDB."""
+"""Reads the folder of a finished run: ``run.json``, the config, the rubrics, and the shards.
+
+Shards are Parquet files. They are read with DuckDB.
+"""
 
 import json
 import tempfile
@@ -31,14 +34,14 @@ CLOSED: dict[str, str | bool | int | float | list[str]] = {
 
 
 class InspectError(UserError):
-    """Raised if the run folder or the query cannot be used. The message is one line and names the remedy."""
+    """Raised if the run folder or the query cannot be used. The message is one line and states the remedy."""
 
 
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
-    """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
+    """Read the ``run.json`` of a run folder. Raises :class:`InspectError` if the folder holds no finished run.
 
-    If ``checked``, the shards are compared with ``run.json``, and InspectError is raised if they differ. If
-    ``digests``, the SHA-256 of the shards is compared, too, so that all bytes of the shards are read.
+    If ``checked`` is True, the shards are compared with ``run.json``, and InspectError is raised if they differ. If
+    ``digests`` is True, this comparison includes the SHA-256 of the shards, so that all their bytes are read.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -66,10 +69,9 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Return a message on the first set whose count differs from the rows of its shards in ``files``; "" if all are
-    equal.
+    """Return a message about the first set whose number of records differs from the rows of its shards in ``files``.
 
-    A run without row counts in ``files`` is not checked.
+    Return "" if all numbers are equal. A run without row counts in ``files`` is not checked.
     """
     for name in SHARDS:
         rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
@@ -80,7 +82,11 @@ def _contradiction(summary: RunSummary) -> str:
 
 
 def input_folder(given: str) -> str:
-    """Return the folder of a run's input ``given``, from which the images of rejected records are read."""
+    """Return the folder from which the images of rejected records are read.
+
+    ``given`` is the input of the run: a file, a pattern such as ``data/*.jsonl``, or a folder. For a file or a pattern,
+    the folder that contains it is returned.
+    """
     path = Path(given)
     return str(path.parent if path.is_file() or "*" in path.name else path)
 
@@ -88,10 +94,10 @@ def input_folder(given: str) -> str:
 def check_files(
     run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
 ) -> None:
-    """Raise :class:`InspectError` if the shards of these sets differ from their entries in ``run.json``.
+    """Compare the shards of a run with their entries in ``run.json``. Raises :class:`InspectError` if they differ.
 
-    If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version holds no file names. Its shards
-    are not checked.
+    ``summary`` holds the entries. ``sets`` are the names of the sets to compare. If ``digests`` is True, the SHA-256 of
+    each shard is compared too. A ``run.json`` of an older version has no such entries, and its shards are not checked.
     """
     if summary.files is None:
         return
@@ -106,9 +112,9 @@ def check_files(
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
-    """Return the values of the run's ``config.toml``; empty if the file is missing.
+    """Return the values of the run's ``config.toml`` as nested mappings; empty if the file is missing.
 
-    Raises :class:`InspectError` if the file is damaged.
+    Raises :class:`InspectError` if the file cannot be read or is damaged.
     """
     file = run / "config.toml"
     try:
@@ -130,7 +136,7 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """Return the content of the run's ``rubrics.json``; None if the run mined no rubrics.
+    """Return the content of the run's ``rubrics.json``; None if the run has no such file, because it mined no rubrics.
 
     :func:`groundtrace.rewards.mined_rubrics.rubrics_json` defines its form. A file of an older version has neither
     intervals nor reasons.
@@ -140,16 +146,20 @@ def read_rubrics(run: Path) -> Any:
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """Return the schema of a set, read from its first shard. All shards of a set have the same columns.
+    """Return the Arrow schema of a set, read from its first shard. All shards of a set have the same columns.
 
-    If the set has no shards, return the schema of the core columns.
+    ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the set has no shards, the schema of the core
+    columns is returned.
     """
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """Return the columns of a set in which some row has a value; all columns if the set has no rows."""
+    """Return the names of a set's columns that have a value in at least one row; all columns if the set has no rows.
+
+    ``run`` is the run folder, and ``name`` is sft, rl or rejected.
+    """
     used, rows = set[str](), 0
     for file in sorted((run / name).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -163,7 +173,7 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
 
 
 def _leaves(footer: pq.FileMetaData) -> list[str]:
-    """Return the paths of the leaf columns, the smallest first."""
+    """Return the paths of the leaf columns, such as ``scores.final``, the smallest first."""
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     sizes = Counter[str]()
     for column in (group.column(index) for group in groups for index in range(group.num_columns)):
@@ -172,7 +182,7 @@ def _leaves(footer: pq.FileMetaData) -> list[str]:
 
 
 def _holds(values: pa.Array) -> bool:
-    """Return whether an array of one leaf column has any value that is not null."""
+    """Return whether the array of a single leaf column has at least one value that is not null."""
     while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
         values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
     return values.null_count < len(values)
@@ -180,9 +190,9 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a DuckDB database with the views sft, rl, rejected and runs.
+    """Yield a DuckDB database with the rows of a run, in the views sft, rl, rejected and runs.
 
-    ``runs`` has one row with the values of ``run.json`` about the whole run. The database can read no files other than
+    ``runs`` has one row with the values of ``run.json`` about the whole run. The database can read no files except
     those of these views. Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
     with _database() as (connection, scratch):
@@ -192,10 +202,11 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 
 @contextmanager
 def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a DuckDB database with the views of :func:`open_tables` for each run. Each run has its own database schema.
+    """Yield a DuckDB database with the rows of several runs. Each run has its own database schema.
 
-    The schemas have the names of :func:`schema_names`: the first run has ``a.sft``, the second ``b.sft``. Raises
-    :class:`InspectError` for a shard that is not a Parquet file.
+    ``runs`` holds the folder and the summary of each run. A schema has the views of :func:`open_tables`, and its names
+    come from :func:`schema_names`: the first run has ``a.sft``, the second ``b.sft``. Raises :class:`InspectError` for
+    a shard that is not a Parquet file.
     """
     with _database() as (connection, scratch):
         readable: list[Path] = []
@@ -212,11 +223,11 @@ def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.Duc
 
 
 def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Return the names of each run's database schema in a query over several runs.
+    """Return for each run the names of its database schema in a query over several runs, such as ``("a", "my_run")``.
 
-    The names are the run's letter (a for the first run) and the name of its folder. The folder's name is left out if
-    several runs have it, if DuckDB uses it itself, or if it equals the letter of a run. Names that differ only in upper
-    and lower case are equal for DuckDB.
+    ``runs`` are the run folders. The names are the run's letter (a for the first run) and the name of its folder. The
+    folder's name is left out if several runs have it, if DuckDB uses it itself, or if it equals the letter of a run.
+    Names that differ only in upper and lower case are equal for DuckDB.
     """
     letters = [chr(ord("a") + index) for index in range(len(runs))]
     folders = [run.name.lower() for run in runs]
@@ -229,7 +240,7 @@ def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
 
 @contextmanager
 def _database() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """Yield an empty database, and a folder for files of its views."""
+    """Yield an empty database in memory, and a temporary folder for files of its views."""
     with (
         tempfile.TemporaryDirectory(prefix="groundtrace-") as scratch,
         duckdb.connect(":memory:", config=CLOSED) as connection,
@@ -240,7 +251,11 @@ def _database() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
 def _add_run(
     connection: duckdb.DuckDBPyConnection, run: Path, summary: RunSummary, scratch: Path, within: str = ""
 ) -> list[Path]:
-    """Add the views of a run, and return their files."""
+    """Add the views of a run to the database, and return the files that the views read.
+
+    ``scratch`` is a folder for files of the views. ``within`` is the database schema of the views; "" for the default
+    one.
+    """
     shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
     for name, schema in SHARDS.items():
         try:
@@ -252,14 +267,14 @@ def _add_run(
 
 
 def _close(connection: duckdb.DuckDBPyConnection, readable: Sequence[Path]) -> None:
-    """Permanently forbid the database to read any files except ``readable``."""
+    """Permanently forbid the database to read files other than those in ``readable``."""
     connection.execute("SET allowed_paths = ?", [list(map(str, readable))])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
 def _run_row(summary: RunSummary) -> dict[str, str | int | float]:
-    """Return the values of ``run.json`` about the whole run."""
+    """Return the values of ``run.json`` about the whole run, for the single row of the view ``runs``."""
     counts = summary.counts
     return {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
         "records": counts.input,
@@ -271,5 +286,5 @@ def _run_row(summary: RunSummary) -> dict[str, str | int | float]:
 
 
 def one_line(error: Exception) -> str:
-    """Return the error's message on one line, without the query that DuckDB appends."""
+    """Return the error's message on one line, without the query that DuckDB appends to it."""
     return " ".join(str(error).split("\nLINE ", 1)[0].split())

@@ -37,9 +37,9 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Example:
-    """Holds a rejected record: its id, the detail of its rejection, and its gallery entry.
+    """Holds a rejected record as an example of a reason: its id, the detail of its rejection, and its gallery entry.
 
-    ``entry`` is None if the record was rejected before it became a question.
+    ``entry`` is None if the record has no question yet, or if the report shows another record's image for this reason.
     """
 
     id: str
@@ -50,11 +50,12 @@ class Example:
 def write_report(
     staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, spread: Sequence[Balance] | None = None
 ) -> None:
-    """Write ``report.html`` into the folder ``staging``, which holds the shards and ``rubrics.json``.
+    """Write the report of a run, ``report.html``, into the folder ``staging``.
 
-    The title is the name of ``run_root``. The images of rejected records are read from ``store``, because their rows
-    hold only references to them. ``spread`` are the :func:`~groundtrace.publishing.diversity.balances` of the shards;
-    if it is None, this function counts them.
+    ``staging`` holds the shards and ``rubrics.json``. The title is the name of the run folder ``run_root``. ``summary``
+    is the content of ``run.json``. ``store`` reads the images of rejected records, because their rows hold only
+    references to image files. ``spread`` is the result of :func:`~groundtrace.publishing.diversity.balances` for the
+    shards; if it is None, this function computes it.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
@@ -70,9 +71,9 @@ def report_page(
     spread: Sequence[Balance] | None = None,
     **about: Any,
 ) -> str:
-    """Return the page that :func:`write_report` writes.
+    """Return the HTML page that :func:`write_report` writes. Its parameters are the same.
 
-    ``about`` are further values for the template. They describe the failure of a run that did not finish.
+    ``about`` are further values for the template, for a run that did not finish: they describe its failure.
     """
     release_memory()
     with open_tables(staging, summary) as tables:
@@ -104,15 +105,16 @@ def report_page(
 
 
 def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> list[str]:
+    """Return the ids of a set's rows with the lowest hashes, at most ``count``."""
     found = tables.execute(f"SELECT id FROM {side} ORDER BY sha256(id), id LIMIT {count}")
     return [row_id for (row_id,) in found.fetchall()]
 
 
 def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
-    """Return the rows with these ids, in the order of ``ids``.
+    """Return the rows with these ids from the shards in ``folder``, in the order of ``ids``.
 
-    The ids of all row groups are read. Of the other columns, only the rows up to the last wanted row of a row group are
-    read.
+    To save memory, only the ids are read completely. Other columns are read only in row groups (blocks of a Parquet
+    file) that contain a wanted row, and only up to the last wanted row.
     """
     found: dict[str, ShardRow] = {}
     for path in sorted(folder.glob("*.parquet")):
@@ -130,9 +132,9 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
 
 
 def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Return the id and detail of rejected records by (stage, reason).
+    """Return examples of rejected records: for each (stage, reason), pairs of a record's id and the rejection's detail.
 
-    Each stage and reason has at most :data:`EXAMPLES` records: those whose ids have the lowest hashes.
+    Each stage and reason has at most :data:`EXAMPLES` records. They are the records whose ids have the lowest hashes.
     """
     query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
         row_number() OVER (PARTITION BY stage, reason ORDER BY sha256(id), id) <= {EXAMPLES}
@@ -144,7 +146,7 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """Return the examples of one reason; only the first example has a gallery entry with its image."""
+    """Return the examples of one reason for the page. Only the first example has a gallery entry with its image."""
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):

@@ -1,4 +1,4 @@
-"""Holds the rows of a set of a finished run, for reading them in Python and for looking at them in a notebook."""
+"""Holds the rows of one set of a finished run, for Python programs and for notebooks."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,12 +20,16 @@ HEIGHT_PX = 560
 
 @dataclass(frozen=True, repr=False)
 class Row:
-    """Holds one row of a set. ``row["answer"]`` is the value of a column.
+    """Holds one row of a set. ``row["answer"]`` is the value of the column ``answer``.
 
-    In a notebook, the row is shown as in the run's report: with its images, its trace and its scores. ``folder`` is the
-    run's folder, ``set`` is sft, rl or rejected, and ``input`` is the input of the run, from whose folder the images of
-    rejected records are read. Two rows are equal if their sets and values are equal; the folders of their runs may
-    differ.
+    A notebook shows the row as the run's report does: with its images, its trace and its scores. Two rows are equal if
+    their sets and values are equal; the folders of their runs may differ.
+
+    Attributes:
+        folder: the run folder.
+        set: the name of the set: sft, rl or rejected.
+        values: the values of the row by column.
+        input: the input of the run. The images of rejected records are read from its folder.
     """
 
     folder: Path = field(compare=False)
@@ -44,7 +48,7 @@ class Row:
         return self.values[column]
 
     def show(self) -> None:
-        """Show the row: in a notebook with its images, elsewhere as text."""
+        """Show the row: in a notebook with its images, elsewhere as one line of text."""
         _show(self)
 
     def __repr__(self) -> str:
@@ -60,11 +64,11 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Holds rows of a set. They can be filtered with :meth:`where`, counted, iterated, and indexed by a number or an
-    id.
+    """Holds rows of one set, to filter them with :meth:`where`, count them, iterate over them, or pick single rows.
 
-    ``table`` is the Arrow table of the rows; ``folder``, ``set`` and ``input`` are as in :class:`Row`. Two objects are
-    equal if their sets and tables are equal; the folders of their runs may differ.
+    ``rows[0]`` and ``rows["an id"]`` are single rows. ``table`` is the Arrow table of the rows. ``folder``, ``set`` and
+    ``input`` are the same as in :class:`Row`. Two objects are equal if their sets and tables are equal; the folders of
+    their runs may differ.
     """
 
     folder: Path = field(compare=False)
@@ -73,12 +77,13 @@ class Rows:
     input: str = field(compare=False)
 
     def where(self, **wanted: Any) -> "Rows":
-        """Return the rows whose columns have the wanted values.
+        """Return the rows whose columns have the wanted values, such as ``where(reason="too_easy")``.
 
-        A wanted value is one value (None: the column is null), a list, tuple or set of values, or a function that
-        returns True for a wanted value, such as ``where(reason="too_easy", pass_rate=lambda rate: rate < 0.5)``. Such
-        a function is not called for null. Raises :class:`groundtrace.publishing.reading.InspectError` for an unknown
-        column, and for a value of another type than the column's.
+        ``wanted`` gives for each column a single value, a list, tuple or set of values, or a function. The value None
+        selects rows in which the column is null. A function gets a value of the column and returns True if the row is
+        wanted, such as ``where(pass_rate=lambda rate: rate < 0.5)``; it is not called for null. Raises
+        :class:`groundtrace.publishing.reading.InspectError` for an unknown column, and for a value that does not have
+        the column's type.
         """
         table = self.table
         for name, value in wanted.items():
@@ -105,11 +110,11 @@ class Rows:
         return self.table.column_names
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries."""
+        """Return the rows as a list of dictionaries, with the names of the columns as keys."""
         return self.table.to_pylist()
 
     def to_pandas(self, **options: Any) -> Any:
-        """Return the rows as a DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+        """Return the rows as a pandas DataFrame. ``options`` are passed to ``pyarrow.Table.to_pandas``."""
         return self.table.to_pandas(**options)
 
     def __len__(self) -> int:
@@ -127,10 +132,10 @@ class Rows:
     def __getitem__(self, which: slice) -> "Rows": ...
 
     def __getitem__(self, which: int | str | slice) -> "Row | Rows":
-        """Return the row with this number (from 0; negative numbers count from the end) or with this id, or the rows
-        of a slice such as ``[:10]``.
+        """Return one row, or several rows as :class:`Rows`.
 
-        Raises IndexError or KeyError if there is no such row.
+        ``which`` is a number (from 0; negative numbers count from the end), the id of a record, or a slice such as
+        ``[:10]``. Raises IndexError for a number without a row, and KeyError for an unknown id.
         """
         if isinstance(which, slice):
             return Rows(
@@ -150,7 +155,7 @@ class Rows:
         return Row(self.folder, self.set, values, self.input)
 
     def show(self) -> None:
-        """Show the first rows: in a notebook with their images, elsewhere as text."""
+        """Show the first :data:`SHOWN_ROWS` rows: in a notebook with their images, elsewhere as text."""
         _show(self)
 
     def __repr__(self) -> str:
@@ -165,7 +170,7 @@ class Rows:
 
 
 def _mask(column: pa.ChunkedArray, value: Any) -> pa.Array:
-    """Return for each value of the column whether it is wanted."""
+    """Return for each value of the column whether it is wanted. :meth:`Rows.where` describes ``value``."""
     if callable(value):
         wanted: Callable[[Any], Any] = value
         return pa.array([each is not None and bool(wanted(each)) for each in column.to_pylist()], pa.bool_())
@@ -175,7 +180,7 @@ def _mask(column: pa.ChunkedArray, value: Any) -> pa.Array:
 
 
 def _framed(rows: Sequence[Row], total: int) -> str:
-    """Return an HTML element that shows ``rows`` as the report of their run shows them.
+    """Return an HTML element that shows ``rows`` in the same form as the report of their run.
 
     ``rows`` are the first of ``total`` rows.
     """
@@ -204,7 +209,7 @@ def _framed(rows: Sequence[Row], total: int) -> str:
 
 
 def _show(shown: Row | Rows) -> None:
-    """Display an object in a notebook; print it elsewhere."""
+    """Display a row or rows in a notebook; print them elsewhere."""
     ipython = sys.modules.get("IPython")  # a notebook has imported it
     if ipython is None or ipython.get_ipython() is None:
         print(shown)

@@ -1,4 +1,4 @@
-"""Prepares the turns of a trajectory for the report: text and code of the model, and the results of the sandbox."""
+"""Prepares the turns of a trajectory for the report: the model's text and code, and the results of the code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -19,7 +19,7 @@ _FIELDS = {each.name for each in fields(Turn)}
 
 @dataclass(frozen=True)
 class Clipped:
-    """Holds the beginning of a text, and the number of characters left out."""
+    """Holds the beginning of a text that may be too long for a page. ``more`` is the number of characters left out."""
 
     text: str
     more: int = 0
@@ -27,10 +27,15 @@ class Clipped:
 
 @dataclass(frozen=True)
 class ShownTurn:
-    """Holds a turn of a trajectory as the page shows it.
+    """Holds one turn of a trajectory (an answer in several turns with code) as the page shows it.
 
-    The model wrote ``text`` and ``code``. ``status`` ("" if it is unknown), ``output`` and ``images`` are the result of
-    the code. ``hidden`` is the number of images of the result that are left out.
+    Attributes:
+        text: the parts of the text that the model wrote before its code.
+        code: the code that the model wrote.
+        status: how the execution of the code ended, such as "ok"; "" if it is unknown.
+        output: the text that the code printed.
+        images: the images that the code displayed.
+        hidden: the number of such images that are left out.
     """
 
     text: tuple[ResponsePart, ...]
@@ -48,11 +53,12 @@ class ShownTurn:
 
 @dataclass
 class _Allowance:
-    """Holds the number of further characters of a trajectory that the page may show."""
+    """Holds how many more characters of a trajectory the page may show."""
 
     chars: int = MAX_CHARS
 
     def clip(self, text: str, most: int) -> Clipped:
+        """Return the beginning of the text, at most ``most`` characters, and subtract its length from the allowance."""
         shown = text[: min(most, self.chars)]
         self.chars -= len(shown)
         return Clipped(shown, len(text) - len(shown))
@@ -61,7 +67,8 @@ class _Allowance:
 def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
     """Return the turns in the row's column ``turns``; () if no turn has code.
 
-    Also returns () if the column has other fields than a trajectory, as in runs of older versions.
+    ``row`` is a row of a shard. Also return () if the column does not have the fields of a trajectory, as in runs of
+    older versions.
     """
     held = row.get("turns") or []
     if not all(isinstance(each, dict) and each.keys() == _FIELDS for each in held):
@@ -71,15 +78,18 @@ def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
 
 
 def written_turns(text: str) -> list[dict[str, Any]]:
-    """Return the turns of a response in the form of the column ``turns``. Their status is "", which means unknown."""
+    """Return the turns in the text of a response, in the form of the column ``turns``.
+
+    The status of each turn is "", which means unknown, because the text does not state it.
+    """
     return [{each.name: getattr(turn, each.name) for each in fields(Turn)} for turn in read_trajectory(text)]
 
 
 def shown_turns(turns: Sequence[Turn], images: Sequence[bytes], room: ImageRoom) -> tuple[ShownTurn, ...]:
-    """Return the first turns of a trajectory, at most :data:`MAX_TURNS`.
+    """Return the first turns of a trajectory in the form that the page shows, at most :data:`MAX_TURNS`.
 
-    ``images`` are the images that the trajectory's code showed, in order. The list is empty if these images were not
-    kept. ``room`` limits the size of the images on the page.
+    ``turns`` are all its turns. ``images`` are the encoded images that the code of the turns displayed, in order; it is
+    empty if they were not kept. ``room`` is the page's budget for images.
     """
     allowance, found, start = _Allowance(), list[ShownTurn](), 0
     for number, turn in enumerate(turns[:MAX_TURNS], 1):

@@ -1,6 +1,6 @@
 """Defines the types of an export: its format, its rows, its writers, and its target.
 
-The target is the destination of the rows and the model that will be trained on them.
+The target describes where the rows are written, and which model will be trained on them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,32 +16,32 @@ from groundtrace.publishing.exports.images import UprightImage
 from groundtrace.publishing.rewards.reference import RowReference
 
 MARK = "<image>"
-"""The mark in a shard's user turn at the position of an image."""
+"""The text in a shard's user turn that shows the position of an image."""
 NOT_EXPORTED = ("overlays", "attempts", "verdicts", "lineage")
-"""Columns that no trainer reads; they are not read from the shards, unless a format overrides ``unread``."""
+"""Columns that no trainer reads. They are not read from the shards, unless a format sets ``unread`` differently."""
 
 TAGS, TOOLS = "tags", "tools"
-"""The renderings of a trajectory: CodeDance's tags, or tool calls."""
+"""The two ways to write the code of a trajectory: in CodeDance's tags, or as tool calls."""
 
 Turn = Mapping[str, str]
 """A turn of a conversation: its ``role`` and ``content``.
 
-In the rendering :data:`TOOLS` the result of a call is a turn of the role ``tool``, and the calling turn holds its code
-under the key ``code``.
+If code is written as tool calls (:data:`TOOLS`), the result of a call is a turn with the role ``tool``, and the turn
+that makes the call holds its code under the key ``code``.
 """
 
 
 @dataclass(frozen=True)
 class Target:
-    """Describes the destination of the exported rows, and the model that will be trained on them.
+    """Describes where the exported rows are written, and which model will be trained on them.
 
     Attributes:
         output: the final folder of the export, as an absolute path.
         run: the path of the run folder from which a reward will read the rows.
-        family: the name of the family (models that write coordinates in the same form) of the model to be trained.
-        speech: the way in which that model writes coordinates.
+        family: the family of the model to be trained. Models of a family write coordinates in the same form.
+        speech: how that model writes coordinates: its frame (such as 0 to 1000), its decimals, and the size of images.
         added: the columns for training that the recipe's stages added to the run's RL rows, with their types.
-        turns: the form of code in trajectories: :data:`TAGS` (in tags) or :data:`TOOLS` (as tool calls).
+        turns: how the code in trajectories is written: :data:`TAGS` (in tags) or :data:`TOOLS` (as tool calls).
         sandbox: the limits under which the run executed code, as JSON; "" unless ``turns`` is :data:`TOOLS`.
     """
 
@@ -55,23 +55,24 @@ class Target:
 
     @property
     def has_tools(self) -> bool:
-        """Return whether trajectories are rendered as tool calls."""
+        """Return whether the code of trajectories is written as tool calls."""
         return self.turns == TOOLS
 
 
 @dataclass(frozen=True)
 class ExportRow:
-    """Holds a row of a shard, ready to be written in some format.
+    """Holds a row of a shard, prepared for all export formats.
 
     Attributes:
-        side: sft or rl.
-        number: the index of the row in its side, in the order of the shards. The rows of a question's streams share one
-        number.
+        side: the training set of the row: sft or rl.
+        number: the index of the row in its training set, in the order of the shards. If one row of a shard becomes
+            several export rows (one for each stream), all of them have its number.
         fields: the row's columns, without the bytes of its images.
-        turns: the row's ``messages`` (sft) or ``prompt`` (rl). Coordinates in the assistant's turns are in the frame
-        (pixels, 0–1 or 0–1000) of the target's family.
+        turns: the row's ``messages`` (sft) or ``prompt`` (rl). The assistant's turns have coordinates in the frame
+            (pixels, 0–1 or 0–1000) of the target's family.
         images: one image for each image mark in the turns, in order.
-        stream: the name of the stream, which is one of several prompts of a question (iVGR §3.2); "" without streams.
+        stream: which of several prompts of the same question the row has (iVGR §3.2 calls them streams); "" if the
+            question has a single prompt.
     """
 
     side: str
@@ -88,7 +89,7 @@ class ExportRow:
 
     @property
     def kept_text(self) -> str:
-        """Return the kept trace of an SFT row, unchanged from the shard. Its coordinates are original pixels."""
+        """Return the trace of an SFT row, unchanged from the shard. Its coordinates are pixels of the original."""
         return self.fields["messages"][-1]["content"]
 
     @property
@@ -98,14 +99,14 @@ class ExportRow:
         return sizes[:1] if self.fields.get("frames") else sizes
 
     def text(self, column: str) -> str:
-        """Return the text of the column. Raises LeftOut if it is null."""
+        """Return the text in a column of the row. Raises LeftOut if it is null or missing."""
         found = self.fields.get(column)
         if not isinstance(found, str):
             raise LeftOut("missing_text", column)
         return found
 
     def reference(self, target: Target) -> str:
-        """Return the reference by which a reward finds the row, as JSON.
+        """Return the text by which a reward finds the row in its run, as JSON.
 
         :mod:`groundtrace.publishing.rewards.reference` defines its fields. Raises LeftOut if the id or the gold answer
         is null.
@@ -114,39 +115,40 @@ class ExportRow:
 
 
 class Writer(Protocol):
-    """Writes the rows of a side (sft or rl) to files. Memory holds at most one block of rows."""
+    """Writes the rows of a training set (sft or rl) to files. It keeps at most one block of rows in memory."""
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question: one row, or one row for each of its streams.
+        """Write the rows of one question: one row, or one row for each of its streams (prompts).
 
         Raises LeftOut if the format cannot represent one of the rows. In this case, no row of the question is written.
         """
 
     def close(self) -> None:
-        """Close the files. If no row was written, no file exists."""
+        """Write what is still in memory, and close the files. If no row was written, no file exists."""
 
 
 def anything(run: Path) -> None:
-    """Accept every run. This is the check of a format that has no requirements."""
+    """Accept every run: do nothing. This is the ``check`` of a format that has no requirements."""
 
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """Defines an export format. Each format is in a file of its own, and is registered in
-    :data:`groundtrace.publishing.exports.registry.FORMATS`.
+    """Defines an export format: which files it writes, and which rows it supports.
+
+    Each format is in a file of its own, and is registered in :data:`groundtrace.publishing.exports.registry.FORMATS`.
 
     Attributes:
         name: the name for ``--format``.
         does: a short description of the files that the format writes, and of the program that reads them.
-        open: for each supported side (sft, rl), the function that opens a writer in a folder.
+        open: for each training set that the format supports (sft, rl), the function that opens a writer in a folder.
         beside: a function that returns the texts of further files by file name. Its argument is the number of written
-        rows of each side.
+            rows of each training set.
         check: a function that raises ExportError for a run folder that the format cannot export.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
-        is_for_training: whether the format is for trainers. If so, it leaves out columns that stages added for other
-        purposes than training.
-        takes_tools: whether the format can render trajectories as tool calls (:data:`TOOLS`).
+        is_for_training: whether the format is for trainers. If True, it leaves out columns that stages added for other
+            purposes than training.
+        takes_tools: whether the format can write trajectories as tool calls (:data:`TOOLS`).
     """
 
     name: str
@@ -160,7 +162,7 @@ class ExportFormat:
     takes_tools: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ExportError for an unknown side, or if ``open`` is empty."""
+        """Raise ExportError if ``open`` is empty, or has a key other than sft and rl."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(
                 f"the attribute 'open' of the format {self.name} must have the key 'sft' or 'rl' or both, and no other "

@@ -9,10 +9,12 @@ Told = dict[str, int | str]
 
 
 def contents_of(folder: Path) -> tuple[dict[str, Told], Told | None]:
-    """Return the size in bytes and the SHA-256 of each file, and a summary of the images (None without images).
+    """Return what an export folder contains: its files, and a summary of its images.
 
-    The summary holds the number of images, their total bytes, and the SHA-256 of their sorted names. The name of an
-    image is the SHA-256 of its bytes. Images are not listed, because an export may have millions of them.
+    The first result maps each file's name to its size in bytes and its SHA-256. The second result is None if the folder
+    has no images. Otherwise it holds the number of images, their total bytes, and the SHA-256 of their sorted names.
+    Single images are not listed, because an export may have millions of them; the name of an image is the SHA-256 of
+    its bytes.
     """
     files: dict[str, Told] = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
@@ -25,6 +27,7 @@ def contents_of(folder: Path) -> tuple[dict[str, Told], Told | None]:
 
 
 def _images_of(folder: Path) -> Told | None:
+    """Return the summary of the images in a folder; None if the folder does not exist."""
     if not folder.is_dir():
         return None
     digest, count, size = hashlib.sha256(), 0, 0

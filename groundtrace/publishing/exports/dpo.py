@@ -1,10 +1,10 @@
 """Exports preference pairs for TRL's DPOTrainer: the best trace of a question, and a worse trace of the same question.
 
-The best trace ("kept trace") is the trace in the SFT row. The rejected trace is chosen from the question's other traces
-(``write.other_traces``). Traces whose answer has a lower grade than the kept trace's answer come first. Traces with a
-lower score than the kept trace come next. Within each group, the lowest score comes first, and traces with equal
-scores keep the order of the run. A trace that is not known to be worse is never chosen, since such a pair would train
-the model on noise.
+The best trace (the *kept* trace) is the trace in the SFT row. The rejected trace of the pair is chosen from the
+question's other traces (``write.other_traces``). Traces whose answer has a lower grade than the kept trace's answer are
+preferred. If there are none, traces with a lower score than the kept trace are used. In both cases the trace with the
+lowest score is chosen; traces with equal scores keep the order of the run. A trace that is not known to be worse is
+never chosen, since such a pair would train the model on noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +41,12 @@ Trace = Mapping[str, Any]
 def worse_traces(
     others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
 ) -> list[tuple[str, Trace]]:
-    """Return (reason, trace) for each of the ``others`` that is known to be worse than the kept trace.
+    """Return (reason, trace) for each trace that is known to be worse than the kept trace, the most suitable first.
 
-    ``kept_text`` and ``scores`` are the text and scores of the kept trace. The reason is :data:`WRONG_ANSWER` or
-    :data:`LOWER_SCORE`. The trace that is most suitable as the rejected trace comes first. An unscored trace is not
-    returned, since it is not known to be worse.
+    ``others`` are the question's other traces. ``kept_text`` is the text of the kept trace, and ``scores`` are its
+    scores by name. The reason is :data:`WRONG_ANSWER` if the trace's answer has a lower grade, or :data:`LOWER_SCORE`
+    if only its score is lower. A trace with neither a grade nor a score is not returned, since it is not known to be
+    worse.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 
@@ -70,7 +71,10 @@ def _is_below(score: float | None, kept: float | None) -> bool:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of preference pairs for ``DPOTrainer``, in one Parquet file."""
+    """Open a writer that writes SFT rows as preference pairs for ``DPOTrainer``, to ``dpo.parquet`` in ``folder``.
+
+    ``target`` describes the model to be trained.
+    """
 
     def record(row: ExportRow) -> Record:
         if len(row.turns) > 2:
@@ -98,7 +102,10 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """Return the first trace that can be written in the family's frame. Raises LeftOut if no trace can be written."""
+    """Return the first trace whose coordinates can be converted for the model, with its reason and its converted text.
+
+    ``worse`` holds (reason, trace) pairs. Raises LeftOut if no trace can be converted.
+    """
     for number, (why, trace) in enumerate(worse, 1):
         try:
             check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)
@@ -110,7 +117,7 @@ def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Targ
 
 
 def check(run: Path) -> None:
-    """Raise ExportError for a run whose shards lack the column ``other_traces``."""
+    """Raise ExportError if the run folder's SFT shards lack the column ``other_traces``, which pairs need."""
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(
             f"{run} kept only the best trace of each question: repeat its `beam run` with "

@@ -1,4 +1,4 @@
-"""Exports to EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are EasyR1's default keys.
+"""Exports RL rows to EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are EasyR1's default keys.
 
 EasyR1 passes only the ``answer`` to the reward function, as ``ground_truth``. So the ``answer`` is the row's reference,
 by which our reward finds the row. EasyR1 has no SFT, so only RL rows are written.
@@ -18,7 +18,10 @@ RL = hub_schema([("id", pa.string()), ("problem", pa.string()), ("answer", pa.st
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for EasyR1's ``RLHFDataset``, in one Parquet file."""
+    """Open a writer that writes RL rows for EasyR1's ``RLHFDataset``, to ``rl.parquet`` in ``folder``.
+
+    ``target`` describes the run and the model to be trained.
+    """
 
     def record(row: ExportRow) -> Record:
         problem = row.turns[-1]["content"]

@@ -1,4 +1,4 @@
-"""Defines the errors of an export, which concern the whole run or one row."""
+"""Defines the errors of an export: one for the whole run, and one for a single row."""
 
 from groundtrace.schemas.errors import UserError
 
@@ -15,11 +15,11 @@ REASONS = {
     "no_other_trace": "the question has no trace but the kept one",
     "no_worse_trace": "no other trace is known to be worse than the kept one",
 }
-"""The reasons to leave out a row, with their meanings; a user's own format may have other reasons."""
+"""The reasons to leave out a row, with their meanings. A user's own format may have other reasons."""
 
 
 class ExportError(UserError):
-    """Raised if the run cannot be exported with these arguments. The message is one line and names the remedy."""
+    """Raised if the run cannot be exported with these arguments. The message is one line and states the remedy."""
 
 
 class LeftOut(Exception):

@@ -1,8 +1,8 @@
 """Implements ``beam export``, which writes a run's rows in another format to a folder.
 
-The folder appears only when the export is complete. Rows stream from the shards to the format's writers, so memory
-holds one block of rows. Every row is written, or it is left out with a reason. ``export.json`` holds the numbers of
-written rows and of left-out rows.
+The folder appears only when the export is complete. Rows are read and written in small blocks, so memory never holds a
+whole run. Every row is either written, or left out with a reason. ``export.json`` holds the numbers of written rows and
+of left-out rows.
 """
 
 import contextlib
@@ -39,11 +39,17 @@ TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_pr
 class ExportArguments:
     """Holds the arguments of ``beam export``.
 
-    ``family`` names the family (models that write coordinates in the same form) of the model to be trained. ``run_at``
-    is the path from which a reward will read the run folder, if that path differs from ``run``. ``max_pixels`` and
-    ``min_pixels`` are the largest and smallest area of an image in the training, in pixels; None for the family's own
-    limits. If ``replace``, an older export in ``output`` is replaced. ``turns`` is the form of code in trajectories:
-    tags or tools (tool calls).
+    Attributes:
+        run: the run folder.
+        format: the name of the export format.
+        output: the folder to write.
+        family: the family of the model to be trained. Models of a family write coordinates in the same form. "" is
+            allowed if the rows contain no coordinates.
+        run_at: the path from which a reward will read the run folder; "" if that path is ``run``.
+        max_pixels, min_pixels: the largest and the smallest area of an image in the training, in pixels; None for the
+            family's own limits.
+        replace: whether an older export in ``output`` is replaced.
+        turns: how the code in trajectories is written: ``tags`` or ``tools`` (tool calls).
     """
 
     run: Path
@@ -59,7 +65,11 @@ class ExportArguments:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """Holds the folder of a finished export, its files except the images, and the counts of each side (sft or rl)."""
+    """Holds what an export wrote.
+
+    ``folder`` is the output folder, and ``files`` are the names of its files except the images. ``counts`` holds the
+    numbers of written and left-out rows of each training set (sft, rl).
+    """
 
     folder: Path
     files: tuple[str, ...]
@@ -67,9 +77,10 @@ class ExportResult:
 
 
 def export_run(arguments: ExportArguments) -> ExportResult:
-    """Export a run. The output folder appears only if the export succeeds.
+    """Write a run's rows in another format. The output folder appears only if the export succeeds.
 
-    Raises ExportError for a mistake that the user can correct, and InspectError for a folder without a finished run.
+    Return the folder, its files and the numbers of rows. Raises ExportError for a mistake that the user can correct,
+    and InspectError for a folder without a finished run.
     """
     form = export_format(arguments.format)
     _check_turns(arguments.turns, form)
@@ -92,7 +103,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 
 
 def _check_turns(turns: str, form: ExportFormat) -> None:
-    """Raise ExportError for an unknown rendering of trajectories, or one that the format does not have."""
+    """Raise ExportError if ``turns`` is neither tags nor tools, or if the format cannot write tool calls."""
     if turns not in (TAGS, TOOLS):
         raise ExportError(f"--turns must be {TAGS} or {TOOLS}, not {turns!r}")
     if turns == TOOLS and not form.takes_tools:
@@ -100,7 +111,10 @@ def _check_turns(turns: str, form: ExportFormat) -> None:
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """Return the target of an export. Raises ExportError if the rows need a family, but it is missing or unusable."""
+    """Return the target of an export. Raises ExportError if the rows need a model family that is missing or unusable.
+
+    ``rows`` is the number of rows of each training set.
+    """
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
@@ -129,6 +143,7 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
 
 
 def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
+    """Return the family of the model to be trained. Raises ExportError if it is unknown, or if the rows need one."""
     if arguments.family:
         try:
             return FAMILIES.named(arguments.family)
@@ -146,9 +161,10 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """Yield a temporary folder beside the output.
+    """Yield a temporary folder beside the output folder, to write the export into.
 
-    After the body, the folder is renamed to the output; if the body raises an error, the folder is removed.
+    After the ``with`` block, the temporary folder is renamed to the output folder. If the block raises an error, the
+    temporary folder is removed.
     """
     unfinished: Path | None = None
     try:
@@ -167,7 +183,7 @@ def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
 
 
 def _resolved(output: Path) -> Path:
-    """Return the output path with links resolved, so that the target of a link is replaced and not the link itself.
+    """Return the path of the output with links resolved, so that a link itself is never replaced.
 
     Raises ExportError for a URL or an invalid path.
     """
@@ -180,7 +196,7 @@ def _resolved(output: Path) -> Path:
 
 
 def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
-    """Raise ExportError if the output overlaps the run folder, or would replace a folder that must not be replaced."""
+    """Raise ExportError if the output overlaps the run folder, or would replace a folder that must be kept."""
     if output == run or run in output.parents:
         raise ExportError(
             f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside the run"
@@ -198,9 +214,9 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
-    """Rename the folder to ``output``; an old export at this path is removed after the new export is in place.
+    """Rename the finished folder to ``output``. An old export at this path is removed after that.
 
-    Raises OSError if an export has been created at this path meanwhile and must not be replaced.
+    Raises OSError if another export has been created at this path meanwhile and must not be replaced.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():
@@ -215,7 +231,10 @@ def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
 
 
 def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> None:
-    """Raise RuntimeError if a row was lost, and ExportError if no row could be written."""
+    """Raise RuntimeError if a row was neither written nor left out, and ExportError if no row could be written.
+
+    ``rows`` is the number of rows of each training set in the shards.
+    """
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
             raise RuntimeError(
@@ -233,7 +252,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 def _write_summary(
     folder: Path, arguments: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
-    """Write ``export.json``; returns the names of the files without the images."""
+    """Write ``export.json`` into the folder, and return the names of all files except the images."""
     files, images = contents_of(folder)
     fields = {
         "format": arguments.format,

@@ -23,7 +23,10 @@ _PLAIN_MODES = ("RGB", "L", "1", "P")
 
 @dataclass(frozen=True)
 class UprightImage:
-    """Holds an image that needs no rotation: its bytes, its size in px, and the file extension of its format."""
+    """Holds an image that needs no rotation.
+
+    ``data`` holds its encoded bytes, and ``extension`` is the file extension of its format. The size is in px.
+    """
 
     data: bytes
     extension: str
@@ -32,10 +35,10 @@ class UprightImage:
 
 
 def upright_image(data: bytes) -> UprightImage:
-    """Return the image upright and opaque. Raises LeftOut if the header or a checksum of the image is wrong.
+    """Return the image upright and without transparency. ``data`` holds the encoded image.
 
-    The pixels are decoded only if the image has to be encoded again. Otherwise no decoding is needed, since the run has
-    already decoded all images once.
+    Raises LeftOut if the header or a checksum of the image is wrong. The pixels are decoded only if the image has to be
+    encoded again, since the run has already decoded all images once.
     """
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
@@ -54,6 +57,7 @@ def upright_image(data: bytes) -> UprightImage:
 
 
 def _is_upright(image: Image.Image, data: bytes) -> bool:
+    """Return whether the image's EXIF data asks for no rotation or mirroring."""
     if image.format == "PNG" and not any(mark in data for mark in _PNG_EXIF):
         return True  # without this, Pillow would decode all pixels to look for EXIF after them
     try:
@@ -63,7 +67,7 @@ def _is_upright(image: Image.Image, data: bytes) -> bool:
 
 
 def _check_sums(image: Image.Image, data: bytes) -> None:
-    """Raise Pillow's error for a PNG with a damaged chunk; the other formats have no checksums."""
+    """Raise Pillow's error if a PNG has a damaged chunk. Other formats have no checksums."""
     if image.format == "PNG":
         with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
             again.verify()

@@ -1,4 +1,4 @@
-"""Exports JSON Lines with every column of the shards except ``overlays``, and with the images as files in a folder."""
+"""Exports rows as JSON Lines with every column of the shards except ``overlays``. The images are files in a folder."""
 
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,10 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_side(side: str, folder: Path, target: Target) -> LinesWriter:
-    """Return a writer that writes all rows of a side (sft or rl) to one file."""
+    """Open a writer that writes the rows of a training set to one file of JSON Lines in ``folder``.
+
+    ``side`` is sft or rl, and is the name of the file. ``target`` describes the run and the model to be trained.
+    """
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

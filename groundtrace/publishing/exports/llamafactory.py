@@ -25,13 +25,19 @@ ROLE_TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "
 
 
 def open_sft(folder: Path, target: Target) -> LinesWriter:
-    """Return a writer of rows for ``stage: sft``, and write the ``dataset_info.json`` of its file."""
+    """Open a writer that writes SFT rows for ``stage: sft`` to ``folder``. Also write ``dataset_info.json`` there.
+
+    ``target`` describes the model to be trained, and whether code is written as tool calls.
+    """
     (folder / "dataset_info.json").write_text(dataset_info(target.has_tools), "utf-8")
     return LinesWriter(folder / FILE, _called if target.has_tools else _record)
 
 
 def dataset_info(has_tools: bool) -> str:
-    """Return the text of ``dataset_info.json``; ``has_tools`` is True if trajectories are rendered as tool calls."""
+    """Return the text of ``dataset_info.json``, which tells LLaMA-Factory how to read the rows.
+
+    ``has_tools`` is True if the code of trajectories is written as tool calls.
+    """
     info: dict[str, Any] = {"file_name": FILE, "formatting": "sharegpt", "columns": COLUMNS, "tags": ROLE_TAGS}
     if has_tools:
         info["columns"] = COLUMNS | {"tools": "tools"}
@@ -49,6 +55,7 @@ def _called(row: ExportRow, images: list[str]) -> Record:
 
 
 def _tagged(turn: Turn) -> Turn:
+    """Return the turn with the role that LLaMA-Factory uses for it."""
     role = CALL if "code" in turn else RESULT if turn["role"] == "tool" else turn["role"]
     return as_tool_call(turn) | {"role": role}
 

@@ -16,7 +16,10 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_rl(folder: Path, target: Target) -> LinesWriter:
-    """Return a writer of rows for OpenRLHF's ``PromptDataset``, in one file of JSON Lines with image files."""
+    """Open a writer that writes RL rows for OpenRLHF's ``PromptDataset``, to ``rl.jsonl`` in ``folder``.
+
+    The images are separate files. ``target`` describes the run and the model to be trained.
+    """
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return {

@@ -1,4 +1,4 @@
-"""Makes the parts of an exported record that several formats share."""
+"""Makes the parts of an exported record (the row as a format writes it) that several formats share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,11 @@ TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
 
 
 def in_parts(row: ExportRow) -> list[dict[str, object]]:
-    """Return the turns with their contents as lists of parts. Image parts replace the marks of images in the texts."""
+    """Return the row's turns with each content as a list of text parts and image parts.
+
+    Image parts replace the ``<image>`` marks in the texts, as many as the row has images. The assistant's turns have
+    only text.
+    """
     left = len(row.images)
     turns: list[dict[str, object]] = []
     for turn in row.turns:
@@ -31,11 +35,11 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 
 
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
-    """Return all columns of the row that are not null, with the row's turns and the names of its ``images``.
+    """Return a record with all columns of the row that are not null, with its turns and the names of its ``images``.
 
-    Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. An RL row also gets
-    ``problem`` (the text of the prompt) and its reference, by which the reward finds the row. Raises LeftOut if the row
-    cannot be written.
+    Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. The record of an RL row also
+    has ``problem`` (the text of the prompt) and the row's reference, by which the reward finds the row in the run of
+    the ``target``. Raises LeftOut if the id or the gold answer of an RL row is null.
     """
     record = {name: value for name, value in row.fields.items() if value is not None}
     record |= {TURNS[row.side]: list(row.turns), "images": images}

@@ -27,7 +27,7 @@ FORMATS: "Registry[ExportFormat]" = Registry(
 
 
 def export_format(name: str) -> "ExportFormat":
-    """Return the format that ``--format`` names. Raises ExportError if no format has this name."""
+    """Return the export format that the user named with ``--format``. Raises ExportError for an unknown name."""
     try:
         return FORMATS.named(name)
     except RegistryError as error:

@@ -1,4 +1,4 @@
-"""Reads the rows of a side (sft or rl) from the shards, in order and in small batches."""
+"""Reads the rows of a training set (sft or rl) from the shards of a run, in order and in small batches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,21 +19,21 @@ from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_summary import RunSummary
 
 TURNS = {"sft": "messages", "rl": "prompt"}
-"""The column that holds the turns of each side's rows."""
+"""The name of the column that holds the conversation, for each training set."""
 BATCH_ROWS = 16
 READ_BYTES = 1_000_000
 TEXT_BATCH_ROWS = 1000
 
 
 def shards_of(run: Path, side: str) -> list[Path]:
-    """Return the shards of a side in order."""
+    """Return the paths of the shards (Parquet files) of a training set, in order. ``side`` is sft or rl."""
     return sorted((run / side).glob("*.parquet"))
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Return the number of rows in the shards of a side. The number is read from the shards' footers.
+    """Return the number of rows of a training set. ``side`` is sft or rl. Only the ends of the shards are read.
 
-    Raises ExportError for a shard that cannot be read, and if ``run.json`` holds another number.
+    Raises ExportError for a shard that cannot be read, and if ``run.json`` (``summary``) holds another number.
     """
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
@@ -43,7 +43,10 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
 
 
 def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a side with the columns that the format reads. Raises ExportError for a damaged shard."""
+    """Yield the rows of a training set as dictionaries, with the columns that the format reads. ``side`` is sft or rl.
+
+    Raises ExportError for a damaged shard.
+    """
     for file in shards_of(run, side):
         schema = _footer(file).schema.to_arrow_schema()
         _check_columns(file, schema, side)
@@ -55,7 +58,7 @@ def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, An
 
 
 def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
-    """Raise ExportError if the column of images or turns is missing or has another type than a run writes."""
+    """Raise ExportError if the shard's images or conversations are missing, or have another type than a run writes."""
     for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
         kind = schema.field(column).type if column in schema.names else pa.null()
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
@@ -66,9 +69,9 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
 
 
 def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
-    """Return whether any row of the side contains points or boxes, or requests them.
+    """Return whether at least one row of a training set contains points or boxes, or requests them.
 
-    ``columns`` are the columns to search. They hold turns or traces.
+    ``side`` is sft or rl. ``columns`` are the columns to search; they hold turns of conversations, or traces.
     """
     for file in shards_of(run, side):
         present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
@@ -82,12 +85,12 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
 def ready_rows(
     fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
 ) -> tuple[ExportRow, ...]:
-    """Return a row of the shards as export rows: one row, or one row for each of its streams.
+    """Prepare a row of the shards for an export format.
 
-    ``fields`` holds the columns of the row, and ``number`` is its index in the side. Raises LeftOut if the row cannot
-    be exported. For a row with streams, LeftOut is also raised if its reference cannot be made. The reason is that rows
-    of streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so no row of a pair may fail
-    later.
+    Return one export row, or one for each stream (prompt) of the row's question. ``fields`` holds the columns of the
+    row. ``side`` is its training set (sft or rl), and ``number`` is its index there. Raises LeftOut if the row cannot
+    be exported. For a row with streams, LeftOut is also raised if its reference cannot be made, because such rows are
+    written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), and no row of a pair may fail later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)
@@ -103,11 +106,13 @@ def ready_rows(
 
 
 def _rendered(row: ExportRow, target: Target) -> tuple[Turn, ...]:
+    """Return the row's turns with converted coordinates, and with tool calls if the target asks for them."""
     turns = spoken(row.turns, row.sizes, target.speech)
     return tool_turns(turns) if target.has_tools else turns
 
 
 def _footer(file: Path) -> pq.FileMetaData:
+    """Return the metadata at the end of a Parquet file. Raises ExportError if the file cannot be read."""
     try:
         return pq.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
@@ -115,6 +120,7 @@ def _footer(file: Path) -> pq.FileMetaData:
 
 
 def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a shard as dictionaries. Raises ExportError if the file cannot be read."""
     try:
         # With the default pre_buffer=True, the whole file would be read before the first rows are returned.
         with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:

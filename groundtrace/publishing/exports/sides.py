@@ -1,4 +1,4 @@
-"""Writes one side (sft or rl) of an export. Every row of the shards is written, or left out with a reason."""
+"""Writes one training set (sft or rl) of an export. Every row of the shards is written, or left out with a reason."""
 
 import contextlib
 import json
@@ -16,10 +16,14 @@ LEFT_OUT = "left_out.jsonl"
 
 @dataclass
 class SideCounts:
-    """Holds the counts of a side. ``read``, ``written`` and ``left_out`` (by reason) count rows of the shards.
+    """Holds how many rows of a training set an export read, wrote and left out.
 
-    ``read`` is ``written`` plus all ``left_out``. ``prompts`` counts the rows of the export: a row of the shards gives
-    one row, or one row for each of its streams.
+    Attributes:
+        read: the number of rows read from the shards. It is ``written`` plus all rows in ``left_out``.
+        written: the number of these rows that were written.
+        prompts: the number of rows in the export. It is larger than ``written`` if a row of the shards becomes one row
+            for each of its streams (prompts).
+        left_out: the number of left-out rows by reason.
     """
 
     read: int = 0
@@ -29,7 +33,11 @@ class SideCounts:
 
 
 def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    """Write the rows of a side to a folder, and list the left-out rows in :data:`LEFT_OUT`. Return the counts."""
+    """Write the rows of a training set to a folder. Return the numbers of rows.
+
+    ``side`` is sft or rl. Rows that the format cannot represent are left out, and are listed in the file
+    :data:`LEFT_OUT`.
+    """
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):
@@ -44,11 +52,12 @@ def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder:
 
 
 class Side:
-    """Passes the rows of a side to a writer and counts them.
+    """Passes the rows of a training set to a writer in the right order, and counts them.
 
-    A stream is one of several prompts of a question. The rows of a question's two streams are written one after the
-    other. A question with only one stream is stored until :meth:`put` gets the next question with one stream. So each
-    pair of rows (0 and 1, 2 and 3, and so on) holds the two streams of one question, or two questions with one stream.
+    A question may have two streams, which are two prompts for the same question. The rows of its two streams are
+    written one after the other. A question with only one stream is stored until :meth:`put` gets the next question with
+    one stream. So each pair of rows (0 and 1, 2 and 3, and so on) holds the two streams of one question, or two
+    questions with one stream.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:
@@ -57,10 +66,10 @@ class Side:
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question, or leave out all of them if the writer cannot write one of them.
+        """Write the rows of one question. If the writer cannot write one of them, leave out all of them.
 
-        A question with only one stream is written together with the next question with one stream. Until then, this
-        object stores its row.
+        A question with only one stream (prompt) is written together with the next such question. Until then, its row is
+        stored.
         """
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)
@@ -72,13 +81,13 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Write the stored question, if a question is still stored."""
+        """Write the stored question, if there is one. Call this after the last row."""
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)
 
     def _write(self, rows: Sequence[ExportRow]) -> bool:
-        """Return True if the rows were written, False if they were left out."""
+        """Write the rows of one question. Return True if they were written, False if they were left out."""
         try:
             self._writer.write(rows)
         except LeftOut as error:
@@ -89,7 +98,10 @@ class Side:
         return True
 
     def leave_out(self, id: object, error: LeftOut) -> None:
-        """Count a row that is left out, and add it to the file :data:`LEFT_OUT`."""
+        """Count a row that is left out, and add it to the file :data:`LEFT_OUT`.
+
+        ``id`` is the id of the row. ``error`` states the reason.
+        """
         self.counts.left_out[error.reason] += 1
         entry = {"side": self._side, "id": id, "reason": error.reason, "detail": error.detail}
         with (self._folder / LEFT_OUT).open("a", encoding="utf-8") as lines:

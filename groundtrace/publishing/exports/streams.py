@@ -1,10 +1,10 @@
 """Exports the streams of iVGR (§3.2): a question with several streams becomes one export row for each stream.
 
-A stream is one of several prompts for the same question. Trainers compare the responses to one row with each other,
-so each stream has its own group and advantages, as in the paper. The reward compares the streams of a question, as in
-the paper, so one call of the reward must hold the responses of both streams (docs/rewards.md). A trainer that keeps the
-order of the rows, and takes an even number of rows at a time, never separates the streams of a question: see
-:class:`groundtrace.publishing.exports.sides.Side`.
+A stream is one of several prompts for the same question. Trainers compare the responses to one row with each other, so
+each stream has its own group of responses and its own advantages, as in the paper. The reward compares the streams of a
+question, as in the paper, so one call of the reward must hold the responses of both streams (docs/rewards.md). A
+trainer never separates the streams of a question if it keeps the order of the rows and takes an even number of rows at
+a time: see :class:`groundtrace.publishing.exports.sides.Side`.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
 
 
 def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
-    """Return one row for each stream of the row, in order; a row without streams is returned unchanged.
+    """Return one row for each stream (prompt) of the question, in order. A row without streams is returned unchanged.
 
-    In the row of a stream, ``prompt`` and ``problem`` hold the stream's prompt, and ``stream`` holds its name. Raises
+    In each returned row, ``prompt`` and ``problem`` hold the stream's prompt, and ``stream`` holds its name. Raises
     LeftOut if a stream has no prompt.
     """
     streams = row.fields.get("streams") or ()
@@ -34,6 +34,7 @@ def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
 
 
 def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
+    """Return the row with the prompt of one stream. Raises LeftOut if ``prompt`` is None."""
     if not isinstance(prompt, str):
         raise LeftOut("missing_text", f"stream_prompts has no prompt for the stream {stream}")
     turn = {"role": "user", "content": prompt}
@@ -43,10 +44,11 @@ def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
 
 
 def whole_groups_only(trainer: str) -> Callable[[Path], None]:
-    """Return a check for a ``trainer`` that requests the reward of each response separately.
+    """Return a check that refuses a run whose questions have several streams (prompts).
 
-    The check raises ExportError for a run whose questions have several streams, because the rewards of these streams
-    are computed together.
+    The check is for a trainer that requests the reward of each response separately, because the rewards of a question's
+    streams are computed together. ``trainer`` is the name of this trainer, for the error message. The check takes a run
+    folder, and raises ExportError if a question of the run has several streams.
     """
 
     def check(run: Path) -> None:
@@ -62,6 +64,7 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
 
 
 def _count_several(run: Path) -> int:
+    """Return the number of the run's questions with several streams."""
     found = 0
     for file in sorted((run / "rl").glob("*.parquet")):
         try:

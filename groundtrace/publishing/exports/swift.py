@@ -30,14 +30,20 @@ RL, RL_TOOLS = pa.schema(_RL), pa.schema([*_RL, _TOOLS, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for ``swift sft``, in one Parquet file."""
+    """Open a writer that writes SFT rows for ``swift sft``, to ``sft.parquet`` in ``folder``.
+
+    ``target`` describes the model to be trained, and whether code is written as tool calls.
+    """
     if target.has_tools:
         return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called)
     return ParquetWriter(folder / "sft.parquet", SFT, _record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for ``swift rlhf --rlhf_type grpo``, in one Parquet file."""
+    """Open a writer that writes RL rows for ``swift rlhf --rlhf_type grpo``, to ``rl.parquet`` in ``folder``.
+
+    ``target`` describes the run, the model to be trained, and whether code is written as tool calls.
+    """
 
     def record(row: ExportRow) -> Record:
         return {**_record(row), "solution": row.text("answer"), COLUMN: row.reference(target)}
@@ -60,7 +66,7 @@ def _called(row: ExportRow) -> Record:
 
 
 def _calls_apart(turn: Turn) -> list[Turn]:
-    """Return the messages of a turn: two messages for a turn with text and code, otherwise one.
+    """Return the messages of a turn. A turn with text and code becomes two messages; any other turn becomes one.
 
     The text before a call ends with a line end, as in Qwen's chat template.
     """

@@ -1,4 +1,4 @@
-"""Renders trajectories as tool calls (``--turns tools``), for all formats that support tool calls.
+"""Writes the code of trajectories as tool calls (``--turns tools``), for all formats that support tool calls.
 
 The shards hold code in tags, as in the paper CodeDance. Each format writes the turns as its trainer expects them. In
 the prompt, the instruction to write code in tags is replaced by an instruction to call the tool. Each row has the
@@ -20,7 +20,7 @@ from groundtrace.publishing.exports.errors import LeftOut
 from groundtrace.publishing.reading import read_config
 
 SCHEMAS = json.dumps([TOOL_SCHEMA])
-"""The column ``tools`` of trainers that read it as JSON."""
+"""The value of the column ``tools`` for trainers that read it as JSON."""
 CALLS = pa.list_(
     pa.struct(
         [
@@ -29,17 +29,19 @@ CALLS = pa.list_(
         ]
     )
 )
-"""The type of ``tool_calls``, in OpenAI's form."""
+"""The Arrow type of the column ``tool_calls``, in OpenAI's form."""
 SANDBOX = "sandbox"
-"""The column of an RL row with the limits of its environment."""
+"""The column of an RL row that holds the limits under which its code may be executed."""
 _OF_THE_MACHINE = ("sessions", "warm")
 _MARK = re.compile(r"</?(?:tool_call|tool_response|tools)\s*>", re.IGNORECASE)
 
 
 def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Move the code of each turn from its tags to a separate field, and adapt the prompt to the tool.
+    """Return the turns of a conversation with tool calls instead of code in tags.
 
-    Raises LeftOut if the prompt has no instruction to write code, or if a text contains a mark such as ``<tool_call>``.
+    The code of each turn is moved to the key ``code``. In the first turn, the instruction to write code is replaced by
+    an instruction to call the tool. Raises LeftOut if the first turn has no such instruction, or if a text already
+    contains a special token such as ``<tool_call>``.
     """
     if mark := next((found.group() for turn in turns for found in _MARK.finditer(turn["content"])), ""):
         raise LeftOut("control_token", mark)
@@ -58,11 +60,9 @@ def tool_calls(turn: Turn) -> list[dict[str, Any]] | None:
 
 
 def sandbox_limits(run: Path) -> str:
-    """Return the limits of the sandbox in the run's config, as JSON.
+    """Return the limits of the sandbox (which executes code) in the run's config, as JSON.
 
-    Settings that concern only the machine of the run are left out.
-
-    Raises InspectError for a damaged config.
+    Settings that concern only the machine of the run are left out. Raises InspectError for a damaged config.
     """
     limits = read_config(run).get("sandbox", {})
     return json.dumps({name: value for name, value in limits.items() if name not in _OF_THE_MACHINE})

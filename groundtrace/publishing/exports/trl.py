@@ -41,14 +41,17 @@ RL, RL_TOOLS = hub_schema(_RL), hub_schema([*_RL, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for ``SFTTrainer``, in one Parquet file."""
+    """Open a writer that writes SFT rows for ``SFTTrainer``, to ``sft.parquet`` in ``folder``.
+
+    ``target`` describes the model to be trained, and whether code is written as tool calls.
+    """
     if target.has_tools:
         return ByAnswer(folder / "sft.parquet", SFT_TOOLS, called_record)
     return ByAnswer(folder / "sft.parquet", SFT, sft_record)
 
 
 class ByAnswer(ParquetWriter):
-    """Writes a row with several turns as one row for each turn of the assistant.
+    """Writes an SFT row with several turns as several rows: one for each turn of the assistant.
 
     The prompt of such a row is all turns before the assistant's turn. The reason is that ``SFTTrainer`` computes its
     loss on the whole completion. If a completion had several turns, the model would also learn to predict the results
@@ -56,12 +59,15 @@ class ByAnswer(ParquetWriter):
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut if a row cannot be written."""
+        """Write the rows of one question. Raises LeftOut if a row cannot be written; then none of them is written."""
         super().write([each for row in rows for each in by_answer(row)])
 
 
 def by_answer(row: ExportRow) -> list[ExportRow]:
-    """Return one row for each turn of the assistant. Each row holds the turns up to this turn, and their images."""
+    """Split a row into one row for each turn of the assistant.
+
+    Each returned row holds the turns up to and including this turn, and the images that these turns show.
+    """
     found = []
     for number, turn in enumerate(row.turns, 1):
         if turn["role"] == "assistant":
@@ -72,9 +78,10 @@ def by_answer(row: ExportRow) -> list[ExportRow]:
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for ``GRPOTrainer``, in one Parquet file.
+    """Open a writer that writes RL rows for ``GRPOTrainer``, to ``rl.parquet`` in ``folder``.
 
-    ``GRPOTrainer`` passes the column ``groundtrace`` to its ``reward_funcs``.
+    ``target`` describes the run, the model to be trained, and whether code is written as tool calls. ``GRPOTrainer``
+    passes the column ``groundtrace`` to its ``reward_funcs``.
     """
 
     def record(row: ExportRow) -> Record:
@@ -96,13 +103,16 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
 
 
 def sft_record(row: ExportRow) -> Record:
-    """Return an SFT row as ``prompt`` and ``completion``."""
+    """Convert an SFT row to the columns that ``SFTTrainer`` reads: ``prompt`` and ``completion`` (the last turn)."""
     turns = in_parts(row)
     return {"id": row.id, "prompt": turns[:-1], "completion": turns[-1:], "images": embedded(row.images)}
 
 
 def called_record(row: ExportRow) -> Record:
-    """Return an SFT row as ``prompt`` and ``completion``, with code in ``tool_calls``."""
+    """Convert an SFT row to ``prompt`` and ``completion`` (the last turn), with the code of turns in ``tool_calls``.
+
+    Images that a call returned are put in a user turn of their own after the result.
+    """
     turns = list[dict[str, object]]()
     for turn, parts in zip(row.turns, in_parts(row), strict=True):
         called, shown = {**parts, "tool_calls": tool_calls(turn)}, turn["content"].count(MARK)

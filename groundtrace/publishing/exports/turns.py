@@ -1,6 +1,6 @@
 """Checks the turns of a row, and converts the assistant's coordinates to the frame of a model family.
 
-A frame is pixels, 0–1 or 0–1000.
+The frame is the form in which the models of the family write coordinates: pixels, 0–1 or 0–1000.
 """
 
 import re
@@ -29,7 +29,11 @@ def has_tags(text: str | None) -> bool:
 
 
 def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
-    """Return the turns in a column. Raises LeftOut if it has no turns, or if a role or content is not a text."""
+    """Return the turns in a column of a row, each with ``role`` and ``content``.
+
+    ``fields`` holds the columns of the row. Raises LeftOut if the column has no turns, or if a role or content is not a
+    text.
+    """
     turns = fields.get(column)
     if not turns:
         raise LeftOut("missing_text", column)
@@ -39,11 +43,11 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
 
 
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
-    """Raise LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
+    """Raise LeftOut if the turns have too few ``<image>`` marks, or if a text contains a forbidden special token.
 
-    The first ``images`` marks show the positions of the images, since
+    ``images`` is the number of the row's images. The first ``images`` marks show their positions, since
     :func:`groundtrace.grading.question_text.user_text` puts the images before the question. Further marks of images or
-    videos belong to the question's text. They are forbidden if ``is_strict``. Other special tokens and control
+    videos belong to the question's text; they are forbidden if ``is_strict`` is True. Other special tokens and control
     characters (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)
@@ -59,9 +63,10 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
 
 
 def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
-    """Convert the coordinates in a text from pixels of the original to the frame of the model.
+    """Convert the coordinates in a text from pixels of the original image to the coordinate frame of the model.
 
-    ``sizes`` are the (width, height) of the images in px. Raises LeftOut if a position cannot be read or converted.
+    ``sizes`` are the (width, height) of the images in px, and ``speech`` describes the model's frame. A text without
+    points and boxes is returned unchanged. Raises LeftOut if a position cannot be read or converted.
     """
     if not has_tags(text):
         return text
@@ -76,9 +81,9 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
 
 
 def _unread_position(text: str) -> str:
-    """Return the first tag whose position cannot be parsed, or "".
+    """Return the first tag whose position cannot be parsed; "" if all can be parsed.
 
-    Such a tag would stay in pixels of the original, while the other tags are in the model's frame.
+    Such a tag would stay in pixels of the original image, while the other tags are in the model's frame.
     """
     read = [tag for tag in scan_tags(text) if _has_position(text[tag.start : tag.end])]
     starts = {tag.start for tag in read}
@@ -90,7 +95,10 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Return the turns, with the coordinates of the assistant's turns converted by :func:`in_frame`."""
+    """Return the turns, with the coordinates in the assistant's turns converted by :func:`in_frame`.
+
+    ``sizes`` are the (width, height) of the images in px, and ``speech`` describes how the model writes coordinates.
+    """
     return tuple(
         {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn
         for turn in turns
@@ -98,9 +106,10 @@ def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tupl
 
 
 def content_parts(content: str, images: int) -> list[dict[str, str | None]]:
-    """Split a text into parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
+    """Split a text at its ``<image>`` marks into a list of text parts and image parts.
 
-    The first ``images`` marks become image parts; further marks stay text.
+    A text part is ``{"type": "text", "text": …}``, and an image part is ``{"type": "image", "text": None}``. Only the
+    first ``images`` marks become image parts; further marks stay in the text.
     """
     texts = content.split(MARK, images)
     found: list[dict[str, str | None]] = []

@@ -38,7 +38,7 @@ EXTRA_INFO = {
     "pointable": pa.list_(pa.string()),
     "pass_rate": pa.float64(),
 }
-"""Core columns of the shard that ``extra_info`` repeats."""
+"""Core columns of the shard that ``extra_info`` contains as well, with their types."""
 OWN = {
     "index": pa.string(),
     "split": pa.string(),
@@ -64,9 +64,10 @@ SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("to
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """Return the columns of the shard that ``extra_info`` repeats, with their types.
+    """Return the names and types of the shard's columns that ``extra_info`` contains as well.
 
-    The columns of streams are left out, because the field ``stream`` replaces them.
+    ``target`` holds the columns that the recipe's stages added. The columns about streams (several prompts of a
+    question) are left out, because the field ``stream`` replaces them.
     """
     own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
     added = {name: kind for name, kind in target.added.items() if name not in (*own, *STREAMS)}
@@ -74,7 +75,7 @@ def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
-    """Return the schema of the RL rows for this target."""
+    """Return the Arrow schema of the RL rows that are exported for this target."""
     own, agent = (OWN | OF_TOOLS, [("agent_name", pa.string())]) if target.has_tools else (OWN, [])
     return hub_schema(
         [
@@ -90,14 +91,20 @@ def rl_schema_of(target: Target) -> pa.Schema:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for verl's SFT trainer, in one Parquet file."""
+    """Open a writer that writes SFT rows for verl's SFT trainer, to ``sft.parquet`` in ``folder``.
+
+    ``target`` describes the model to be trained, and whether code is written as tool calls.
+    """
     if target.has_tools:
         return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called_record)
     return ParquetWriter(folder / "sft.parquet", SFT, _sft_record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Return a writer of rows for verl's RL trainers, in one Parquet file."""
+    """Open a writer that writes RL rows for verl's RL trainers, to ``rl.parquet`` in ``folder``.
+
+    ``target`` describes the run, the model to be trained, and whether code is written as tool calls.
+    """
     repeated = extra_info_columns(target)
 
     def record(row: ExportRow) -> Record:

@@ -13,7 +13,10 @@ from groundtrace.publishing.exports.writers import Record, TarWriter
 
 
 def open_side(side: str, folder: Path, target: Target) -> TarWriter:
-    """Return a writer that writes all rows of a side (sft or rl) to tar files of bounded size."""
+    """Open a writer that writes the rows of a training set to tar files of bounded size in ``folder``.
+
+    ``side`` is sft or rl. ``target`` describes the run and the model to be trained.
+    """
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

@@ -1,4 +1,7 @@
-"""Writes Parquet files, JSON Lines with image files, and tar files. A writer holds at most one block of rows."""
+"""Writes rows to Parquet files, to JSON Lines with image files, and to tar files.
+
+A writer keeps at most one block of rows in memory.
+"""
 
 import io
 import json
@@ -15,7 +18,7 @@ from groundtrace.publishing.exports.images import UprightImage
 from groundtrace.vision.hashing import sha256_bytes
 
 BLOCK_BYTES = 32_000_000
-"""A row group is written when its texts and images reach this size. The Hub's viewer refuses groups above 286 MB."""
+"""The size of texts and images at which a row group is written. The Hub's viewer refuses row groups above 286 MB."""
 BLOCK_ROWS = 1000
 TAR_BYTES = 512_000_000
 IMAGES = "images"
@@ -24,19 +27,22 @@ Record = Mapping[str, Any]
 
 
 def embedded(images: Sequence[UprightImage]) -> list[dict[str, object]]:
-    """Return images as structs of bytes and path. A path is the image's index with its extension, such as ``0.png``."""
+    """Return images as dictionaries with ``bytes`` and ``path``, for a Parquet column.
+
+    The path is the index of the image with its file extension, such as ``0.png``.
+    """
     return [{"bytes": each.data, "path": f"{number}.{each.extension}"} for number, each in enumerate(images)]
 
 
 def text_of(record: Record) -> str:
-    """Return a record as JSON on one line."""
+    """Return a record (the row as a format writes it) as JSON on one line."""
     return json.dumps(record, ensure_ascii=False)
 
 
 class ParquetWriter:
-    """Writes rows to one Parquet file with the given ``schema``.
+    """Writes rows to one Parquet file at ``path``, with the columns of ``schema``.
 
-    ``record`` is a function that converts a row to the values of its columns.
+    ``record`` is a function that converts a row to the values of these columns.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, record: Callable[[ExportRow], Record]) -> None:
@@ -46,7 +52,7 @@ class ParquetWriter:
         self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut if a row cannot be written."""
+        """Write the rows of one question. Raises LeftOut if one of them cannot be written; then none is written."""
         self._block += [self._record(row) for row in rows]
         for row in rows:
             self._bytes += sum(len(image.data) for image in row.images)
@@ -69,13 +75,19 @@ class ParquetWriter:
 
 
 class ImageFolder:
-    """Writes images to files. The SHA-256 of an image's bytes is its file name, so equal images are written once."""
+    """Writes images to files below a folder. Equal images are written once.
+
+    The file name is the SHA-256 of the image's bytes, with the extension of its format.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, image: UprightImage) -> str:
-        """Write the image, and return its path relative to the folder, with slashes."""
+        """Write the image, unless its file exists already. Return the path of the file relative to the folder.
+
+        The path has slashes on all systems, such as ``images/3f/3f9a….png``.
+        """
         digest = sha256_bytes(image.data)
         name = f"{IMAGES}/{digest[:2]}/{digest}.{image.extension}"
         path = self._folder / name
@@ -86,7 +98,10 @@ class ImageFolder:
 
 
 class LinesWriter:
-    """Writes rows to one file of JSON Lines; ``record`` converts a row and the paths of its images to a JSON object."""
+    """Writes rows to one file of JSON Lines at ``path``, and their images to files in the same folder.
+
+    ``record`` is a function that converts a row and the paths of its images to a JSON object.
+    """
 
     def __init__(self, path: Path, record: Callable[[ExportRow, list[str]], Record]) -> None:
         self._path, self._record = path, record
@@ -94,7 +109,10 @@ class LinesWriter:
         self._file: io.TextIOWrapper | None = None
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut before it writes any of their images."""
+        """Write the rows of one question.
+
+        Raises LeftOut if one of them cannot be written; then neither rows nor images are written.
+        """
         for row in rows:
             self._record(row, [])
         lines = [text_of(self._record(row, [self._images.put(image) for image in row.images])) for row in rows]
@@ -111,9 +129,11 @@ class LinesWriter:
 class TarWriter:
     """Writes rows in order to tar files of bounded size. For each row, its images come first, then its JSON.
 
-    All files of a row have the same key, which is the part of the name before the first full stop. The key consists of
-    the side, the row's number and, for a row of a stream, the stream's name. It does not contain the row's id. The
-    first image is ``KEY.jpg``, the next ``KEY.1.jpg``, etc.
+    ``side`` is the training set (sft or rl) of the rows. ``record`` is a function that converts a row and the names of
+    its images to a JSON object. All files of a row have the same key, which is the part of the file name before the
+    first full stop. The key consists of the training set, the row's number and, if the row has one, the name of its
+    stream (prompt), such as ``sft-000000012``. It does not contain the row's id. The first image is ``KEY.jpg``, the
+    next ``KEY.1.jpg``, etc.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:
@@ -122,7 +142,10 @@ class TarWriter:
         self._count = self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write all rows of one question to the same file. Raises LeftOut if a row cannot be written."""
+        """Write the rows of one question to the same tar file.
+
+        Raises LeftOut if one of them cannot be written; then none of them is written.
+        """
         members = [member for row in rows for member in self._members(row)]
         size = sum(len(data) for _, data in members)
         if self._tar is not None and self._bytes + size > TAR_BYTES:
@@ -140,6 +163,7 @@ class TarWriter:
         self._bytes += size
 
     def _members(self, row: ExportRow) -> list[tuple[str, bytes]]:
+        """Return the (file name, bytes) of all files of a row."""
         key = "-".join(filter(None, (f"{self._side}-{row.number:09d}", row.stream)))
         names = [f"{number}.{each.extension}" if number else each.extension for number, each in enumerate(row.images)]
         members = [(f"{key}.{name}", image.data) for name, image in zip(names, row.images, strict=True)]
