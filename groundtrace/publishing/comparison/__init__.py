@@ -1,1 +1,1 @@
-"""Compares two finished runs: their yields, the records that changed side, their scores and their settings."""
+"""Compares two finished runs: how many rows they kept, records that ended in different sets, scores, and settings."""

@@ -1,4 +1,4 @@
-"""Compares two finished runs. The terminal, an HTML page and programs show the same comparison."""
+"""Compares two finished runs. The terminal, an HTML page and Python programs show the same comparison."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,10 @@ MAX_IN_HEADLINE = 3
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """Holds one of the two compared runs: its letter (A or B), its folder as the user named it, and its summary."""
+    """Holds one of the two compared runs.
+
+    ``letter`` is A or B. ``name`` is its folder as the user named it. ``summary`` is the content of its ``run.json``.
+    """
 
     letter: str
     name: str
@@ -41,7 +44,7 @@ class ComparedRun:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return the values that the heading shows: name, recipe, input, end time of the run, and code revision."""
+        """Return the values that the heading shows: name, recipe, input, end time, and revision of the code."""
         return (self.name, self.summary.recipe, self.summary.input, self.summary.finished, self.summary.revision)
 
 
@@ -49,15 +52,17 @@ class ComparedRun:
 class Comparison:
     """Holds the comparison of two runs.
 
-    A record's side is its set; for a rejected record, it is also the stage and reason of the rejection.
+    A record's side is the set in which it ended (sft, rl or rejected); for a rejected record, also the stage and reason
+    of the rejection.
 
     Attributes:
         runs: the two runs, A and B.
         same: a sentence if nothing differs, else "".
-        headline: the number of ids whose side differs, and the first settings that differ; "" if nothing differs.
-        sections: the tables of differences, the most important first. If nothing differs, there is at most one table.
-        It holds the folded settings, which are usually hidden.
-        moved: the listed records whose side differs.
+        headline: one sentence with the number of ids whose side differs and the first settings that differ; "" if
+            nothing differs.
+        sections: the tables of differences, the most important first. If nothing differs, there is at most one table:
+            the settings that are usually hidden.
+        moved: the records whose side differs, as many as are listed.
         settings: the settings that differ.
     """
 
@@ -77,12 +82,13 @@ def compare(
     all_settings: bool = False,
     defaults: Defaults | None = None,
 ) -> Comparison:
-    """Compare two finished runs, each given as (name, folder).
+    """Compare two finished runs, each given as (name, folder). The name is how messages and tables call the run.
 
-    ``limit`` is the maximum number of listed ids (None: all). If ``all_settings``, the folded settings are shown, too
+    ``limit`` is the maximum number of listed ids of records that ended differently; None lists all. If ``all_settings``
+    is True, the table of settings also shows differences that are usually hidden
     (:mod:`groundtrace.publishing.comparison.setting_changes`). ``defaults`` is a function that returns the present
-    default values of the recipe by key. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be
-    read.
+    default values of the recipe by key; None if they are unknown. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     with opened_pair(first[1], second[1]) as (tables, a, b):
         runs = ComparedRun("A", first[0], a), ComparedRun("B", second[0], b)
@@ -111,9 +117,10 @@ def compare(
 
 
 def all_moved(first: Path, second: Path) -> list[MovedRecord]:
-    """Return all records whose side (set, or stage and reason of the rejection) differs between the runs.
+    """Return all records that ended differently in the two runs, including records that only one run has read.
 
-    Records that are in only one run are included. Raises InspectError if a run cannot be read.
+    ``first`` and ``second`` are the run folders. A record ended differently if its set (sft, rl or rejected) differs,
+    or the stage or reason of its rejection. Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)
@@ -121,10 +128,10 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
 
 @contextmanager
 def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary, RunSummary]]:
-    """Yield a database with the sides and scores of the records in both runs, and the summaries of both runs.
+    """Yield a database about both runs, and the summaries of both runs.
 
-    A record's side is its set; for a rejected record, it is also the stage and reason of the rejection.
-    :func:`groundtrace.publishing.comparison.sides.add_ends` and
+    ``first`` and ``second`` are the run folders. The database holds for each record where it ended (its set, and the
+    stage and reason of a rejection) and its scores. :func:`groundtrace.publishing.comparison.sides.add_ends` and
     :func:`groundtrace.publishing.comparison.score_changes.add_scores` define the tables. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.
     """
@@ -148,7 +155,7 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
 
 
 def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether the side or a score of any record differs between the runs."""
+    """Return whether any record ended in another set, for another reason, or with another score in the two runs."""
     query = """SELECT exists(SELECT 1 FROM pairs WHERE is_changed)
         OR exists(FROM (FROM scores_a EXCEPT FROM scores_b)) OR exists(FROM (FROM scores_b EXCEPT FROM scores_a))"""
     [differs] = tables.execute(query).fetchall()[0]
@@ -156,6 +163,7 @@ def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _same(a: RunSummary, b: RunSummary) -> str:
+    """Return the sentence that states that nothing differs."""
     ends = [*(f"{a.counts.rows(name)} {name}" for name in a.sets), f"{a.counts.rejected_records} rejected"]
     code = "" if a.revision == b.revision else ", by other versions of the code"
     return (
@@ -165,12 +173,17 @@ def _same(a: RunSummary, b: RunSummary) -> str:
 
 
 def _with_traces(section: Section, both: int, other: int) -> Section:
-    """Return the section of scores with a line that states how many kept traces differ; no line if ``both`` is 0."""
+    """Return the section of scores with an additional line on how many SFT traces differ; no line if ``both`` is 0.
+
+    ``both`` is the number of ids that are SFT rows in both runs, and ``other`` is the number of these with another
+    trace.
+    """
     more = f"{other} of the {counted(both, 'id')} that are SFT rows in both runs have another trace" if both else ""
     return Section(section.name, section.title, section.note, section.columns, section.rows, more)
 
 
 def _funnel(a: RunSummary, b: RunSummary) -> Section:
+    """Return a section with the stages whose numbers of read, kept or rejected records differ."""
     flows = [{flow.name: flow for flow in funnel(run)} for run in (a, b)]
     rows: list[Sequence[object]] = []
     for name in dict.fromkeys(name for side in flows for name in side):
@@ -182,6 +195,7 @@ def _funnel(a: RunSummary, b: RunSummary) -> Section:
 
 
 def _rejections(a: RunSummary, b: RunSummary) -> Section:
+    """Return a section with the reasons of rejection whose numbers of records differ."""
     counts = [
         {(stage, reason): n for stage, by in run.counts.rejected.items() for reason, n in by.items()} for run in (a, b)
     ]
@@ -195,6 +209,7 @@ def _rejections(a: RunSummary, b: RunSummary) -> Section:
 
 
 def _costs(a: RunSummary, b: RunSummary) -> Section:
+    """Return a section with the calls, tokens and costs of each role in both runs."""
     costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
     rows: list[Sequence[object]] = []
     for role in dict.fromkeys(role for side in costs for role in side):

@@ -20,7 +20,10 @@ class ShownComparison(Comparison):
 
 
 def comparison_page(found: Comparison) -> str:
-    """Return the page as HTML. It shows the same numbers as the terminal, and also the questions of the listed ids."""
+    """Return the HTML page of a comparison. ``found`` is the comparison.
+
+    The page shows the same numbers as the terminal, and also the questions of the listed ids.
+    """
     ends = []
     for name in dict.fromkeys((*found.runs[0].summary.sets, *found.runs[1].summary.sets, "rejected")):
         counts = [run.summary.counts for run in found.runs]

@@ -25,10 +25,11 @@ _PASS_RATE = "pass rate of the policy"
 
 
 def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of paired differences; None for fewer than 5 pairs.
+    """Return the 95 % interval (low, high) of the mean of paired differences; None for fewer than 5 pairs.
 
-    For up to 2,000 pairs, it is the percentile interval of a bootstrap over the pairs, always with the same seed. For
-    more pairs, it is the interval of the normal approximation. At such sizes, both intervals are nearly the same.
+    ``differences`` holds for each pair the value in run B minus the value in run A. For up to 2,000 pairs, the result
+    is the percentile interval of a bootstrap over the pairs, always with the same seed. For more pairs, it is the
+    interval of the normal approximation. At such sizes, both intervals are nearly the same.
     """
     n = len(differences)
     if n < MIN_PAIRS:
@@ -44,10 +45,11 @@ def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
 
 
 def add_scores(tables: duckdb.DuckDBPyConnection) -> None:
-    """Add the tables ``scores_a`` and ``scores_b`` with the columns set_, name, id and value.
+    """Add the scores of both runs to the database, as the tables ``scores_a`` and ``scores_b``.
 
-    The tables of :func:`groundtrace.publishing.comparison.sides.add_ends` must exist. A score that a run lacks, or that
-    is not finite, has no row.
+    Their columns are set_, name, id and value. ``tables`` is the database. The tables of
+    :func:`groundtrace.publishing.comparison.sides.add_ends` must exist. A score that a run lacks, or that is not
+    finite, has no row.
     """
     for run in ("a", "b"):
         parts = [f"SELECT 'any' AS set_, '{_PASS_RATE}' AS name, id, pass_rate AS value FROM ends_{run}"]
@@ -68,7 +70,10 @@ def _types(tables: duckdb.DuckDBPyConnection, view: str) -> dict[str, pa.DataTyp
 
 
 def _scores_in(run: str, name: str, columns: dict[str, pa.DataType]) -> list[str]:
-    """Return the queries for the scores of a set's rows: the columns scores, verdicts and extra_scores."""
+    """Return the SQL queries for the scores of a set's rows.
+
+    The scores are in the columns scores, verdicts and extra_scores.
+    """
     parts, known = list[str](), list[str]()
     if pa.types.is_struct(columns.get("scores", pa.null())):
         known = [columns["scores"].field(index).name for index in range(columns["scores"].num_fields)]
@@ -91,7 +96,10 @@ def _text(name: str) -> str:
 
 
 def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
-    """Return the query for the number of characters that the model wrote in each SFT row; [] without ``messages``."""
+    """Return the SQL query for the number of characters that the model wrote in each SFT row.
+
+    The list is empty if the shards have no ``messages``.
+    """
     if "messages" not in columns:
         return []
     chars = "list_sum([length(turn.content) for turn in messages if turn.role = 'assistant'])"
@@ -99,7 +107,7 @@ def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
 
 
 def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataType]) -> list[str]:
-    """Return the queries for the final score of each question's best trace, whether it was kept or rejected.
+    """Return the SQL queries for the final score of each question's best trace, whether it was kept or rejected.
 
     The result is empty if the SFT shards lack ``scores`` or the rejected shards lack ``traces``.
     """
@@ -113,7 +121,10 @@ def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataT
 
 
 def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
-    """Return a section with the mean and median of each score in both runs, and the mean paired difference."""
+    """Return a table with the mean and median of each score in both runs, and the mean of the paired differences B − A.
+
+    ``tables`` is the database with the tables of :func:`add_scores`.
+    """
     query = """WITH of_a AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
                 FROM scores_a GROUP BY ALL),
             of_b AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
@@ -151,7 +162,10 @@ def _difference_text(differences: Sequence[float]) -> str:
 
 
 def other_traces(tables: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Return the number of ids that are SFT rows in both runs, and the number of these ids with different traces."""
+    """Return how many ids are SFT rows in both runs, and how many of these ids have different traces in the two runs.
+
+    Both numbers are 0 if the shards of a run have no traces. ``tables`` is the database of both runs.
+    """
     if not all("messages" in _types(tables, f"{run}.sft") for run in ("a", "b")):
         return 0, 0
     query = """SELECT count(*), count(*) FILTER (a.messages IS DISTINCT FROM b.messages)

@@ -1,4 +1,7 @@
-"""Defines a section of a comparison, and formats its figures. The terminal and the page show the same sections."""
+"""Defines a section (a titled table) of a comparison, and formats its numbers.
+
+The terminal and the HTML page show the same sections.
+"""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +12,15 @@ _NUMBER = re.compile(r"[-+−–]?(\d|$)")
 
 @dataclass(frozen=True)
 class Section:
-    """Holds a titled table of a comparison, with a note on how to read it.
+    """Holds a titled table of a comparison.
 
-    ``name`` is the anchor of the table on the page. ``more`` is a line below the table, such as the number of rows left
-    out.
+    Attributes:
+        name: the anchor of the table on the HTML page.
+        title: the heading of the table.
+        note: a text on how to read the table.
+        columns: the names of the columns.
+        rows: the cells of each row.
+        more: a line below the table, such as the number of rows that are left out; "" for no line.
     """
 
     name: str
@@ -32,14 +40,15 @@ class Section:
 
 
 def share_text(hits: int, of: int) -> str:
-    """Return the share ``hits / of`` as text in percent; a dash if ``of`` is 0."""
+    """Return the share ``hits / of`` as text in percent, such as "12.5 %"; a dash if ``of`` is 0."""
     return f"{100 * hits / of:.1f} %" if of else "–"
 
 
 def points_text(middle: float | None, interval: tuple[float, float] | None) -> str:
-    """Return a difference of shares as text in percentage points; a dash if ``middle`` is None.
+    """Return a difference of two shares as text in percentage points, such as "+2.5 [+1.0, +4.0]".
 
-    ``middle`` is the difference, and ``interval`` holds its bounds, or is None.
+    ``middle`` is the difference as a fraction (0.025 in the example); for None, the text is a dash. ``interval`` holds
+    its bounds in the same unit; None leaves them out.
     """
     if middle is None:
         return "–"
@@ -50,7 +59,7 @@ def points_text(middle: float | None, interval: tuple[float, float] | None) -> s
 def number_text(value: float | None, signed: bool = False) -> str:
     """Return a number as text with four significant digits; a dash for None.
 
-    From 10,000 on, the number is rounded to an integer. If ``signed``, a positive number has a plus sign.
+    From 10,000 on, the number is rounded to an integer. If ``signed`` is True, a positive number gets a plus sign.
     """
     if value is None:
         return "–"

@@ -1,10 +1,10 @@
-"""Compares the settings, models and prompts of two runs. Differences that the user did not make are folded.
+"""Compares the settings, models and prompts of two runs.
 
-A folded difference is shown only if the user requests all settings. A config holds all settings with their defaults. So
-a key may be in only one of two configs, because the other run has another version of the code, another recipe, or no
-such endpoint. The difference of such a key is folded if the key has its default value. If the recipes differ, more
-differences are folded: all other keys that only one config has (except the keys of endpoints), and all roles and
-prompts that only one run has.
+Differences that the user did not make are *folded*: they are shown only if the user requests all settings. A config
+holds all settings with their defaults. So a key may be in only one of two configs, because the other run has another
+version of the code, another recipe, or no such endpoint. The difference of such a key is folded if the key has its
+default value. If the recipes differ, more differences are folded: all other keys that only one config has (except the
+keys of endpoints), and all roles and prompts that only one run has.
 """
 
 import dataclasses
@@ -27,21 +27,25 @@ _MISSING = object()
 _SHORT = 12
 """Characters of a digest that are shown."""
 Defaults = Callable[[], Mapping[str, Any]]
-"""Returns the values that a key has if the config does not set it, by dotted key."""
+"""A function that returns the default values of settings by dotted key, such as ``write.other_traces``."""
 
 
 @dataclass(frozen=True)
 class SettingChanges:
-    """Holds the settings that differ, each as (name, value in A, value in B).
+    """Holds the settings that differ between two runs, each as (name, value in A, value in B).
 
-    ``folded`` settings are shown only if the user requests all settings. ``shown`` are the other settings.
+    ``folded`` are differences that the user did not make, such as the default of a new setting. They are shown only on
+    request. ``shown`` are all other differences.
     """
 
     shown: tuple[tuple[str, str, str], ...]
     folded: tuple[tuple[str, str, str], ...]
 
     def section(self, all_of_them: bool) -> Section:
-        """Return a section with the shown settings. If ``all_of_them``, it also has the folded settings."""
+        """Return a table of the differences in ``shown``.
+
+        If ``all_of_them`` is True, the table also has the differences in ``folded``.
+        """
         rows = [*self.shown, *(self.folded if all_of_them else ())]
         n = len(self.folded)
         more = "" if all_of_them or not n else f"and {n} further setting{'s' if n > 1 else ''} (--settings shows them)"
@@ -52,10 +56,10 @@ class SettingChanges:
 def setting_changes(
     first: tuple[Path, RunSummary], second: tuple[Path, RunSummary], defaults: Defaults | None = None
 ) -> SettingChanges:
-    """Return the settings that differ between two runs.
+    """Return the settings, models and prompts that differ between two runs, each given as (folder, summary).
 
-    ``defaults`` returns the present default values of the recipe by dotted key. It is called only if both runs have the
-    same recipe, and if a key is in only one of the two configs. Raises
+    ``defaults`` is a function that returns the present default values of the recipe by dotted key; None if they are
+    unknown. It is called only if both runs have the same recipe, and if a key is in only one of the two configs. Raises
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
     """
     (root_a, a), (root_b, b) = first, second
@@ -81,7 +85,7 @@ _INPUT, _MODELS, _OTHERS, _SEEDS = range(4)
 
 
 def _order(key: str) -> tuple[int, str]:
-    """Return the value by which a setting is sorted: the number of its group, and its key."""
+    """Return the value by which a setting is sorted: the number of its group (such as models), and its key."""
     section, name = key.split(".")[0], key.rsplit(".", 1)[-1]
     if name == "seed" or name.endswith("_seed"):
         return _SEEDS, key
@@ -89,9 +93,10 @@ def _order(key: str) -> tuple[int, str]:
 
 
 def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any], other_recipe: bool) -> bool:
-    """Return whether the difference of a key is folded, for a key that only one of the two configs has.
+    """Return whether the difference of a key is folded (hidden by default). Only one of the two configs has the key.
 
-    It is folded if the key has its default value. If the recipes differ, it is also folded for every key outside the
+    ``values`` are both configs, and ``usual`` are the default values of the recipe. The difference is folded if the key
+    has its default value. If the recipes differ (``other_recipe``), it is also folded for every key outside the
     endpoints.
     """
     value = next(each[key] for each in values if key in each)
@@ -120,7 +125,7 @@ def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> l
 
 
 def _fingerprint(root: Path) -> str:
-    """Return the fingerprint of a run's input; "" if the folder does not hold one that can be read."""
+    """Return the fingerprint of a run's input; "" if it cannot be read from the run folder."""
     try:
         return str(json.loads((root / "input.json").read_text("utf-8"))["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -137,7 +142,7 @@ def _roles(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
 
 
 def _prompts(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
-    """Return the prompts that only one run may send, or whose texts differ, by id and SHA-256."""
+    """Return the prompts that only one run has, or whose texts differ, as (name, SHA-256 in A, SHA-256 in B)."""
     return [
         (f"prompt {name}", a.prompts.get(name, ABSENT)[:_SHORT], b.prompts.get(name, ABSENT)[:_SHORT])
         for name in sorted({*a.prompts, *b.prompts})
@@ -146,4 +151,5 @@ def _prompts(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
+    """Return the value of a key as a short text; a dash if the config lacks the key."""
     return excerpt(values[key]) if key in values else ABSENT

@@ -1,7 +1,7 @@
-"""Compares the sides of the records in two runs: the yields by set and source, and the records whose side differs.
+"""Compares in which set each record ended in two runs, by set and source, and lists the records that ended differently.
 
-A record's side is its set; for a rejected record, it is also the stage and reason of the rejection. Records are matched
-by their ids.
+A record's *side* is the set in which it ended: sft, rl or rejected. For a rejected record, the side is also the stage
+and reason of the rejection. Records are matched by their ids.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,10 @@ _REJECTED = {"stage": "VARCHAR", "reason": "VARCHAR", "detail": "VARCHAR"}
 
 @dataclass(frozen=True)
 class Side:
-    """Holds the side of a record in one run. ``stage``, ``reason`` and ``detail`` are None if it was not rejected."""
+    """Holds where a record ended in one run: its set, and the stage, reason and detail of a rejection.
+
+    ``set`` is sft, rl or rejected. ``stage``, ``reason`` and ``detail`` are None if the record was not rejected.
+    """
 
     set: str
     stage: str | None = None
@@ -33,7 +36,7 @@ class Side:
 
     @property
     def text(self) -> str:
-        """Return the side in a few words, such as ``sft`` or ``rejected: verify/low_grounding``."""
+        """Return the side as a short text, such as ``sft`` or ``rejected: verify/low_grounding``."""
         return f"rejected: {self.stage}/{self.reason}" if self.set == "rejected" else self.set
 
     def to_fields(self) -> dict[str, str]:
@@ -43,10 +46,10 @@ class Side:
 
 @dataclass(frozen=True)
 class MovedRecord:
-    """Holds a record whose side differs between two runs.
+    """Holds a record that ended differently in two runs.
 
-    ``before`` is the side in the first run, and ``after`` the side in the second run. A side is None if the run did not
-    read the record.
+    ``before`` is where it ended in the first run, and ``after`` is where it ended in the second run; None if that run
+    did not read the record. ``question`` is its question; "" if it has none.
     """
 
     id: str
@@ -56,25 +59,26 @@ class MovedRecord:
 
     @property
     def why(self) -> str:
-        """Return the detail of the rejection in the second run.
+        """Return the detail of the record's rejection, which explains why it was rejected.
 
-        If the second run has no such detail, return the detail of the rejection in the first run. Return "" if neither
-        run has a detail.
+        The detail comes from the second run, or from the first run if the second run has none. It is "" if neither run
+        has a detail.
         """
         sides = [side for side in (self.after, self.before) if side is not None and side.detail]
         return sides[0].detail or "" if sides else ""
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the record as fields of a JSON object."""
+        """Return the record as fields of a JSON object: ``id``, ``from`` (first run) and ``to`` (second run)."""
         sides = {"from": self.before, "to": self.after}
         return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
 
 
 def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
-    """Add the tables ``ends_a``, ``ends_b`` and ``pairs``, in which each record has one row.
+    """Add to the database where each record ended in both runs, as the tables ``ends_a``, ``ends_b`` and ``pairs``.
 
-    ``ends_a`` and ``ends_b`` hold the sides of the records in the first and the second run. Their columns are id, set_,
-    source, question, pass_rate, stage, reason and detail. ``pairs`` joins ``ends_a`` and ``ends_b`` by id.
+    ``tables`` is the database. ``ends_a`` and ``ends_b`` have one row for each record of the first and the second run.
+    Their columns are id, set_, source, question, pass_rate, stage, reason and detail. ``pairs`` joins both tables by
+    id, so it has one row for each record of either run.
     """
     for run in ("a", "b"):
         parts = []
@@ -99,7 +103,7 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Holds how many ids are in both runs, and how many are in one run only."""
+    """Holds how many record ids are in both runs, and how many are only in run A or only in run B."""
 
     both: int
     only_a: int
@@ -107,7 +111,7 @@ class Overlap:
 
     @property
     def text(self) -> str:
-        """Return the numbers as a sentence."""
+        """Return these numbers as a sentence."""
         if not self.only_a and not self.only_b:
             return f"Both runs read the same {counted(self.both, 'id')}."
         ids = counted(self.both, "id")
@@ -117,17 +121,21 @@ class Overlap:
 
 
 def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
-    """Return how many ids are in both runs, only in the first run, and only in the second run."""
+    """Return how many record ids are in both runs, only in the first run, and only in the second run.
+
+    ``tables`` is the database with the tables of :func:`add_ends`.
+    """
     query = """SELECT count(*) FILTER (set_a IS NOT NULL AND set_b IS NOT NULL),
         count(*) FILTER (set_b IS NULL), count(*) FILTER (set_a IS NULL) FROM pairs"""
     return Overlap(*(tables.execute(query).fetchall()[0]))
 
 
 def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap) -> Section:
-    """Return a section with the number and share of the records in each set, and the difference of the shares.
+    """Return a table with the number and share of the records in each set, and the difference of the shares.
 
-    ``ids`` is the result of :func:`overlap`. The difference has a 95 % interval in two cases: if both runs read the
-    same ids (paired interval), and if no id is in both runs (interval for independent samples).
+    ``tables`` is the database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets. ``ids``
+    is the result of :func:`overlap`. The difference has a 95 % interval in two cases: if both runs read the same ids
+    (paired interval), and if no id is in both runs (interval for independent samples).
     """
     counts = {run: dict(tables.execute(f"SELECT set_, count(*) FROM ends_{run} GROUP BY 1").fetchall()) for run in "ab"}
     total_a, total_b = ids.both + ids.only_a, ids.both + ids.only_b
@@ -148,7 +156,7 @@ def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap)
 
 
 def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, int, int]:
-    """Return how many ids are in a set in both runs, only in A, only in B, and in neither."""
+    """Return how many ids are in the set ``name`` in both runs, only in A, only in B, and in neither run."""
     query = """SELECT count(*) FILTER (set_a = $1 AND set_b = $1), count(*) FILTER (set_a = $1 AND set_b <> $1),
         count(*) FILTER (set_a <> $1 AND set_b = $1), count(*) FILTER (set_a <> $1 AND set_b <> $1) FROM pairs"""
     both, first, second, neither = tables.execute(query, [name]).fetchall()[0]
@@ -156,7 +164,10 @@ def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, i
 
 
 def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> Section | None:
-    """Return a section with the number and share of each source's records in each set; None for a single source."""
+    """Return a table with the number and share of each source's records in each set; None if there is only one source.
+
+    ``tables`` is the database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets.
+    """
     query = f"""SELECT coalesce(source, '{NO_SOURCE}') AS source_,
             {", ".join(f"count(*) FILTER (run = '{run}' AND set_ = '{name}')" for name in SHARDS for run in "ab")}
         FROM (SELECT 'a' AS run, source, set_ FROM ends_a UNION ALL SELECT 'b', source, set_ FROM ends_b)
@@ -180,9 +191,10 @@ def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> 
 
 
 def transitions(tables: duckdb.DuckDBPyConnection) -> Section:
-    """Return a section with the number of ids for each pair of different sides (side in A, side in B).
+    """Return a table with the number of ids for each change, such as from ``sft`` in A to ``rl`` in B.
 
-    The most frequent pair comes first. Pairs of ids that are in only one run come last.
+    ``tables`` is the database with the tables of :func:`add_ends`. The most frequent change comes first. Ids that are
+    in only one run come last.
     """
     rows = [
         (n, _text(set_a, stage_a, reason_a), _text(set_b, stage_b, reason_b))
@@ -211,10 +223,11 @@ _MOVED = f"""WITH sorted AS (
 def moved_records(
     tables: duckdb.DuckDBPyConnection, limit: int | None = None, alone: bool = False
 ) -> list[MovedRecord]:
-    """Return the records whose side differs, at most ``limit`` (None: all). The same runs give the same records.
+    """Return the records that ended differently in the two runs, at most ``limit`` of them (None: all).
 
-    If there are more than ``limit`` such records, the returned ones have as many different pairs of sides as possible.
-    If ``alone``, records that only one run read are included.
+    ``tables`` is the database with the tables of :func:`add_ends`. If there are more than ``limit`` such records, the
+    returned ones show as many different changes as possible. The same runs always give the same records. If ``alone``
+    is True, records that only one run has read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [
@@ -224,12 +237,18 @@ def moved_records(
 
 
 def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
-    """Return the number of records in both runs whose side differs. A changed reason of a rejection is a difference."""
+    """Return the number of records that are in both runs and ended differently.
+
+    They are in another set, or were rejected at another stage or for another reason.
+    """
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 
 
 def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
-    """Return a section that lists the ``moved`` records; ``total`` is the number of all records whose side differs."""
+    """Return a table that lists the ``moved`` records.
+
+    ``total`` is the number of all records that ended differently.
+    """
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)
     more = f"and {counted(left, 'further id')}: --all lists them, and --ids FILE writes them" if left else ""
@@ -238,17 +257,23 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
 
 
 def _of(side: Side | None) -> str:
+    """Return where a record ended as text; a fixed text if the run did not read the record (None)."""
     return ABSENT if side is None else side.text
 
 
 def _side(name: str | None, stage: str | None, reason: str | None, detail: str | None) -> Side | None:
+    """Return where a record ended; None if ``name`` (its set) is None."""
     return None if name is None else Side(name, stage, reason, detail)
 
 
 def _text(name: str | None, stage: str | None, reason: str | None) -> str:
+    """Return where a record ended as text."""
     return _of(_side(name, stage, reason, None))
 
 
 def sets_of(*sets: Sequence[str]) -> list[str]:
-    """Return the names in all given ``sets``, without duplicates, in order. Each argument holds the sets of one run."""
+    """Return the names of the sets that at least one run has, without duplicates, in order.
+
+    Each argument holds the names of the sets of one run.
+    """
     return list(dict.fromkeys(name for each in sets for name in each))

@@ -1,7 +1,8 @@
-"""Checks a card's front matter offline against the fields on the Hub's page about data set cards.
+"""Checks the front matter of a data card offline: the YAML at its beginning that the Hub reads.
 
 When a run is published, the Hub checks the card itself. This check finds the same mistakes in a dry run. It also finds
-some mistakes that the Hub accepts, such as a config without files.
+some mistakes that the Hub accepts, such as a config without files. The allowed fields are those on the Hub's page about
+data set cards.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,10 @@ MAX_TAG_CHARS, MAX_NAME_CHARS = 64, 256
 
 
 def problems_of(card: str, files: Sequence[str]) -> list[str]:
-    """Return the problems of a card that will be published with these ``files``; empty if the card has none."""
+    """Return the problems in the front matter of a data card, one text each; empty if there are none.
+
+    ``card`` is the text of the card. ``files`` are the paths of the files that will be published with it.
+    """
     parts = card.split("---\n", 2)
     if len(parts) < 3 or parts[0]:
         return ["it does not begin with front matter between two lines of ---"]
@@ -44,6 +48,7 @@ def problems_of(card: str, files: Sequence[str]) -> list[str]:
 
 
 def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
+    """Yield the problems in the fields of the front matter."""
     for name, allowed in (
         ("license", {*HUB_LICENCES, "other"}),
         ("task_categories", TASKS),
@@ -60,13 +65,17 @@ def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]) -> list[Any]:
-    """Return the wrong values of a field that holds one value or a list."""
+    """Return the wrong values of a field that holds one value or a list.
+
+    ``is_right`` decides whether a value is right.
+    """
     value = front.get(name, [])
     values = value if isinstance(value, list) else [value]
     return [each for each in values if not isinstance(each, str) or not is_right(each)]
 
 
 def _configs(configs: Any, files: Sequence[str]) -> Iterator[str]:
+    """Yield the problems in the configs (named parts of a data set on the Hub)."""
     if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
         yield "configs is not a list of mappings"
         return

@@ -1,4 +1,4 @@
-"""Opens the client of the Hub, after a check of its address, its token and its settings."""
+"""Opens the client of the Hugging Face Hub, after a check of the Hub's address, the token and the settings."""
 
 import urllib.parse
 
@@ -9,11 +9,17 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.schemas.text import printable
 
 MAX_SILENCE_S = 300.0
-"""The timeout for the Hub to send or accept bytes. The Hub may need minutes to join the parts of a large file."""
+"""The time in seconds that the client waits for the Hub to send or accept bytes.
+
+The Hub may need minutes to join the parts of a large file.
+"""
 
 
 def open_client() -> HfApi:
-    """Open the client without progress bars. Raises PublishError for an unusable address, token or setting."""
+    """Return a client of the Hub that shows no progress bars.
+
+    Raises PublishError if the address of the Hub, the token or a setting of the environment cannot be used.
+    """
     check_address(constants.ENDPOINT)
     if constants.HF_HUB_OFFLINE:
         raise PublishError("HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it, or try --dry-run")
@@ -29,9 +35,10 @@ def open_client() -> HfApi:
 
 
 def check_address(address: str) -> None:
-    """Raise PublishError for an HF_ENDPOINT that is not a server's address, or that holds a user name or a password.
+    """Check the address of the Hub, which the environment variable ``HF_ENDPOINT`` sets.
 
-    A password in the address would replace the token in every request. The message does not contain the password.
+    Raises PublishError if it is not the URL of a server, or if it contains a user name or a password. A password in the
+    address would replace the token in every request. The message does not contain the password.
     """
     try:
         parts = urllib.parse.urlsplit(address)
@@ -50,9 +57,10 @@ def _no_address(address: str) -> str:
 
 
 def check_token() -> None:
-    """Raise PublishError if no token is set, or if an HTTP header cannot hold the token.
+    """Check the access token for the Hub, which the Hub's own client reads from the environment or from a file.
 
-    The message does not contain the token.
+    Raises PublishError if no token is set, if its file cannot be read, or if an HTTP header cannot hold it. The message
+    does not contain the token.
     """
     try:
         token = get_token()

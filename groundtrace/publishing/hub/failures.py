@@ -1,6 +1,6 @@
-"""Converts errors of the Hub's client to errors with one line of text.
+"""Converts errors of the Hub's client to errors whose message is one line of text.
 
-The line holds the Hub's message and what to do. It never holds the token.
+The line holds the Hub's message and what to do. It never holds the access token.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,10 @@ _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 
 @contextmanager
 def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
-    """Convert each error in the ``with`` block: to PublishError if the user can correct it, otherwise to HubDown."""
+    """Convert each error in the ``with`` block: to PublishError if the user can correct it, otherwise to HubDown.
+
+    ``repo`` is the name of the repository, and ``endpoint`` is the URL of the Hub. Both occur in the messages.
+    """
     try:
         yield
     except (PublishError, HubDown):
@@ -31,6 +34,7 @@ def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
 
 
 def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
+    """Return the PublishError or HubDown to raise for an error."""
     refused = _http_error(error)
     if refused is not None:
         return _refusal(refused, repo)
@@ -68,7 +72,10 @@ def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the error's message on one line, without the Hub's access token."""
+    """Return the error's message on one line, without the Hub's access token.
+
+    The line has at most :data:`MAX_MESSAGE_CHARS` characters.
+    """
     message = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
         message = f"{message}: {error.__cause__}"

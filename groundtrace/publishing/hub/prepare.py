@@ -1,8 +1,8 @@
-"""Puts all files to publish in one folder: shards, card, ``run.json`` and the extras that the user requested.
+"""Puts all files to publish in one folder: shards, data card, ``run.json``, and what else the user requested.
 
 Shards that are published unchanged are linked, not copied. Two digests are computed. ``run_sha256`` identifies the run
-by its config, its code and its training shards. ``published_sha256`` identifies the published content, and its first
-digits are in the tag.
+by its config, its code and its training shards. ``published_sha256`` identifies the published content, and the tag of
+the publication contains its first digits.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
-"""The sets that are published only on request; each set has its own config."""
+"""The parts of a run that are published only on request. Each becomes a config (a named part of the data set)."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
 """Further files of a run that are published. They contain no more than the card does, or the rows need them."""
 _INTERVAL = pa.list_(pa.float64())
@@ -47,19 +47,31 @@ RUBRIC_SCHEMA = pa.schema(
         ("uncertain_about", pa.list_(pa.string())),
     ]
 )
-"""The schema of rubrics as Parquet rows. They are Parquet, because ``datasets`` reads all configs in one format."""
+"""The schema of rubrics as Parquet rows.
+
+Rubrics are published as Parquet, because ``datasets`` reads all configs of a data set in one format.
+"""
 TAG_DIGITS = 12
 NEEDED = ("source", "license", "lineage", "images")
 NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
-"""Required columns of training rows and of rejected rows, which decide whether and in which form a row is published."""
+"""Columns that rejected rows must have. :data:`NEEDED` are those of training rows.
+
+They decide whether a row is published, and in which form.
+"""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Describes the content to publish, which is in ``folder``.
+    """Describes the content to publish, which is in the folder ``folder``.
 
-    ``files`` maps the path of each file to its SHA-256. A file has the same path in the folder and in the repository.
-    ``rows`` are the numbers of published rows by set.
+    Attributes:
+        folder: the folder with all files to publish.
+        summary: the content of the run's ``run.json``.
+        files: the SHA-256 of each file by its path. A file has the same path in the folder and in the repository.
+        uses: all sources of the run, published or not.
+        rows: the numbers of published rows by set.
+        run_sha256: the digest of the run's config, code and training shards.
+        published_sha256: the digest of the published content.
     """
 
     folder: Path
@@ -72,21 +84,22 @@ class Prepared:
 
     @property
     def tag(self) -> str:
-        """Return the tag of the publication, such as ``run-0123456789ab``."""
+        """Return the tag that marks this content in the repository, such as ``run-0123456789ab``."""
         return f"run-{self.published_sha256[:TAG_DIGITS]}"
 
     def size_bytes(self, name: str) -> int:
-        """Return the size of a file in bytes."""
+        """Return the size in bytes of the file with the path ``name``."""
         return (self.folder / name).stat().st_size
 
 
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
-    """Put all files to publish into the empty folder ``staging``.
+    """Put all files to publish into the empty folder ``staging``, and describe them.
 
-    ``run`` is the folder of a finished run. ``extras`` are names of :data:`EXTRAS`. ``asked`` are sources whose rows
-    are published whatever their licence is. Raises PublishError if some records of the run are in no set, if no row may
-    be published, or if the card is not valid. Raises :class:`groundtrace.publishing.reading.InspectError` for a folder
-    without a finished run.
+    ``run`` is the folder of a finished run. ``extras`` are names of :data:`EXTRAS` that are published too. ``asked``
+    are sources whose rows are published whatever their licence is.
+
+    Raises PublishError if some records of the run are in no set, if no row may be published, or if the data card is not
+    valid. Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it
@@ -119,10 +132,11 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Raise PublishError if some records of the run are in no set.
+    """Check that each record of the run is in one of its sets. Raises PublishError if records are missing.
 
-    Also raises PublishError if the numbers of rows in the shards and in ``run.json`` differ, if a shard cannot be read,
-    or if a shard lacks a column.
+    ``summary`` is the content of ``run.json``, and ``shards`` holds the shards of each set. PublishError is also raised
+    if the numbers of rows in the shards and in ``run.json`` differ, if a shard cannot be read, or if a shard lacks a
+    required column.
     """
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
@@ -140,6 +154,10 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
 
 
 def _rows_of(file: Path, needed: Sequence[str]) -> int:
+    """Return the number of rows of a shard.
+
+    Raises PublishError if the shard cannot be read, or lacks a column in ``needed``.
+    """
     if not file.is_file():  # reading a pipe would block
         raise PublishError(f"{file} is not a regular file: remove it from the run folder, or repeat the run")
     try:
@@ -153,7 +171,10 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 
 
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
-    """Return the error message for a run of which no row is published."""
+    """Return the error message for a run without a row that may be published.
+
+    ``uses`` are the run's sources. The message names the first source and its licence, and states what to do.
+    """
     if not uses:
         return "the run has no rows to publish"
     use = uses[0]
@@ -171,7 +192,11 @@ def _put_shards(
     published: Collection[Key],
     change: Change | None,
 ) -> None:
-    """Link or copy the shards that have rows to publish, and renumber them."""
+    """Link or copy the shards of a set that have rows to publish into ``folder``, with new numbers in their names.
+
+    ``counted`` holds the rows of each shard by source and licence, and ``published`` the pairs to publish. ``change``
+    is applied to copied rows; None if the rows stay unchanged.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
         target = folder / f"train-{number:05d}-of-{len(files):05d}.parquet"
@@ -185,7 +210,7 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the extras and artifacts; returns the further configs by name, each with its file pattern."""
+    """Write the requested extras and the artifacts. Return the file pattern of each extra by the name of its config."""
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:
         rubrics = read_rubrics(run)
@@ -205,7 +230,10 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
 
 
 def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, publication: Publication) -> None:
-    """Write the card, and the run's summary without the maker's private data."""
+    """Write the data card, and ``run.json`` without private data of the run's owner.
+
+    ``rows`` is the summary with the counts of the published rows.
+    """
     config = run / "config.toml"
     if config.is_file():  # the card takes the models from it; it is not published, as it holds paths and addresses
         (staging / "config.toml").write_bytes(config.read_bytes())
@@ -225,6 +253,7 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
 
 
 def _files(folder: Path) -> Iterator[str]:
+    """Return the paths of all files in the folder and its subfolders, relative to the folder and sorted."""
     return iter(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
 
 
@@ -238,9 +267,10 @@ def sha256_of(file: Path) -> str:
 
 
 def digest_of(summary: RunSummary, files: Mapping[str, str]) -> str:
-    """Return the SHA-256 of these lines: ``config <sha256>``, ``revision <id>``, and a line for each file.
+    """Return a SHA-256 that identifies a run's config, its code and the given files.
 
-    The lines of the files are ``<path> <sha256>``, sorted by path.
+    ``files`` maps the path of each file to its SHA-256. The digest is computed over these lines: ``config <sha256>``,
+    ``revision <id>``, and ``<path> <sha256>`` for each file, sorted by path.
     """
     lines = [f"config {summary.config_sha256}", f"revision {summary.revision}"]
     lines += [f"{name} {sha256}" for name, sha256 in sorted(files.items())]

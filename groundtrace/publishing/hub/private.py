@@ -1,4 +1,7 @@
-"""Removes private data of the run's owner before rows and files are published: paths, costs, server messages."""
+"""Removes private data of the run's owner from rows and files before they are published.
+
+Such data are paths of files, costs, and messages of servers.
+"""
 
 import json
 from collections import Counter
@@ -25,7 +28,7 @@ NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """Return the content of ``run.json`` without private data.
+    """Return the content of ``run.json`` without private data, as a dictionary for JSON.
 
     If the name of the input or of a model is a path or a URL, only its last part is kept.
     """
@@ -49,11 +52,11 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """Return the text of a JSON file of the run without private data.
+    """Return the text of a JSON file of the run without private data. ``file`` is the path of this file.
 
-    A batch plan (the share of each kind of row in a training batch) holds numbers of rows. They are replaced by the
-    numbers of published rows. ``published`` is the folder that contains the published shards. Raises PublishError for a
-    damaged file.
+    The file ``batch_plan.json`` (the share of each kind of row in a training batch) holds numbers of rows. They are
+    replaced by the numbers of published rows, which are counted in the shards below the folder ``published``. Raises
+    PublishError for a damaged file.
     """
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -66,13 +69,16 @@ def public_artifact(file: Path, published: Path) -> str:
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
-    """Return the number of published rows that have exactly these streams."""
+    """Return the number of published RL rows whose question has exactly these ``streams`` (ways to ask it)."""
     found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
     return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
 
 
 def change_of(name: str, summary: RunSummary) -> Change | None:
-    """Return the function that removes private data from a set's rows; None if the set can be published unchanged."""
+    """Return the function that removes private data from the rows of a set; None if they can be published unchanged.
+
+    ``name`` is the name of the set. The function takes and returns a batch of rows.
+    """
     if name == "rejected":
         return without_private_facts
     has_paths = any(public_name(model) != model for model in summary.roles.values())
@@ -80,10 +86,11 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rejected rows without cost, detail and the folders of their media.
+    """Return rejected rows without their costs and details, and without the folders of their image files.
 
-    The detail of a rejection may quote servers and name files. Of each media path and name only the last part is kept,
-    because folders are private. The hashes of the media are kept.
+    ``batch`` holds the rows. The detail of a rejection may quote servers and name files, so it becomes null. Only the
+    last part of each path or name of an image or video is kept, because folders are private. The hashes of these files
+    are kept.
     """
     media = [
         None if found is None else [{**medium, "uri": last_part(medium["uri"] or "")} for medium in found]
@@ -100,7 +107,10 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows, with each path of a model in the lineage replaced by the last part of the path."""
+    """Return the rows of a ``batch`` without the folders in the names of models.
+
+    The column ``lineage`` names the models that made a row. If a name is a path or a URL, only its last part is kept.
+    """
     lineage = [
         None if entry is None else {**entry, "models": [_public_model(model) for model in entry["models"] or ()]}
         for entry in batch["lineage"].to_pylist()
@@ -113,6 +123,7 @@ def _public_model(model: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with(batch: pa.RecordBatch, column: str, values: list[Any]) -> pa.RecordBatch:
+    """Return the batch with other values in one column."""
     place = batch.schema.get_field_index(column)
     field = batch.schema.field(place)
     return batch.set_column(place, field, pa.array(values, field.type))

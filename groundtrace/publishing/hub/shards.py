@@ -1,6 +1,7 @@
-"""Copies shards without the rows that must not be published, in row groups that the Hub's viewer accepts.
+"""Copies shards (Parquet files) without the rows that must not be published.
 
-Rows are read and written in batches, so that memory holds at most one row group.
+The copies have row groups (blocks of rows) that the Hub's viewer accepts. Rows are read and written in batches, so that
+memory holds at most one row group.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,9 +26,10 @@ Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 def check_shard(file: Path, needs_images: bool) -> bool:
     """Return whether the Hub's viewer accepts the shard unchanged.
 
-    The viewer accepts a shard if each row group has only one row, or has at most :data:`MAX_GROUP_BYTES`. Raises
-    PublishError if the shard cannot be read. If ``needs_images``, the shard's metadata must declare the image column,
-    or PublishError is raised. Without this declaration, the viewer shows bytes instead of images.
+    The viewer accepts a shard if each row group (block of rows) has only one row, or has at most
+    :data:`MAX_GROUP_BYTES`. If ``needs_images`` is True, the shard's metadata must declare which column holds images.
+    Without this declaration, the viewer shows bytes instead of images. Raises PublishError if the shard cannot be read,
+    or if it lacks a declaration that it needs.
     """
     try:
         read = pq.read_metadata(file)
@@ -42,11 +44,12 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Write the shard's rows that may be published to the file ``copy``, and return their number.
+    """Write the rows of a shard that may be published to the file ``copy``. Return the number of these rows.
 
-    ``published`` are the sources and licences of these rows. ``change`` is a function that is applied to these rows;
-    None means that they stay unchanged. The copy appears only when it is complete. If no row may be published, no copy
-    is written. Raises PublishError if the shard cannot be read or the copy cannot be written.
+    ``file`` is the path of the shard. ``published`` holds the (source, licence) pairs whose rows may be published.
+    ``change`` is a function that is applied to batches of these rows; None if they stay unchanged. The copy appears
+    only when it is complete. If no row may be published, no copy is written, and the result is 0. Raises PublishError
+    if the shard cannot be read or the copy cannot be written.
     """
     written = 0
     try:
@@ -68,7 +71,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """Yield the rows of these sources, as one table for each row group."""
+    """Yield the rows that may be published, as one table for each row group of the copy."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in shard.iter_batches(READ_ROWS):
@@ -86,6 +89,7 @@ def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | 
 
 
 def _of_sources(batch: pa.RecordBatch, published: Collection[Key]) -> pa.RecordBatch:
+    """Return the rows of the batch whose (source, licence) is in ``published``."""
     columns = (batch[name].to_pylist() for name in ("source", "license"))
     mask = [(source or "", licence or "") in published for source, licence in zip(*columns, strict=True)]
     return batch if all(mask) else batch.filter(pa.array(mask))

@@ -12,11 +12,14 @@ from groundtrace.publishing.publication import SourceUse
 from groundtrace.publishing.reading import BATCH_ROWS, one_line
 
 Key = tuple[str, str]
-"""The source and the licence of a row; "" for a missing value."""
+"""The source and the licence that a row names; "" for a missing value."""
 
 
 def count_sources(file: Path) -> Counter[Key]:
-    """Return the number of rows of a shard by source and licence. Raises PublishError if the shard cannot be read."""
+    """Return the number of rows of a shard for each pair of source and licence.
+
+    Raises PublishError if the shard cannot be read.
+    """
     found = Counter[Key]()
     for batch in batches(file, ["source", "license"]):
         columns = (batch[name].to_pylist() for name in ("source", "license"))
@@ -25,7 +28,10 @@ def count_sources(file: Path) -> Counter[Key]:
 
 
 def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of a shard in batches of rows. Raises PublishError if the shard cannot be read."""
+    """Yield the rows of a shard in batches, with only the given ``columns``.
+
+    Raises PublishError if the shard cannot be read.
+    """
     try:
         with pq.ParquetFile(file) as shard:
             yield from shard.iter_batches(BATCH_ROWS, columns=list(columns))
@@ -34,10 +40,11 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
-    """Return the sources of all sets; the sources with the most rows come first.
+    """Return the sources of a run with their licences and numbers of rows. The sources with the most rows come first.
 
-    ``counted`` holds the numbers of rows of each set by source and licence. The sources in ``asked`` are published
-    whatever their licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
+    ``counted`` holds for each set the number of rows by source and licence. ``asked`` are the sources that the user
+    named; they are published whatever their licence is. Raises PublishError for a name in ``asked`` that is not the
+    source of any row.
     """
     keys = {key for counts in counted.values() for key in counts}
     known = {source for source, _ in keys}
@@ -52,5 +59,8 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
 
 
 def strictest(uses: Sequence[SourceUse]) -> SourceUse | None:
-    """Return the published source with the strictest licence; None if no source is published."""
+    """Return the published source whose licence is the strictest; None if no source is published.
+
+    ``uses`` are all sources of a run.
+    """
     return max((use for use in uses if use.is_published), key=lambda use: (use.terms, use.licence), default=None)

@@ -24,8 +24,9 @@ from groundtrace.schemas.text import printable
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
 OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
-"""Matches the shards that a publication writes to a repository. Its other files are in :data:`OURS`. Only files of
-these names are ever removed.
+"""Matches the paths of the shards that a publication writes to a repository.
+
+The paths of its other files are in :data:`OURS`. Only files with such paths are ever removed from a repository.
 """
 SHARD = ".parquet"
 PATHS_A_REQUEST = 500
@@ -35,7 +36,10 @@ _LEFT_BY_THE_HUB = ".gitattributes"
 
 @dataclass(frozen=True)
 class PublishResult:
-    """Holds the URL and tag of a publication. ``is_new`` is False if the repository already held the same data."""
+    """Holds the URL of the repository and the tag of the published content.
+
+    ``is_new`` is False if the repository already held the same content, so that nothing was uploaded.
+    """
 
     url: str
     tag: str
@@ -43,7 +47,7 @@ class PublishResult:
 
 
 def check_name(repo: str) -> None:
-    """Raise PublishError for a name that is not ORG/NAME, or that the Hub does not accept."""
+    """Check the name of a repository. Raises PublishError if it is not ORG/NAME, or if the Hub does not accept it."""
     if not REPO.fullmatch(repo):
         raise PublishError(
             f"--repo {printable(repo)!r} is not the name of a repository: give ORG/NAME, such as my-team/my-set"
@@ -59,11 +63,15 @@ def check_name(repo: str) -> None:
 def send(
     prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print
 ) -> PublishResult:
-    """Publish the prepared files; ``report`` is called with a line for each uploaded file.
+    """Upload the prepared files to a repository of the Hub. Return the URL and the tag of the publication.
 
-    ``repo`` is ORG/NAME. A new repository is public if ``public``, else private. Raises PublishError for a mistake that
-    the user can correct, for example if the repository holds another data set and ``replace`` is False. Raises HubDown
-    if the Hub does not answer.
+    ``repo`` is the name of the repository, as ORG/NAME. If it does not exist, it is created: public if ``public`` is
+    True, else private. An existing repository must already be public or private accordingly. If ``replace`` is True,
+    another data set in the repository is replaced. ``report`` is a function that is called with a line of text for each
+    uploaded file.
+
+    Raises PublishError for a mistake that the user can correct, for example if the repository holds another data set
+    and ``replace`` is False. Raises HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -97,7 +105,7 @@ def send(
 
 
 def _check_card(card: str) -> None:
-    """Let the Hub check the card. Raises PublishError with the Hub's message if the Hub refuses the card.
+    """Let the Hub check the text of the data card. Raises PublishError with the Hub's message if the Hub refuses it.
 
     The client's own check is not used, since before version 2 it sends the card to the public Hub and ignores
     HF_ENDPOINT.
@@ -111,10 +119,11 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """Return the files of an older publication in the repository that are not part of the new publication.
+    """Return the paths of old files in the repository, which the new publication has to remove.
 
-    ``there`` describes the repository. Raises PublishError if it holds files but no data set of Groundtrace. Also
-    raises PublishError if it holds another data set and ``replace`` is False.
+    These files belong to an older publication and are not part of the new one (``prepared``). ``there`` describes the
+    repository. Raises PublishError if the repository holds files but no data set of Groundtrace. Also raises
+    PublishError if it holds another data set and ``replace`` is False.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
@@ -137,6 +146,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _names(there: DatasetInfo) -> list[str]:
+    """Return the paths of all files in the repository."""
     return [file.rfilename for file in there.siblings or ()]
 
 
@@ -168,7 +178,10 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
 
 
 def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
-    """Return the files that the repository lacks or holds with other content, as far as the Hub reports it."""
+    """Return the paths of files that the repository lacks, or holds with other content, at a revision.
+
+    The comparison relies on the sizes and digests that the Hub reports.
+    """
     found: dict[str, RepoFile] = {}
     for first in range(0, len(paths), PATHS_A_REQUEST):
         asked = list(paths[first : first + PATHS_A_REQUEST])
@@ -178,9 +191,10 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 
 
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
-    """Return whether a file of the repository has the digest of the local file.
+    """Return whether a file of the repository has the same content as the local file.
 
-    If the Hub reports no digest, the sizes are compared; a shard without a digest counts as different.
+    The digests are compared. If the Hub reports no digest, the sizes are compared; a shard without a digest counts as
+    different. The result is False if ``file`` is None.
     """
     if file is None or file.lfs is None:
         return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)
@@ -190,7 +204,7 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
 def _sent_files(
     api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
 ) -> Iterator[CommitOperationAdd]:
-    """Upload the large files, and yield each file as an operation for the commit."""
+    """Upload the large files, and yield for each file the operation that adds it in the commit."""
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")
@@ -199,5 +213,5 @@ def _sent_files(
 
 
 def mb(size_bytes: float) -> str:
-    """Return a size in bytes as text in MB or kB, such as ``1.5 MB``."""
+    """Return a size in bytes as text in MB or kB, such as ``1.5 MB``. Sizes below 0.1 MB are given in kB."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"
