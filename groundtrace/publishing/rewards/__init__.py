@@ -1,1 +1,1 @@
-"""Provides the verifier as a reward in other trainers, with a plug-in file for each trainer and an HTTP server."""
+"""Provides our verifier as a reward in other trainers, with a plug-in file for each trainer and an HTTP server."""

@@ -1,7 +1,7 @@
 """Provides the verifier as a reward function of EasyR1.
 
 EasyR1's batch manager (``verl/workers/reward/function.py``) passes dicts with the texts ``response`` and
-``ground_truth``. The ground truth is the row's reference.
+``ground_truth``. The ground truth is the row's reference, by which the reward finds the row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,13 @@ from groundtrace.rewards.scorers import format, outcome
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Return the reward ``overall`` of each input, with numbers that describe its outcome and its format.
+    """Return the reward of each response for EasyR1, under the key ``overall``, with further numbers that EasyR1 logs.
 
-    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines these numbers, and EasyR1 logs their means.
-    For a single input, as with ``reward_type: sequential``, the result is a single dict. ``config`` comes from
-    ``reward_function_kwargs``. Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
+    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth`` (the row's reference). For a single
+    dict, as with ``reward_type: sequential``, the result is a single dict. ``config`` is a config file or the name of a
+    bundled config; it comes from ``reward_function_kwargs``. The further numbers describe the verdicts on the outcome
+    and the format (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). Raises the same errors as
+    :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """
     is_one = isinstance(reward_inputs, Mapping)
     inputs = [reward_inputs] if isinstance(reward_inputs, Mapping) else list(reward_inputs)
@@ -30,4 +32,5 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
+    """Return the numbers for EasyR1 about one scored response."""
     return {"overall": number_of(config, scored), **verdict_figures((outcome.NAME, format.NAME), scored)}

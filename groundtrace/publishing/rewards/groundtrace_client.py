@@ -49,34 +49,40 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 COLUMN = "groundtrace"
-"""The column of an exported row that holds its reference, and the reward's name in ms-swift."""
+"""The column of an exported row that holds its reference, by which the reward finds the row.
+
+It is also the reward's name in ms-swift.
+"""
 VARIABLE = "GROUNDTRACE_REWARD_"
 MAX_BODY_BYTES = 4 * 2**20
-"""The maximum size of a request. The server accepts requests of twice this size. Longer lists are split."""
+"""The maximum size of a request in bytes. The server accepts requests of twice this size. Longer lists are split."""
 MAX_WAIT_S = 30.0
-"""The maximum wait between two requests, even if ``Retry-After`` is longer."""
+"""The maximum wait between two requests in seconds, even if the server's ``Retry-After`` is longer."""
 MAX_DEFECTS = 3
 """After this many answers with status 500 or an unreadable body, the client stops retrying."""
 AGAIN = (408, 425, 429, 499, 502, 503, 504)
-"""The statuses after which the client retries."""
+"""The HTTP statuses after which the client sends the request again."""
 LEAVES_OUT = (1, 6)
-"""The first version of TRL that leaves a response without a reward out of its group; older versions count it as 0."""
+"""The first version of TRL that ignores a response without a reward. Older versions count it as reward 0."""
 
 
 class RewardUnavailable(RuntimeError):
-    """Raised if the server returned no score within ``timeout_s``. The message states why the last request failed."""
+    """Raised if the server returned no score within ``timeout_s`` seconds.
+
+    The message states why the last request failed.
+    """
 
 
 class RewardRefused(RuntimeError):
-    """Raised if the server or this client cannot score the input, and a retry would not help."""
+    """Raised if the server or this client cannot score the input, so that sending it again would not help."""
 
 
 class Unscored(RuntimeError):
-    """Raised if a response is unscored and the trainer cannot leave it out."""
+    """Raised if a response got no reward and the trainer needs a number for every response."""
 
 
 class Settings(NamedTuple):
-    """Holds the settings from the environment or from the arguments of a reward function.
+    """Holds the settings of the client, from the environment or from the arguments of a reward function.
 
     The docstring of the module explains each setting.
     """
@@ -91,9 +97,11 @@ class Settings(NamedTuple):
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """Return the settings in ``given``. Missing settings come from the environment.
+    """Return the settings of the client.
 
-    Raises ValueError for a wrong value.
+    ``given`` holds settings by name, such as the keyword arguments of a reward function; unknown names are ignored. A
+    setting that is missing or None comes from its environment variable, or else has its default. Raises ValueError for
+    a wrong value, and for ``config``, which is a setting of the server.
     """
     if "config" in given:
         raise ValueError(
@@ -154,14 +162,16 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Return the reward ``score`` and the outcome of one response, or of each response in a list, for verl.
+    """Return the reward of one response, or of each response in a list, for verl.
 
-    Two numbers describe the outcome. ``outcome_or_0`` is its value, or 0 if it is unscored. ``outcome_scored`` is 1 if
-    it is scored, else 0.
+    The reward is under the key ``score``. ``outcome_or_0`` is the outcome (the grade of the answer), or 0 if it is
+    unscored. ``outcome_scored`` is 1 if the outcome is scored, else 0.
 
-    verl's batch manager passes lists in the arguments with plural names. The ground truth is the row's reference.
-    ``given`` may hold settings (``reward_kwargs``). Do not use this function with verl's ``rate_limited`` manager,
-    which counts an error as 0.
+    verl passes one response as ``solution_str``, and the reference of its row as ``ground_truth``. Its batch manager
+    passes lists as ``solution_strs`` and ``ground_truths``; the result is then a list. ``data_source`` is not used.
+    ``extra_info`` may state that the sandbox of the response failed; the response is then unscored. ``given`` may hold
+    settings (``reward_kwargs``). Do not use this function with verl's ``rate_limited`` manager, which counts an error
+    as 0.
     """
     settings = settings_of(given)
     if solution_strs is not None:
@@ -178,14 +188,17 @@ def compute_score(
 
 
 def _lost_in(info: object) -> str:
-    """Return why the sandbox of a response failed, as our tools for verl and ms-swift report it; else ""."""
+    """Return the reason why the sandbox of a response failed; "" if it did not fail.
+
+    Our tools for verl and ms-swift write the reason to the response's ``info``.
+    """
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 
 
 def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
-    """Return the score, or an unscored result if the sandbox failed.
+    """Return the score, or an unscored result if the sandbox failed, because this is not the fault of the policy.
 
-    ``why`` is the reason why the sandbox failed; "" if it did not fail. Such a failure is not the fault of the policy.
+    ``why`` is the reason why the sandbox failed; "" if it did not fail.
     """
     if not why:
         return score
@@ -193,6 +206,7 @@ def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
 
 
 def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers for verl about one score of the server."""
     return {"score": _reward(settings, score), **_figures("outcome", score["outcome"])}
 
 
@@ -205,11 +219,12 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """Return the reward ``overall`` of each input, with its outcome and its format, for EasyR1.
+    """Return the reward of each response for EasyR1, under the key ``overall``.
 
-    Two numbers describe the outcome, and two numbers describe the format. ``NAME_or_0`` is the value, or 0 if it is
-    unscored. ``NAME_scored`` is 1 if it is scored, else 0. For a single input outside a list, the result is a single
-    dict.
+    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth`` (the row's reference). For a single
+    dict outside a list, the result is a single dict. Further numbers describe the outcome and the format of the
+    response: ``outcome_or_0`` is the value, or 0 if it is unscored, and ``outcome_scored`` is 1 if it is scored, else
+    0. ``format_or_0`` and ``format_scored`` have the same meaning. ``given`` may hold settings.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -228,7 +243,11 @@ def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
 
 
 def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
-    """Return the reward functions for TRL with the given settings; other settings come from the environment."""
+    """Return a list with the reward function for TRL's ``GRPOTrainer``.
+
+    ``given`` holds settings of the client; other settings come from the environment. Raises ValueError for a wrong
+    setting.
+    """
     settings_of(given)  # raises for wrong settings at the start
 
     def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
@@ -238,11 +257,19 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 
 
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-    """Return the reward of each completion; None if it is unscored. The settings come from the environment."""
+    """Return the reward of each completion for TRL; None if it is unscored. The settings come from the environment.
+
+    ``columns`` are the columns of the rows, which TRL repeats for each completion. The column ``groundtrace`` is
+    needed.
+    """
     return _for_trl(settings_of({}), completions, columns)
 
 
 def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[float | None]:
+    """Return the reward of each completion for TRL.
+
+    If TRL ignores completions without a reward, an unscored completion has the reward None.
+    """
     references, responses = _references(columns), [_last_turn(each) for each in completions]
     try:
         found = scores(settings, references, responses, is_step=True)
@@ -263,7 +290,7 @@ def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[st
 
 
 def _leaves_out() -> bool:
-    """Return whether TRL leaves a response without a reward out of its group; older versions count it as 0."""
+    """Return whether TRL ignores a response without a reward. Older versions count it as reward 0."""
     try:
         version = importlib.metadata.version("trl")
     except importlib.metadata.PackageNotFoundError:
@@ -272,7 +299,7 @@ def _leaves_out() -> bool:
 
 
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the mean of each verdict over the scored responses.
+    """Return the mean of each verdict over the responses in which the verdict is scored.
 
     If several processes train, TRL needs the same names from each process. The result then holds only the outcome,
     which is NaN if a process has no outcome.
@@ -289,9 +316,10 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _last_turn(completion: Any) -> Any:
-    """Return the text of a completion; if the completion is a list of turns, the text of its last turn.
+    """Return the text of a completion. If the completion is a list of turns, return the text of its last turn.
 
-    It is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an answer.
+    The result is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an
+    answer.
     """
     if not isinstance(completion, (list, tuple)):
         return completion  # scores() refuses a completion that is not a text
@@ -310,7 +338,11 @@ class Verified:
         self.args = args
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        """Return the reward of each completion. Raises Unscored, since swift would count a missing reward as 0."""
+        """Return the reward of each completion.
+
+        ``columns`` are the columns of the rows, one value for each completion. The column ``groundtrace`` is needed.
+        Raises Unscored for a completion without a reward, since swift would count it as 0.
+        """
         settings = settings_of({})
         found = scores(settings, _references(columns), list(completions), is_step=True)
         lost = map(_lost_in, columns.get("rollout_infos") or [None] * len(found))
@@ -318,10 +350,11 @@ class Verified:
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
-    """Return ``rewards``, ``scores`` and ``extra_logs``, as OpenRLHF expects them.
+    """Return the rewards of responses as OpenRLHF expects them: ``rewards``, ``scores`` and ``extra_logs``.
 
-    ``queries`` are the prompts with their responses, and ``labels`` are the references of the rows. Raises the errors
-    of :func:`scores`. OpenRLHF ignores the reward if this function raises an error.
+    ``queries`` are the prompts followed by their responses. ``prompts`` are the prompts alone. ``labels`` are the
+    references of the rows. Raises the errors of :func:`scores`. OpenRLHF ignores the reward if this function raises an
+    error.
     """
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
@@ -340,12 +373,13 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 
 
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
-    """Return the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
+    """Return the server's score of each response, in order: dicts with ``reward``, ``outcome`` and ``verdicts``.
 
-    ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is True if ``responses`` are all
-    responses of a training step. A list that is too long for one request is split into several requests. They are sent
-    with ``is_step`` false, so the server refuses them if its recipe needs whole steps. Raises RewardUnavailable if the
-    server does not return scores in time, and RewardRefused if the input cannot be scored.
+    ``reward`` and ``outcome`` are None if the response is unscored. ``references[i]`` names the row that
+    ``responses[i]`` answers. ``is_step`` is True if ``responses`` are all responses of a training step. A list that is
+    too long for one request is split into several requests. They are sent with ``is_step`` false, so the server refuses
+    them if its recipe needs whole steps. Raises RewardUnavailable if the server does not return scores in time, and
+    RewardRefused if the input cannot be scored.
     """
     if len(references) != len(responses):
         raise RewardRefused(
@@ -385,7 +419,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
 
 
 def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
-    """Split the items into requests of at most ``batch`` items and about :data:`MAX_BODY_BYTES`."""
+    """Split the items into lists, each for one request: at most ``batch`` items and about :data:`MAX_BODY_BYTES`."""
     requests: list[list[Any]] = [[]]
     size = 0
     for item in items:
@@ -408,6 +442,10 @@ def _references(columns: Mapping[str, Any]) -> list[Any]:
 
 
 def _id_of(number: int, reference: Any) -> str:
+    """Return the id of the row that a reference names.
+
+    ``number`` is the index of the response, for the error message.
+    """
     try:
         found = json.loads(reference)["id"]
     except (TypeError, ValueError, KeyError, RecursionError):
@@ -419,7 +457,7 @@ def _id_of(number: int, reference: Any) -> str:
 
 
 def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
-    """Return the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
+    """Return the scores in the server's answer. Raises RewardRefused unless it holds ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
         raise RewardRefused(
@@ -473,7 +511,7 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
 
 
 class _Again(Exception):
-    """Raised if a request failed and can be retried after ``after_s`` seconds.
+    """Raised if a request failed and may be sent again after ``after_s`` seconds.
 
     ``is_defect`` is True if the failure counts towards :data:`MAX_DEFECTS`.
     """
@@ -484,9 +522,10 @@ class _Again(Exception):
 
 
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
-    """Return the JSON of the server's answer; retries until the monotonic time ``until``.
+    """Send a request until the server answers, and return the JSON of the answer.
 
-    Raises RewardUnavailable and RewardRefused.
+    ``until`` is the time (of ``time.monotonic``) after which the client gives up. Raises RewardUnavailable and
+    RewardRefused.
     """
     began, tries, defects = time.monotonic(), 0, 0
     while True:
@@ -514,7 +553,7 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
 
 
 def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping[str, Any]:
-    """Send a request once; returns the JSON of a successful answer. Raises _Again and RewardRefused."""
+    """Send a request once, and return the JSON of a successful answer. Raises _Again and RewardRefused."""
     headers = {"Content-Type": "application/json"}
     if settings.token:
         headers["Authorization"] = f"Bearer {settings.token}"
@@ -534,7 +573,7 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a JSON object. Raises ValueError for a repeated name, since its value would be ambiguous."""
+    """Return the pairs as a JSON object. Raises ValueError for a repeated name, whose value would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name twice")
@@ -542,16 +581,19 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _after_s(text: str | None) -> float:
-    """Return the seconds of a ``Retry-After``; 0 for a date, since the client's own wait is then enough."""
+    """Return the number of seconds in a ``Retry-After`` header.
+
+    Return 0 for a date, since the client's own wait is then enough.
+    """
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _exchange(
     url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
 ) -> tuple[int, str | None, bytes]:
-    """Return status, Retry-After and body of the answer; no proxy is used.
+    """Send a request, and return the HTTP status, the ``Retry-After`` header and the body of the answer.
 
-    Raises _Again if no answer arrives within ``limit_s``.
+    No proxy is used. Raises _Again if no answer arrives within ``limit_s`` seconds.
     """
     address = urlsplit(url)
     make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
@@ -595,7 +637,7 @@ def _log() -> logging.Logger:
 
 
 def _register() -> None:
-    """Register the reward with swift as ``groundtrace``, if swift loads this file."""
+    """Register the reward with ms-swift as ``groundtrace``, if ms-swift loads this file."""
     for name in ("swift.rewards", "swift.plugin"):  # swift 4 and swift 3
         if "swift" in sys.modules and importlib.util.find_spec(name) is not None:
             importlib.import_module(name).orms[COLUMN] = Verified
@@ -603,7 +645,7 @@ def _register() -> None:
 
 
 def main() -> int:
-    """Print the server's health; returns the exit code: 0 if the server is ready, 1 if not, 2 for wrong settings."""
+    """Print the state of the server. Return the exit code: 0 if it is ready, 1 if it is not, 2 for wrong settings."""
     try:
         settings = settings_of({})
     except ValueError as error:

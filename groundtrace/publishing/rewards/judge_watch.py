@@ -1,4 +1,4 @@
-"""Checks the endpoints of a reward's judges while the reward server runs."""
+"""Checks regularly, while the reward server runs, whether the model servers that the reward calls are ready."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,13 @@ from groundtrace.schemas.text import say
 
 _log = logging.getLogger(__name__)
 CHECK_EVERY_S = 2.0
-"""The interval between checks of the endpoints of the recipe's roles."""
+"""The time in seconds between two checks."""
 
 
 class JudgeWatch:
-    """Checks the endpoints that the reward's recipe calls, and keeps the last known health of each.
+    """Checks regularly whether the endpoints (model servers) that the ``reward`` calls are ready.
 
-    Changes of the health are printed on stderr.
+    It keeps the result of the last check, and prints changes on stderr.
     """
 
     def __init__(self, reward: RowReward) -> None:
@@ -30,12 +30,18 @@ class JudgeWatch:
 
     @property
     def are_ready(self) -> bool:
-        """Return whether the last check found all endpoints ready; False if the check itself failed."""
+        """Return whether the last check found all endpoints ready.
+
+        The result is False if the check itself failed, and before the first check.
+        """
         return self._health is not None and all(each.fault is None for each in self._health)
 
     @property
     def states(self) -> dict[str, str]:
-        """Return for each role "ready", or the kind of its endpoint's fault. Private details are left out."""
+        """Return for each role "ready" or the kind of fault of its endpoint, such as ``{"judge": "ready"}``.
+
+        Private details of a fault are left out. The result is empty before the first check.
+        """
         return {
             role: "ready" if each.fault is None else each.fault.failure.value
             for each in self._health or ()
@@ -43,7 +49,10 @@ class JudgeWatch:
         }
 
     async def running(self, _: web.Application) -> AsyncIterator[None]:
-        """Check the endpoints once before the server accepts requests, and then regularly until the server stops."""
+        """Check the endpoints once before the server accepts requests, and then regularly until the server stops.
+
+        This is a cleanup context of the aiohttp application: it yields once, when the server may start.
+        """
         await self._check()
         task = asyncio.create_task(self._check_periodically())
         yield
@@ -57,6 +66,7 @@ class JudgeWatch:
             await self._check()
 
     async def _check(self) -> None:
+        """Check all endpoints once, and keep the result."""
         try:
             found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
         except Exception:  # a defect: the last health is outdated
@@ -67,6 +77,7 @@ class JudgeWatch:
             self._health = found
 
     def _report_changes(self, found: tuple[Health, ...]) -> None:
+        """Print a line for each endpoint that became unusable or usable since the last check."""
         before = {each.name: each.message for each in self._health or ()}
         for each in found:
             if each.message and not before.get(each.name):

@@ -1,7 +1,7 @@
 """Holds the code that the rewards for verl, EasyR1, TRL and ms-swift share.
 
-The module keeps one reward for each config in a process. Some trainers need a number for every response. For an
-unscored response, these trainers get the number that the config sets.
+A process makes one reward object for each config, and reuses it. Some trainers need a number for every response. For an
+unscored response, these trainers get the number that the config sets as ``unscored``.
 """
 
 import os
@@ -20,7 +20,7 @@ from groundtrace.schemas.records import Verdict
 
 
 class Unscored(RuntimeError):
-    """Raised if a response is unscored and the trainer cannot leave it out."""
+    """Raised if a response got no reward and the trainer needs a number for every response."""
 
 
 _rewards: dict[str, RowReward] = {}
@@ -38,12 +38,13 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:
-    """Return this process's reward for a config.
+    """Return the object that computes the rewards of a config. It is made at the first call, and then reused.
 
-    ``config`` is a file or the name of a bundled config. If it is "", the environment variable ``GROUNDTRACE_REWARD``
-    names the config. The function can be called from several threads. Its first call for a config checks the endpoints
-    of all roles. Raises :class:`groundtrace.schemas.errors.UserError` if the reward cannot be used, for example
-    :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not ready.
+    ``config`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment
+    variable ``GROUNDTRACE_REWARD`` names the config. Several threads may call this function. The first call for a
+    config checks the endpoints (model servers) of all roles. Raises :class:`groundtrace.schemas.errors.UserError` if
+    the reward cannot be used, for example :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not
+    ready.
     """
     with _lock:
         if config not in _rewards:
@@ -58,7 +59,7 @@ def reward_of(config: str) -> RowReward:
 
 
 def close_rewards() -> None:
-    """Close all rewards of this process. This is not necessary at the end of a trainer."""
+    """Close all reward objects of this process. A trainer need not call this before it ends."""
     with _lock:
         while _rewards:
             _rewards.popitem()[1].close()
@@ -71,12 +72,12 @@ def scored_texts(
     is_step: bool,
     infos: Sequence[object] | None = None,
 ) -> list[Scored]:
-    """Return the scores of responses. ``texts[i]`` is a response to the row that ``references[i]`` names.
+    """Return the scores of responses, in order. ``texts[i]`` is a response to the row that ``references[i]`` names.
 
-    ``infos`` holds verl's ``extra_info`` of each response. Some recipes need the results of code. For these recipes,
-    ``infos`` is required, and the code of the responses is executed again
-    (:mod:`groundtrace.publishing.rewards.replay`). ``is_step`` is True if the call holds all responses of a training
-    step, or at least all responses to each of its questions.
+    ``config`` is a config file or the name of a bundled config. ``is_step`` is True if the call holds all responses of
+    a training step, or at least all responses to each of its questions. ``infos`` holds verl's ``extra_info`` of each
+    response. It is required for recipes that need the results of code: for them, the code of the responses is executed
+    again (:mod:`groundtrace.publishing.rewards.replay`).
 
     Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
     the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not
@@ -117,17 +118,19 @@ def lost_in(info: object) -> str:
 
 
 def unless_lost(scored: Scored, why: str) -> Scored:
-    """Return ``scored`` if ``why`` is "", and else an unscored result.
+    """Return the scores of a response, or an unscored result if its sandbox failed.
 
-    ``why`` is the reason why the sandbox of the response failed. Such a failure is not the fault of the policy.
+    ``why`` is the reason why the sandbox failed; "" if it did not fail. Such a failure is not the fault of the policy,
+    so the response must not get a reward.
     """
     return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 
 
 def number_of(config: str, scored: Scored) -> float:
-    """Return the reward of a response. For an unscored response, return the setting ``unscored``.
+    """Return the reward of a response. For an unscored response, return the setting ``unscored`` of the config.
 
-    Raises Unscored if the response is unscored and this setting is missing.
+    ``config`` is a config file or the name of a bundled config. Raises Unscored if the response is unscored and this
+    setting is missing.
     """
     if scored.reward is not None:
         return scored.reward
@@ -141,11 +144,11 @@ def number_of(config: str, scored: Scored) -> float:
 
 
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
-    """Return the verdicts with these names as finite numbers, with the same keys for every response.
+    """Return verdicts on a response as finite numbers, for trainers that average each number over all responses.
 
-    Some trainers expect the same keys in all responses, and average each key. ``NAME_or_0`` is the verdict's value, or
-    0 if it is unscored. ``NAME_scored`` is 1 if the verdict is scored, else 0. The mean of ``NAME_or_0`` divided by the
-    mean of ``NAME_scored`` is the mean of the scored values.
+    ``names`` are the names of the verdicts. Each verdict gives two numbers: ``NAME_or_0`` is its value, or 0 if it is
+    unscored, and ``NAME_scored`` is 1 if it is scored, else 0. So all responses have the same keys. The mean of
+    ``NAME_or_0`` divided by the mean of ``NAME_scored`` is the mean of the scored values.
     """
     found: dict[str, float] = {}
     for name in names:

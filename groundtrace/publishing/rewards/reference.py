@@ -1,4 +1,4 @@
-"""Defines the reference by which another trainer's reward finds the row that a response answers.
+"""Defines the reference by which the reward of another trainer finds the row that a response answers.
 
 Other trainers pass a string or a dictionary of each row to their reward, but no images. So an exported row holds a
 reference as JSON, and the reward reads the row from the run's shards. The reference also names the model's family.
@@ -15,18 +15,25 @@ FIELDS = ("answer", "family", "id", "run")
 
 
 class BadReference(UserError):
-    """Raised if a text is not a valid reference, or if it does not match its row; the message states the reason."""
+    """Raised if a text is not a valid reference to a row, or if it does not match its row.
+
+    The message states the reason.
+    """
 
 
 @dataclass(frozen=True)
 class RowReference:
-    """Refers to the row ``id`` of the run in the folder ``run``.
+    """Refers to a row of a run, so that a reward can find it.
 
-    ``answer`` is the gold answer. It differs from the row's answer if the reference was made for another version of the
-    run. It is None if a client names a row only by its id. ``family`` is the family of the model that responds to the
-    row, a name of :mod:`groundtrace.inference.families.registry`. Models of a family write coordinates in the same
-    form. A model of the family ``plain`` writes pixels of the original image. ``stream`` is the stream of the prompt if
-    the row has streams (iVGR §3.2), else "".
+    Attributes:
+        id: the id of the row.
+        answer: the gold answer. It differs from the row's answer if the reference was made for another version of the
+            run. It is None if a client names a row only by its id.
+        run: the path of the run folder.
+        family: the family of the model that responds to the row, a name in
+            :mod:`groundtrace.inference.families.registry`. Models of a family write coordinates in the same form; those
+            of the family ``plain`` write pixels of the original image.
+        stream: which of the row's prompts was used, if the row has several (iVGR §3.2 calls them streams); else "".
     """
 
     id: str
@@ -36,13 +43,13 @@ class RowReference:
     stream: str = ""
 
     def text(self) -> str:
-        """Return the reference as one line of JSON with sorted keys."""
+        """Return the reference as one line of JSON with sorted keys, as exported rows hold it."""
         fields = {name: value for name, value in asdict(self).items() if value or name in FIELDS}
         return json.dumps(fields, sort_keys=True, ensure_ascii=False)
 
 
 def read_reference(text: str) -> RowReference:
-    """Return the reference that :meth:`RowReference.text` wrote. Raises BadReference for any other text."""
+    """Parse a reference that :meth:`RowReference.text` wrote. Raises BadReference for any other text."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -51,7 +58,10 @@ def read_reference(text: str) -> RowReference:
 
 
 def reference_of(found: object, text: str) -> RowReference:
-    """Return the reference in parsed JSON. Raises BadReference for other JSON; the message quotes ``text``."""
+    """Return the reference in ``found``, which is parsed JSON. Raises BadReference if it is not a reference.
+
+    ``text`` is the JSON text, which the error message quotes.
+    """
     given = {"stream": "", **found} if isinstance(found, dict) else {}
     fields: dict[str, str] = {}
     for name in (*FIELDS, "stream"):

@@ -30,18 +30,20 @@ _END = re.compile(r"</tool_response>\s*\nassistant\n")
 
 
 def turns_of(text: str, calls: int) -> tuple[str, ...]:
-    """Return the policy's turns in the text of a response. ``calls`` is the number of calls that the tool executed.
+    """Split the text of a response into the turns that the policy wrote.
 
-    If the text does not have exactly ``calls + 1`` turns, the whole text is returned as one turn.
+    ``calls`` is the number of calls of code that the trainer's tool executed. If the text does not have exactly ``calls
+    + 1`` turns, the whole text is returned as one turn.
     """
     turns = _split(text)
     return turns if len(turns) == calls + 1 else (text,)
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Return the parts of the text between results; only the text itself if a result holds the beginning of another.
+    """Split the text at the results of calls.
 
-    The text is scanned once: one pattern for a whole result would need hours for some texts of a policy.
+    If a result holds the beginning of another one, return only the text itself. The text is scanned once: one pattern
+    for a whole result would need hours for some texts of a policy.
     """
     turns, start = [], 0
     while (begin := text.find(_BEGIN, start)) >= 0 and (end := _END.search(text, begin)) is not None:
@@ -53,10 +55,11 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Sequence[object]) -> list[Answer]:
-    """Return the answers with their trajectories. The text of each answer is replaced by the text of its last turn.
+    """Execute the code of responses again, and return the answers with the results.
 
-    ``infos`` holds verl's ``extra_info`` of each response. The trajectory of a response is None if a sandbox failed.
-    Raises the errors of :meth:`groundtrace.publishing.rewards.row_reward.RowReward.row_of`.
+    ``infos`` holds verl's ``extra_info`` of each response. In the returned answers, ``trajectory`` holds the results of
+    the code, or None if a sandbox failed, and ``text`` is only the last turn of the response. Raises the errors of
+    :meth:`groundtrace.publishing.rewards.row_reward.RowReward.row_of`.
     """
     return runtime().submit(_all_with_trajectories(reward, answers, infos)).result()
 
@@ -76,7 +79,10 @@ async def _all_with_trajectories(reward: RowReward, answers: Sequence[Answer], i
 
 
 async def _executed(settings: SandboxEnvironmentSettings, row: TrainingRow, turns: Sequence[str]) -> Trajectory | None:
-    """Return the trajectory of the turns, up to the first turn that ends the response; None if the sandbox fails."""
+    """Execute the turns of a response up to the turn that ends it, and return the trajectory.
+
+    Return None if the sandbox fails.
+    """
     executed = ExecutedTurns(settings, row)
     try:
         for turn in turns:

@@ -1,11 +1,11 @@
-"""Parses and checks the requests to the reward server: converts JSON to answers, or raises an error.
+"""Parses the requests to the reward server, and raises an error for an invalid request.
 
     POST /score       {"items": [ITEM, …], "is_step": true}
     POST /get_reward  {"query": ["…"], "prompts": ["…"], "labels": ["REFERENCE"]}     as OpenRLHF posts it
 
-An ITEM is ``{"reference": REFERENCE, "response": "…"}`` or ``{"id": "…", "response": "…"}``. A REFERENCE is a text or
-an object. An ITEM with ``id`` may also have ``family`` (default: plain), ``stream`` and ``run``. ``run`` is needed if
-the server has several runs.
+An ITEM is ``{"reference": REFERENCE, "response": "…"}`` or ``{"id": "…", "response": "…"}``. A REFERENCE, which names
+the row that the response answers, is a text or an object. An ITEM with ``id`` may also have ``family`` (default:
+plain), ``stream`` and ``run``. ``run`` is needed if the server has several runs.
 """
 
 import itertools
@@ -26,7 +26,7 @@ OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 
 
 class BadRequest(UserError):
-    """Raised if a request is invalid.
+    """Raised if a request to the reward server is invalid.
 
     ``item`` is the index of the invalid item; None if the error concerns the whole request.
     """
@@ -38,7 +38,10 @@ class BadRequest(UserError):
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """Holds the answers to score. ``is_step`` is True if they are the responses of a training step."""
+    """Holds the answers that a request asks to score.
+
+    ``is_step`` is True if they are all responses of a training step.
+    """
 
     answers: tuple[Answer, ...]
     is_step: bool
@@ -70,7 +73,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_score(body: bytes) -> ScoreRequest:
-    """Parse a request to ``/score``. Raises BadRequest for an invalid request."""
+    """Parse the ``body`` of a request to ``/score``. Raises BadRequest for an invalid request."""
     found = read_json(body)
     _refuse_others(found, {"items", "is_step"}, None)
     items, is_step = found.get("items"), found.get("is_step", False)
@@ -82,9 +85,9 @@ def read_score(body: bytes) -> ScoreRequest:
 
 
 def read_get_reward(body: bytes) -> ScoreRequest:
-    """Parse a request of OpenRLHF to ``/get_reward``.
+    """Parse the ``body`` of a request to ``/get_reward``, in the form that OpenRLHF sends.
 
-    The labels are references. A response is the part of a query after its prompt. Raises BadRequest for an invalid
+    A query is a prompt followed by its response. A label is the reference of the row. Raises BadRequest for an invalid
     request, and for a query that does not begin with its prompt, since the response is then ambiguous.
     """
     found = read_json(body)
@@ -104,12 +107,11 @@ def read_get_reward(body: bytes) -> ScoreRequest:
 
 
 def response_in(query: str, prompt: str) -> str | None:
-    """Return the response in a query; None if the query does not begin with the prompt.
+    """Return the response in a ``query``: the part after the ``prompt``, without the end token.
 
-    The response is the part of the query after the prompt, without the end token.
-
-    A query is decoded from the model's input tokens. So the mark of an image, which occurs once in the prompt, is
-    repeated in the query for every token of the image.
+    Return None if the query does not begin with the prompt. A query is decoded from the model's input tokens. So a
+    special token that stands for an image, and that occurs once in the prompt, is repeated in the query for every token
+    of the image.
     """
     at = 0
     for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):
@@ -123,6 +125,7 @@ def response_in(query: str, prompt: str) -> str | None:
 
 
 def _texts(found: Mapping[str, Any], name: str) -> list[str]:
+    """Return the list of texts in a field. Raises BadRequest if it is not such a list, or is empty."""
     value = found.get(name)
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise BadRequest(f'"{name}" must be a list of texts that is not empty')
@@ -130,6 +133,7 @@ def _texts(found: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _answer(item: Any, number: int) -> Answer:
+    """Return the answer in an item of a request. ``number`` is the index of the item, for the error message."""
     if not isinstance(item, dict):
         raise BadRequest("the item must be an object", number)
     _refuse_others(item, OF_ITEMS, number)
@@ -140,6 +144,7 @@ def _answer(item: Any, number: int) -> Answer:
 
 
 def _reference(item: Mapping[str, Any], number: int) -> RowReference:
+    """Return the reference in an item of a request. ``number`` is the index of the item, for the error message."""
     given = item.get("reference")
     if ("reference" in item) == ("id" in item):
         raise BadRequest('the item must have either "reference" or "id"', number)
@@ -174,6 +179,7 @@ def _checked(text: str, name: str, number: int) -> str:
 
 
 def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
+    """Raise BadRequest if ``found`` has a field that is not in ``known``."""
     if others := sorted(map(str, found.keys() - known)):
         raise BadRequest(
             f"the field {others[0]!r:.40} is unknown: the known fields are {', '.join(sorted(known))}", item

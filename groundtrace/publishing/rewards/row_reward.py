@@ -31,11 +31,14 @@ from groundtrace.storage.mirror import local_copy
 
 SIDE = "rl"
 KEPT_ROWS = 20_000
-"""The maximum number of rows in the cache, which holds no images."""
+"""The maximum number of rows in the cache. The cache holds no images."""
 
 
 class BadAnswer(UserError):
-    """Raised if an answer cannot be scored. ``number`` is its index in the call, and ``problem`` is the reason."""
+    """Raised if an answer cannot be scored.
+
+    ``number`` is the index of the answer in the call, and ``problem`` is the reason.
+    """
 
     def __init__(self, number: int, problem: str) -> None:
         super().__init__(f"answer {number}: {problem}")
@@ -44,10 +47,10 @@ class BadAnswer(UserError):
 
 @dataclass(frozen=True)
 class Answer:
-    """Holds a response to the prompt of the row that ``reference`` names.
+    """Holds a response of a model, and the reference of the row that it answers.
 
-    The coordinates in the text are in the model's own frame (pixels, 0–1 or 0–1000). ``trajectory`` holds the results
-    of the code that the response executed, or None.
+    ``text`` is the response as the model wrote it: its coordinates are in the model's own frame (pixels, 0–1 or
+    0–1000). ``trajectory`` holds the results of the code that the response executed; None if there are none.
     """
 
     reference: RowReference
@@ -57,11 +60,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class ScoreBatch:
-    """Holds the answers of one call in groups (``parts``). The answers of a group are scored together.
+    """Holds the answers of one call in groups. The answers of a group are scored together.
 
-    ``places`` holds three indices for each answer: the index of its part, the index of its prompt in this part, and the
-    index of the answer among the answers to this prompt. An answer has None instead of indices if it needs a judge but
-    the reward has no judge. ``texts`` are the answers as the model wrote them.
+    Attributes:
+        parts: the groups. A group holds one or several prompts of a question, with the answers to each prompt.
+        places: for each answer, three indices: of its group, of its prompt in this group, and of the answer among the
+            answers to this prompt. None instead of indices if the answer needs a judge but the reward has no judge.
+        texts: the answers as the model wrote them.
     """
 
     parts: tuple[Part, ...]
@@ -71,7 +76,7 @@ class ScoreBatch:
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
         """Return the score of each answer, in order. An answer whose entry in ``places`` is None is unscored.
 
-        ``found`` holds the scores: ``found[part][prompt][answer]``, with the three indices of ``places``.
+        ``found`` holds the scores by the three indices of ``places``: ``found[group][prompt][answer]``.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
@@ -80,11 +85,12 @@ class ScoreBatch:
 
 
 class RowReward:
-    """Scores responses to rows of runs. Threads may share an instance.
+    """Scores responses to rows of runs, for other trainers. Several threads may use one instance.
 
-    ``runs`` are run folders by name, in addition to the run folders of the settings. If any run folders are given, no
-    other folder is read. If ``fails_fast``, calls to a server that is known to be unreachable fail immediately. Some
-    recipes need trajectories; ``has_trajectories`` is True if the answers have them. Raises ConfigError and
+    ``settings`` is the config of the reward. ``runs`` are run folders by name, in addition to the run folders of the
+    settings; None for no further folders. If there are any run folders, rows are read only from them. If ``fails_fast``
+    is True, calls to a server that is known to be unreachable fail immediately. ``has_trajectories`` is True if the
+    answers have trajectories (results of executed code), which some recipes need. Raises ConfigError and
     :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
@@ -110,27 +116,29 @@ class RowReward:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Return the names of the runs that may be read; empty if every run may be read."""
+        """Return the names of the runs from which rows may be read; empty if every run may be read."""
         return tuple(self._folders)
 
     def open_run(self, name: str) -> tuple[int, str | None]:
-        """Open a run, and return its number of rows, and a warning if some of its rows will be unscored (else None).
+        """Open the run with this name. Return its number of RL rows, and a warning for the user.
 
-        Raises BadReference for a run that the settings do not allow, ShardError for a run that cannot be read, and
-        ConfigError if its rows lack data for the recipe.
+        The warning states that some rows will be unscored, because their answers need a judge; it is None if there is
+        no such row. Raises BadReference for a run that the settings do not allow, ShardError for a run that cannot be
+        read, and ConfigError if its rows lack data for the recipe.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Check the endpoints of the recipe's roles (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`).
+        """Check that the endpoints (model servers) of the recipe's roles are ready.
 
-        Raises :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not ready.
+        Raises :class:`groundtrace.inference.preflight.NotServed` if one is not ready. See
+        :meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`.
         """
         self._reward.check_endpoints()
 
     async def health(self) -> tuple[Health, ...]:
-        """Return the health of the endpoints of the recipe's roles.
+        """Return for each endpoint (model server) of the recipe's roles whether it is ready.
 
         The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -141,9 +149,9 @@ class RowReward:
 
         ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
         questions. Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
-        BadReference for a question without responses of one of its streams, and ConfigError if ``is_step`` is False and
-        the recipe cannot score single responses. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if
-        endpoints do not answer within ``reward.wait_s``.
+        BadReference if the recipe compares the prompts (streams) of a question, and the call has no response to one of
+        them. Raises ConfigError if ``is_step`` is False and the recipe cannot score single responses. Raises
+        :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints do not answer within ``reward.wait_s`` seconds.
         """
         self.check_way(is_step)
         call = self.prepare(answers)
@@ -152,9 +160,10 @@ class RowReward:
         return call.scores(found)
 
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
-        """Score a call, and return the score of each answer. If an endpoint is down, raise JudgesDown without waiting.
+        """Score the answers that :meth:`prepare` has grouped, and return the score of each answer, in order.
 
-        The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        ``is_step`` is the same as in :meth:`score`. If an endpoint (model server) is down, raise JudgesDown without
+        waiting. The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         found = []
         for each in await self._reward.attempt(call.parts):
@@ -165,7 +174,11 @@ class RowReward:
         return call.scores(found)
 
     def check_way(self, is_step: bool) -> None:
-        """Raise ConfigError if ``is_step`` is False, but the recipe needs all responses to a question or of a step."""
+        """Check whether the recipe can score responses that are not a whole step.
+
+        Raises ConfigError if ``is_step`` is False, but the recipe needs all responses to a question or all responses of
+        a step.
+        """
         why = None
         if not is_step and self.recipe.compares:
             why = "compares the responses to a question"
@@ -178,10 +191,10 @@ class RowReward:
             )
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
-        """Group the answers into parts. The answers of a part are scored together.
+        """Read the rows of the answers, and group the answers. The answers of a group are scored together.
 
-        Raises BadAnswer for an answer that cannot be scored, and BadReference for a question without responses of one
-        of its streams.
+        Raises BadAnswer for an answer that cannot be scored. Raises BadReference if the recipe compares the prompts
+        (streams) of a question, and the call has no response to one of them.
         """
         groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str], list[Trajectory | None]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
@@ -210,9 +223,11 @@ class RowReward:
         return ScoreBatch(tuple(parts), places, tuple(answer.text for answer in answers))
 
     def learn(self, call: ScoreBatch, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
-        """Add a call's scores to the current step. When the step is complete, the recipe learns from it.
+        """Add the scores of a call to the current training step. When the step is complete, the recipe learns from it.
 
-        Nothing is done for a recipe that does not learn.
+        ``found`` holds the scores of the groups in ``call``. If ``is_step`` is True, this call completes a step, unless
+        the setting ``step_responses`` defines when a step is complete. Nothing is done for a recipe that does not
+        learn.
         """
         if not self.recipe.learns:
             return
@@ -233,11 +248,11 @@ class RowReward:
         return self._shards(self._folder(reference.run)).named(reference.id)
 
     def close(self) -> None:
-        """Close the reply cache and the connections."""
+        """Close the cache of model replies, and the connections to model servers."""
         self._reward.close()
 
     def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], PreparedRow]:
-        """Return the key (folder, id) of a reference's row, and the row with the prompt of its stream.
+        """Return the (folder, id) of a reference's row, and the row with the prompt that the reference names.
 
         Raises BadReference, UnusableRow, ShardError and ConfigError.
         """
@@ -266,7 +281,7 @@ class RowReward:
         return key, replace(ready, row=row)
 
     def _check_streams(self, groups: Mapping[tuple[Path, str], Mapping[str, object]]) -> None:
-        """Raise BadReference if the recipe compares streams and the call lacks a stream of a question."""
+        """Raise BadReference if the recipe compares prompts (streams) of a question, and the call lacks one of them."""
         if not self.recipe.compares:
             return
         for key, found in groups.items():
@@ -280,6 +295,7 @@ class RowReward:
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:
+        """Return the row with this id from a run folder, after its images were written to files."""
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
@@ -298,9 +314,9 @@ class RowReward:
         raise BadReference(f"the run {run!r:.80} is unknown: the known runs are {known}")
 
     def _shards(self, folder: Path) -> Shards:
-        """Return the rows of a run, which are opened at first use.
+        """Return the RL rows of a run. The run is opened at the first call.
 
-        Raises ShardError, and ConfigError if the rows lack something that the recipe needs.
+        Raises ShardError if the run cannot be read, and ConfigError if its rows lack data for the recipe.
         """
         with self._lock:
             if folder not in self._runs:
@@ -312,5 +328,6 @@ class RowReward:
 
 
 def _asked(ready: PreparedRow, texts: Sequence[str], trajectories: Sequence[Trajectory | None]) -> PromptResponses:
+    """Return the row of a prompt with the responses to it."""
     executed = tuple(trajectories) if any(each is not None for each in trajectories) else ()
     return PromptResponses(ready.row, ready.question, tuple(texts), executed)

@@ -45,11 +45,11 @@ MAX_BODY_BYTES = 8 * 2**20
 MAX_HELD_BYTES = 256 * 2**20
 """The maximum total size of the bodies of all requests that are being read, queued or scored."""
 BODY_TIMEOUT_S = 30.0
-"""Timeout for a client to send a body."""
+"""The time in seconds within which a client must have sent a body."""
 IDLE_S = 60.0
-"""Timeout for a connection that sends no request, or an incomplete request head."""
+"""The time in seconds after which a connection without a complete request head is closed."""
 RETRY_AFTER_S = 5
-"""The ``Retry-After`` of answers while a judge is down."""
+"""The value in seconds of the ``Retry-After`` header in answers while a judge is down."""
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -64,7 +64,7 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """Return the runner of the application.
+    """Return the aiohttp runner that serves the application ``app``.
 
     When the server stops, connections that are still open after ``shutdown_timeout_s`` seconds are closed. The runner
     does not decompress the bodies of requests, because a small body may expand to gigabytes.
@@ -81,13 +81,13 @@ def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Holds the limits of a server.
+    """Holds the limits of a reward server.
 
     Attributes:
         max_batch: the maximum number of responses in one request.
         max_scoring: the maximum number of requests that are scored at the same time.
-        max_waiting: the maximum number of requests in the queue.
-        timeout_s: the timeout of a request, including its time in the queue.
+        max_waiting: the maximum number of requests that wait in the queue.
+        timeout_s: the time in seconds within which a request must be scored, including its time in the queue.
     """
 
     max_batch: int = 4096
@@ -97,11 +97,13 @@ class Bounds:
 
 
 class Refused(Exception):
-    """Raised if a request is refused.
+    """Raised if the server refuses a request.
 
-    Programs read ``status`` (the HTTP status) and ``kind`` as the reason; users read the message. ``item`` is the index
-    of the invalid item, if the error concerns one item. ``retry_after_s`` is the time in seconds after which the client
-    may send the request again; 0 means that no time is given.
+    Attributes:
+        status: the HTTP status of the response.
+        kind: the reason as one word, for programs. The message states the reason for users.
+        item: the index of the invalid item in the request; None if the error does not concern a single item.
+        retry_after_s: the time in seconds after which the client may send the request again; 0 if no time is given.
     """
 
     def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
@@ -116,10 +118,11 @@ class Refused(Exception):
 
 
 class RewardServer:
-    """Implements the HTTP server; :meth:`app` makes its application.
+    """Implements the HTTP server that scores responses; :meth:`app` makes its application.
 
-    ``rows`` is the number of rows of the opened runs, for ``/health``. ``token`` is the bearer token that clients must
-    send; "" if they need no token.
+    ``reward`` scores the responses. ``rows`` is the number of rows of the opened runs, which ``/health`` states.
+    ``bounds`` are the limits of the server. ``token`` is the bearer token that clients must send; "" if they need no
+    token.
     """
 
     def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
@@ -130,7 +133,7 @@ class RewardServer:
         self._judges = JudgeWatch(reward)
 
     def app(self) -> web.Application:
-        """Return the application with its routes. All its errors are JSON."""
+        """Return the aiohttp application with its routes. All its errors are JSON."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
@@ -175,7 +178,10 @@ class RewardServer:
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
     ) -> tuple[ScoreRequest, list[Scored]]:
-        """Read and score a request; returns it with its scores. Raises Refused."""
+        """Read a request, score its answers, and return both. Raises Refused.
+
+        ``parse`` converts the body of the request to answers.
+        """
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
         if self._held_bytes + size > MAX_HELD_BYTES:
@@ -204,7 +210,7 @@ class RewardServer:
             raise Refused(415, "not_json", "the body must not be compressed: leave out Content-Encoding")
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
-        """Read and parse the body. Raises Refused."""
+        """Read the body of a request, and parse it. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
@@ -230,7 +236,10 @@ class RewardServer:
         return asked
 
     async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
-        """Queue the request and return its scores. Raises Refused, also if the queue is full or after the timeout."""
+        """Put the request into the queue, and return its scores.
+
+        Raises Refused, also if the queue is full, and if the request is not scored within the timeout.
+        """
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
                 429,
@@ -251,6 +260,7 @@ class RewardServer:
             raise Refused(504, "timeout", message, retry_after_s=RETRY_AFTER_S) from error
 
     async def _in_turn(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
+        """Wait until the request may be scored, and return its scores. Raises Refused."""
         try:
             await self._scoring.acquire()
         finally:
@@ -272,6 +282,7 @@ class RewardServer:
         return scored
 
     def _prepared(self, asked: ScoreRequest) -> ScoreBatch:
+        """Return the answers of a request in groups that are scored together. Raises Refused for an invalid answer."""
         try:
             self._reward.check_way(asked.is_step)
             return self._reward.prepare(asked.answers)
@@ -296,7 +307,7 @@ class RewardServer:
     async def _errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Return every error as JSON; for a defect of the server, the JSON holds only the type of the exception."""
+        """Return every error as JSON. For a defect of the server, the JSON holds only the type of the exception."""
         try:
             return await handler(request)
         except Refused as error:
@@ -311,5 +322,6 @@ class RewardServer:
 
 
 def _plain(scored: Scored) -> dict[str, Any]:
+    """Return the scores of a response as fields of a JSON object."""
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     return {"reward": scored.reward, "outcome": scored.outcome, "verdicts": verdicts}

@@ -55,11 +55,11 @@ class SpeechSettings:
     ] = None
 
     def speech_of(self, named: str) -> Speech:
-        """Return how the model writes coordinates; ``named`` is the family that a row names.
+        """Return how the trained model writes coordinates: its frame, its decimals, and how its images are resized.
 
-        A name ``module:NAME`` in a row is never imported. Raises ConfigError if ``min_pixels`` or ``max_pixels`` is set
-        but the family does not use it. Also raises ConfigError if the minimum exceeds the maximum. Raises ValueError
-        for an unknown family.
+        ``named`` is the model family that a row names; the setting ``family`` replaces it. A name ``module:NAME`` in a
+        row is never imported. Raises ConfigError if ``min_pixels`` or ``max_pixels`` is set but the family does not use
+        it, or if the minimum exceeds the maximum. Raises ValueError for an unknown family.
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(
@@ -121,19 +121,20 @@ class RemoteRewardSettings:
 
     @property
     def home(self) -> Path:
-        """Return the folder of the cached replies, media and rows."""
+        """Return the folder for cached replies of models, images, and rows."""
         if self.folder:
             return Path(self.folder)
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "reward"
 
 
 def load_reward_settings(named: str = "") -> RemoteRewardSettings:
-    """Load the settings of a file or of a bundled config such as ``argos``.
+    """Load the config of a reward for another trainer.
 
-    If ``named`` is empty, the environment variable :data:`VARIABLE` names the config. If the variable is empty, too,
-    the defaults are used. A trainer's config may be named. Its ``model.frame`` and ``model.max_pixels`` are then the
-    defaults of ``speech``. The options of its environment ``sandbox`` are the defaults of ``code``. Its other sections
-    are ignored. Raises ConfigError for a config that cannot be used.
+    ``named`` is a config file or the name of a bundled config, such as ``argos``. If it is empty, the environment
+    variable :data:`VARIABLE` names the config. If the variable is empty, too, the defaults are used. A config of our
+    own trainer may be named. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of ``speech``, and the
+    options of its environment ``sandbox`` are the defaults of ``code``. Its other sections are ignored. Raises
+    ConfigError for a config that cannot be used.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:

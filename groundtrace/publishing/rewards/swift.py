@@ -1,8 +1,8 @@
 """Provides the verifier as a reward of ms-swift (``swift.rewards.orm``): ``--reward_funcs groundtrace``.
 
-swift passes the completions and the columns of the rows. The column ``groundtrace`` is the row's reference. swift
-counts an unscored completion as 0. So the reward raises an error for an unscored completion, unless the setting
-``unscored`` gives its reward.
+ms-swift passes the completions and the columns of the rows. The column ``groundtrace`` is the row's reference, by which
+the reward finds the row. ms-swift counts a completion without a reward as 0. So an unscored completion raises an error,
+unless the setting ``unscored`` gives its reward.
 """
 
 import importlib
@@ -19,10 +19,10 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 
 
 class Verified:
-    """Computes the reward for ms-swift. ``args`` are the arguments of swift's training.
+    """Computes rewards for ms-swift, which makes an instance and calls it. ``args`` are the arguments of the training.
 
-    The environment variable ``GROUNDTRACE_REWARD`` names the config. The constructor checks the endpoints of all roles,
-    and raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    The environment variable ``GROUNDTRACE_REWARD`` names the config. The constructor checks the endpoints (model
+    servers) of all roles, and raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:
@@ -32,6 +32,7 @@ class Verified:
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
         """Return the reward of each completion.
 
+        ``columns`` are the columns of the rows, one value for each completion. The column ``groundtrace`` is needed.
         Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
         """
         references = columns.get(COLUMN)
@@ -43,7 +44,7 @@ class Verified:
 
 
 def register() -> bool:
-    """Register the reward with swift as ``groundtrace``; returns False if swift is not installed."""
+    """Register the reward with ms-swift under the name ``groundtrace``. Return False if ms-swift is not installed."""
     for name in REGISTRIES:
         if importlib.util.find_spec("swift") is not None and importlib.util.find_spec(name) is not None:
             importlib.import_module(name).orms[COLUMN] = Verified

@@ -1,8 +1,8 @@
 """Provides the verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
 
-TRL passes the columns of the rows, repeated for each completion. The column ``groundtrace`` is the row's reference. A
-completion with the reward None is left out of its group (``GRPOTrainer._calculate_rewards`` of 1.16). The reward is
-None if the completion is unscored, or if the sandbox of its environment failed
+TRL passes the columns of the rows, repeated for each completion. The column ``groundtrace`` is the row's reference, by
+which the reward finds the row. TRL ignores a completion with the reward None (``GRPOTrainer._calculate_rewards`` of
+1.16). The reward is None if the completion is unscored, or if the sandbox of its environment failed
 (:mod:`groundtrace.publishing.tools.trl`).
 """
 
@@ -19,10 +19,11 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Return the reward functions for a config, after a check of the endpoints of all roles.
+    """Return a list with the reward function for TRL's ``GRPOTrainer``. The endpoints of all roles are checked first.
 
-    ``config`` is a file or the name of a bundled config. If it is "", the environment variable ``GROUNDTRACE_REWARD``
-    names the config. Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    ``config`` is a config file or the name of a bundled config. If it is "", the environment variable
+    ``GROUNDTRACE_REWARD`` names the config. Raises the same errors as
+    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
     reward_of(config)
 
@@ -33,10 +34,11 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """Return the reward of each completion; None for an unscored completion.
+    """Return the reward of each completion for TRL; None for an unscored completion.
 
-    The environment variable ``GROUNDTRACE_REWARD`` names the config. This function is for trainers that need an import
-    path.
+    The environment variable ``GROUNDTRACE_REWARD`` names the config. ``columns`` are the columns of the rows, one value
+    for each completion; the column ``groundtrace`` is needed. This function is for trainers that load a reward function
+    from an import path.
     """
     return rewards("", completions, columns)
 
@@ -44,7 +46,9 @@ def verified(completions: Sequence[Completion], **columns: Any) -> list[float | 
 def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
     """Return the reward of each completion; None if it is unscored.
 
-    Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
+    ``config`` is a config file or the name of a bundled config. ``columns`` are the columns of the rows, one value for
+    each completion; the column ``groundtrace`` is needed. Raises the same errors as
+    :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     references = columns.get(COLUMN)
     if references is None:
@@ -60,9 +64,10 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
 
 
 def _text(completion: Completion) -> object:
-    """Return the text of a completion; if the completion is a list of turns, the text of its last turn.
+    """Return the text of a completion. If the completion is a list of turns, return the text of its last turn.
 
-    It is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an answer.
+    The result is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an
+    answer.
     """
     if not isinstance(completion, list | tuple):
         return completion  # scored_texts() refuses a completion that is not a text

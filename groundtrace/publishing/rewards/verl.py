@@ -31,16 +31,20 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Return for each response the reward ``score``, and numbers for the verdicts that the recipe logs.
+    """Return the reward of one response, or of each response in a list, for verl.
 
-    :func:`groundtrace.publishing.rewards.plugin.verdict_figures` defines these numbers. All responses have the same
-    keys, because verl raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl
-    averages each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
+    The reward is under the key ``score``. Further numbers describe the verdicts that the recipe logs
+    (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). All responses have the same keys, because verl
+    raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl averages each key
+    (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
-    ``config`` comes from ``reward_kwargs``. The row's reference is ``ground_truth``. ``data_source`` is not used. Our
-    tool for verl writes the statuses of the response's calls to ``extra_info``. If the sandbox of the response failed,
-    the tool also writes the reason to ``extra_info``, and the response is unscored. Raises
-    :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
+    verl passes one response as ``solution_str``, and the reference of its row as ``ground_truth``. Its batch manager
+    passes lists, in the arguments with plural names; the result is then a list. ``config`` is a config file or the name
+    of a bundled config; it comes from ``reward_kwargs``. ``data_source`` is not used. Our tool for verl writes the
+    statuses of the response's calls to ``extra_info``. If the sandbox of the response failed, the tool also writes the
+    reason there, and the response is unscored.
+
+    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:
@@ -56,4 +60,5 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
+    """Return the numbers for verl about one scored response."""
     return {"score": number_of(config, scored), **verdict_figures(reward_of(config).recipe.shown, scored)}

@@ -1,9 +1,9 @@
 """Executes the tool calls of responses in our sandbox. Another trainer generates the responses.
 
-All tools of this package use this module. A call runs after the earlier successful calls of its response
-(:mod:`groundtrace.sandbox.replay`). It has the limits of the run from which the row comes. The environment of our own
-trainer executes calls in the same way. If a sandbox fails, the response is *lost*. The policy did not cause the
-failure, so the reward leaves the response unscored.
+All tools of this package use this module. A tool call contains code. The code runs after the code of the earlier
+successful calls of the same response (:mod:`groundtrace.sandbox.replay`), with the limits of the run from which the row
+comes. The environment of our own trainer executes calls in the same way. If a sandbox fails, the response is *lost*.
+The policy did not cause the failure, so the reward leaves the response unscored.
 """
 
 import asyncio
@@ -37,9 +37,10 @@ KEPT_ROWS = 256
 
 @dataclass(frozen=True)
 class Result:
-    """Holds the result of a call: its text without marks of images, the images that it showed, and its status.
+    """Holds the result of a tool call.
 
-    ``status`` is one of :data:`groundtrace.sandbox.observation.Status`, or ``lost`` if the sandbox failed.
+    ``text`` is what the code printed, and ``images`` are the images that it displayed. ``status`` is one of
+    :data:`groundtrace.sandbox.observation.Status`, or ``lost`` if the sandbox failed.
     """
 
     text: str
@@ -48,19 +49,20 @@ class Result:
 
     @property
     def marked_text(self) -> str:
-        """Return the text followed by an ``<image>`` mark for each image, as in SFT rows."""
+        """Return the text, followed by one ``<image>`` for each displayed image, as in SFT rows."""
         return "\n".join(filter(None, (self.text, IMAGE * len(self.images))))
 
 
 @dataclass
 class Calls:
-    """Executes the calls of one response one after the other.
+    """Executes the tool calls of one response, one after the other.
 
     Attributes:
-        images: the bytes of the question's images, as encoded files.
-        limits: the limits of a trajectory, and the number of trajectories that run at once in this process.
-        max_images: the maximum number of images that all calls together may show; further images are left out.
-        statuses: the status of each call, in order.
+        images: the question's images, as the bytes of image files.
+        limits: the limits under which the code of a response is executed, and how many responses execute code at once
+            in this process.
+        max_images: the maximum number of images that all calls together may display; further images are left out.
+        statuses: the status of each call so far, in order.
         lost: the reason why a sandbox failed; "" if no sandbox failed.
     """
 
@@ -74,9 +76,10 @@ class Calls:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, code: str) -> Result:
-        """Execute the code in the state that the earlier successful calls left.
+        """Execute the code of a call, and return its result.
 
-        If another call is running, this call waits until the other call has ended.
+        The variables of the earlier successful calls still exist. If another call is running, this call waits until it
+        has ended.
         """
         async with self._turn:
             result = await self._result(code)
@@ -100,10 +103,11 @@ class Calls:
 
 
 def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
-    """Return the limits in an exported row's column ``sandbox``, which is JSON or "".
+    """Return the limits of the sandbox for a row.
 
-    ``sessions`` is the number of trajectories that run at once; None means the default of the settings. Raises
-    ConfigError for limits that cannot be used.
+    ``sandbox`` is the value of the exported row's column of this name: JSON, or "" for the default limits. ``sessions``
+    is the number of responses that execute code at once; None means the default. Raises ConfigError for limits that
+    cannot be used.
     """
     given = json.loads(sandbox) if sandbox else {}
     return build(SandboxSettings, given | ({} if sessions is None else {"sessions": sessions}), "sandbox")
@@ -111,7 +115,7 @@ def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
 
 @lru_cache(KEPT_ROWS)
 def images_of(reference: str) -> tuple[bytes, ...]:
-    """Return the images of the row that a reference names, upright, as PNG files.
+    """Return the images of the row that a ``reference`` names, upright, as the bytes of PNG files.
 
     Raises BadReference for a reference that cannot be read, ShardError for a run that cannot be read, and UnusableRow
     for a row that cannot be used.
@@ -123,9 +127,10 @@ def images_of(reference: str) -> tuple[bytes, ...]:
 
 @lru_cache(8)
 def _shards(run: str) -> Shards:
+    """Return the RL rows of a run. ``run`` is the run folder or its URL."""
     return Shards(local_copy(run), "rl", load_reward_settings().home / "rows")
 
 
 def png_files(images: Sequence[Image.Image]) -> tuple[bytes, ...]:
-    """Return the images, which are upright already, as the contents of PNG files."""
+    """Convert images that are already upright to the bytes of PNG files."""
     return tuple(encode_png(np.asarray(image.convert("RGB"))) for image in images)

@@ -21,11 +21,12 @@ from groundtrace.sandbox import SandboxSettings
 
 
 class CodeEnvironment:
-    """Executes the code of one response at a time.
+    """Executes the code of responses for TRL, one response at a time.
 
     TRL makes one environment for each response in progress, and reuses it for later responses. ``sessions`` is the
-    number of trajectories that run at once in this process. ``max_images`` is the maximum number of images that all
-    calls of a response together may show. TRL offers all public methods to the policy as tools.
+    number of responses that execute code at once in this process; None means the default. ``max_images`` is the maximum
+    number of images that all calls of a response together may display. TRL offers all public methods to the policy as
+    tools.
     """
 
     def __init__(self, sessions: int | None = None, max_images: int = MAX_IMAGES) -> None:
@@ -34,16 +35,20 @@ class CodeEnvironment:
 
     @property
     def lost(self) -> str:
-        """Return the reason why a sandbox failed; "" if no sandbox failed."""
+        """Return the reason why the sandbox of the current response failed; "" if it did not fail."""
         return self._calls.lost
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Return the status of each call of the response, in order."""
+        """Return the status of each call of the current response, in order."""
         return tuple(self._calls.statuses)
 
     def reset(self, images: Sequence[Image.Image] | None = None, sandbox: str = "", **_: Any) -> None:
-        """Prepare for a new response to a row. Raises ConfigError for limits that cannot be used."""
+        """Prepare for a new response to a row.
+
+        ``images`` are the row's images, and ``sandbox`` is its column of this name: the limits as JSON, or "" for the
+        default limits. Raises ConfigError for limits that cannot be used.
+        """
         self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
 
     def execute_python_code(self, code: str):  # without the result's type, which TRL would write into the schema

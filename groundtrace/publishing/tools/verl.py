@@ -35,10 +35,11 @@ CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 
 
 class ExecutePythonCode(_BaseTool):
-    """Executes the code of all responses of one worker process.
+    """Executes the code of all responses of one worker process of verl.
 
-    ``config`` may hold ``sessions`` (the number of trajectories that run at once in this process) and ``max_images``
-    (the maximum number of images that all calls of a response together may show).
+    ``config`` may hold ``sessions`` (the number of responses that execute code at once in this process) and
+    ``max_images`` (the maximum number of images that all calls of a response together may display). ``tool_schema``
+    describes the tool to the policy; None means our own schema.
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:
@@ -47,7 +48,10 @@ class ExecutePythonCode(_BaseTool):
         self._calls: WeakKeyDictionary[Any, Calls] = WeakKeyDictionary()
 
     async def create(self, instance_id: str | None = None, **given: Any) -> tuple[str, Any]:
-        """Store the row's arguments for the call that follows; returns the call's id and an empty response."""
+        """Store the row's arguments for the call that follows. Return the call's id and an empty response.
+
+        ``instance_id`` is the call's id; None means a new one. ``given`` holds the row's reference and its limits.
+        """
         id = instance_id or str(uuid4())
         self._created[id] = given.get("create_kwargs", given)
         return id, _schemas.ToolResponse()
@@ -55,10 +59,11 @@ class ExecutePythonCode(_BaseTool):
     async def execute(
         self, instance_id: str, parameters: dict[str, Any], **given: Any
     ) -> tuple[Any, float, dict[str, Any]]:
-        """Execute the parameter ``code`` after the earlier successful calls of the response.
+        """Execute the code of a call after the earlier successful calls of the response.
 
-        Return the result, the reward 0.0, and the status of the call. Raises ValueError for a call without code; verl
-        shows this error to the policy.
+        ``instance_id`` is the call's id from :meth:`create`. ``parameters`` holds the code under the key ``code``.
+        ``given`` holds verl's state of the response as ``agent_data``. Return the result, the reward 0.0, and the
+        status of the call. Raises ValueError for a call without code; verl shows this error to the policy.
         """
         code, agent = parameters.get("code"), given["agent_data"]
         if not isinstance(code, str):
@@ -71,7 +76,7 @@ class ExecutePythonCode(_BaseTool):
         return _schemas.ToolResponse(text=result.text, image=list(result.images)), 0.0, {"status": result.status}
 
     async def release(self, instance_id: str, **given: Any) -> None:
-        """Delete the stored arguments of the call."""
+        """Delete the arguments that :meth:`create` stored for the call."""
         self._created.pop(instance_id, None)
 
     def _begun(self, groundtrace: str, sandbox: str = "", **_: Any) -> Calls:

@@ -1,4 +1,4 @@
-"""Makes the HTTP responses of a view's server, and runs slow work outside the server's event loop."""
+"""Makes the HTTP responses of the server of ``beam view``, and runs slow work outside its event loop."""
 
 import asyncio
 import json
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 async def apart(work: Callable[[], T]) -> T:
-    """Run ``work`` in another thread, and return its result. The server answers other requests meanwhile."""
+    """Run the function ``work`` in another thread, and return its result.
+
+    The server answers other requests meanwhile.
+    """
     return await asyncio.to_thread(work)
 
 
@@ -23,6 +26,7 @@ def json_response(value: Any) -> web.Response:
 
 
 def _finite(value: Any) -> Any:
+    """Return the value with null (None) in place of each number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -27,16 +27,20 @@ from groundtrace.schemas.text import counted, utc_now
 SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
 MIN_PER_REASON = 5
 WHOLE = "whole trace"
-"""The subject of the judgements that the estimates use. The subject of any other judgement is a verdict's name."""
+"""The subject of a judgement about a whole trace. The estimates use only such judgements.
+
+The subject of any other judgement is the name of a verdict.
+"""
 CHOICES = ("right", "wrong", "unclear")
 SEED = 0
 
 
 @dataclass(frozen=True)
 class AuditedRow:
-    """Holds a row of the sample: the record's id, its stratum, and the SHA-256 of its best trace.
+    """Holds a record that was drawn for an audit.
 
-    The stratum is :data:`KEPT`, or the stage and reason of the rejection.
+    ``id`` is the record's id. ``stratum`` is the group from which it was drawn: :data:`KEPT`, or the stage and reason
+    of its rejection. ``trace`` is the SHA-256 of its best trace.
     """
 
     id: str
@@ -48,8 +52,13 @@ class AuditedRow:
 class Judgement:
     """Holds a person's judgement of a trace, or of a single verdict on the trace.
 
-    ``about`` is :data:`WHOLE` (the trace) or the name of the verdict. ``choice`` is one of :data:`CHOICES`; "" means
-    that the person undid the earlier judgement. ``trace`` is the SHA-256 of the trace, and ``at`` is the time in UTC.
+    Attributes:
+        id: the id of the record.
+        trace: the SHA-256 of the judged trace.
+        about: :data:`WHOLE` for the whole trace, or the name of a verdict.
+        choice: one of :data:`CHOICES`; "" means that the person undid the earlier judgement.
+        reviewer: the name of the person.
+        at: the time of the judgement, in UTC.
     """
 
     id: str
@@ -61,11 +70,12 @@ class Judgement:
 
 
 def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
-    """Draw a random sample of about ``count`` ids, and return the drawn ids of each stratum.
+    """Draw a random sample of about ``count`` ids. Return the drawn ids of each stratum.
 
-    ``strata`` holds all ids of each stratum. The sample has fewer than ``count`` ids if the strata hold fewer. It has
-    more than ``count`` ids if there are many reasons of rejection, because at least :data:`MIN_PER_REASON` ids of each
-    reason are drawn.
+    A stratum is a group of records: the kept rows, or the records that were rejected for the same reason. ``strata``
+    holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample has fewer than
+    ``count`` ids if the strata hold fewer. It has more if there are many reasons of rejection, because at least
+    :data:`MIN_PER_REASON` ids of each reason are drawn.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -82,9 +92,13 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 class Audit:
     """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
 
-    ``strata`` is the number of rows in each stratum of the run, and ``rows`` is the sample. ``note`` is a line for the
-    user if the sample is larger or smaller than requested, else "". Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
+    Attributes:
+        strata: the number of rows in each stratum (group of records) of the run.
+        rows: the records of the sample.
+        reviewer: the name of the person who judges now.
+        note: a line for the user if the sample is larger or smaller than requested, else "".
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
     """
 
     def __init__(
@@ -99,15 +113,16 @@ class Audit:
         """Return the reviewer's valid judgements by (record id, subject).
 
         The subject is :data:`WHOLE` or the name of a verdict. Only the last judgement of a subject is valid. It is left
-        out if it was undone, or if the trace has changed since.
+        out if the reviewer undid it, or if the trace has changed since.
         """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
 
     def judge(self, record_id: str, about: str, choice: str) -> Judgement:
-        """Store a judgement, and return it. The choice "" undoes the earlier judgement.
+        """Store a judgement of the reviewer, and return it.
 
-        ``about`` is the subject: :data:`WHOLE`, or the name of a verdict. Raises ValueError for a record outside the
-        sample or an unknown choice.
+        ``record_id`` is a record of the sample. ``about`` is the subject: :data:`WHOLE`, or the name of a verdict.
+        ``choice`` is one of :data:`CHOICES`, or "" to undo the earlier judgement. Raises ValueError for a record
+        outside the sample or an unknown choice.
         """
         row = next((each for each in self.rows if each.id == record_id), None)
         if row is None:
@@ -120,7 +135,7 @@ class Audit:
         return made
 
     def counted(self) -> list[Judged]:
-        """Return the number of judgements of whole traces in each stratum; the kept rows come first."""
+        """Return for each stratum (group of records) how its whole traces were judged. The kept rows come first."""
         judged, found = self.judgements, defaultdict[str, Counter[str]](Counter)
         for row in self.rows:
             made = judged.get((row.id, WHOLE))
@@ -129,10 +144,10 @@ class Audit:
         return [Judged(name, self.strata[name], *(found[name][each] for each in (*CHOICES, "open"))) for name in names]
 
     def kappa(self) -> dict[str, float]:
-        """Return Cohen's kappa between this reviewer and each other reviewer, by the other reviewer's name.
+        """Return how well this reviewer agrees with each other reviewer, by the other reviewer's name.
 
-        Kappa is computed over the rows whose whole trace was judged by both reviewers. A reviewer without such rows is
-        left out.
+        The measure is Cohen's kappa: 1 for full agreement, 0 for agreement by chance. It is computed over the rows
+        whose whole trace was judged by both reviewers. A reviewer without such rows is left out.
         """
         mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})
@@ -145,7 +160,8 @@ def _last(
 ) -> dict[tuple[str, str], Judgement]:
     """Return a reviewer's last judgement of each row and subject.
 
-    A judgement is left out if it was undone, or if the trace has changed since.
+    ``traces`` holds the SHA-256 of each record's present trace. A judgement is left out if the reviewer undid it, or if
+    the trace has changed since.
     """
     found = {(each.id, each.about): each for each in judgements if each.reviewer == reviewer}
     return {key: each for key, each in found.items() if each.choice and traces.get(each.id) == each.trace}
@@ -154,11 +170,12 @@ def _last(
 def _pairs(
     mine: Mapping[tuple[str, str], Judgement], theirs: Mapping[tuple[str, str], Judgement]
 ) -> list[tuple[str, str]]:
+    """Return (first choice, second choice) for each whole trace that both reviewers judged."""
     return [(mine[key].choice, theirs[key].choice) for key in mine.keys() & theirs.keys() if key[1] == WHOLE]
 
 
 def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
-    """Return Cohen's kappa of pairs of choices; 1.0 if both always made the same single choice."""
+    """Return Cohen's kappa of pairs of choices; 1.0 if both reviewers always made the same single choice."""
     count = len(pairs)
     first, second = (Counter(each[side] for each in pairs) for side in (0, 1))
     agreed = sum(a == b for a, b in pairs) / count
@@ -191,10 +208,10 @@ def _check(found: Any) -> None:
 
 
 def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> None:
-    """Write the ids of a sample to ``audit.json``, in random order.
+    """Write the ids of a sample to the run's ``audit.json``, in random order.
 
-    ``count`` is the requested size of the sample, and ``drawn`` holds the sample's ids by stratum. The file is written
-    once, before the first judgement.
+    ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` holds the sample's ids by
+    stratum. The file is written once, before the first judgement.
     """
     ids = [each for ids in drawn.values() for each in ids]
     random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
@@ -205,8 +222,9 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> N
 
 
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
-    """Return the run's audit. If the run has no sample yet, draw a sample of ``count`` rows first.
+    """Return the audit of a run. If the run has no sample yet, draw a sample of ``count`` rows first.
 
+    ``rows`` and ``images`` read the run's rows and their images. ``reviewer`` is the name of the person who judges.
     Rows of the sample that are no longer in the run are left out. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the stored sample was drawn with another ``count``, or if
     the run has no kept row with a trace.
@@ -239,7 +257,7 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
 
 
 def _size_note(count: int, drawn: int, kept: int) -> str:
-    """Return why a sample has ``drawn`` rows instead of ``count``; "" if both are equal.
+    """Return a text on why a sample has ``drawn`` rows instead of ``count``; "" if both numbers are equal.
 
     ``kept`` is the number of the run's kept rows with a trace: :func:`draw` returns fewer rows than requested only if
     it has drawn all of them.

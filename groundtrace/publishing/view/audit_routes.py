@@ -1,4 +1,4 @@
-"""Serves an audit to the page: the rows of the sample, the judgements, and the estimates.
+"""Serves an audit to the page in the browser: the rows of the sample, the judgements, and the estimates.
 
 The rows are sent without the results of verdicts and without grades, because these could influence the reviewer.
 """
@@ -17,7 +17,10 @@ from groundtrace.publishing.view.rows import ViewedRows
 
 
 class AuditRoutes:
-    """Handles the HTTP requests of the page about one audit."""
+    """Handles the HTTP requests of the page about one audit.
+
+    ``rows`` and ``images`` read the run's rows and their images.
+    """
 
     def __init__(self, audit: Audit, rows: ViewedRows, images: RowImages) -> None:
         self._audit, self._rows, self._images = audit, rows, images
@@ -30,7 +33,10 @@ class AuditRoutes:
         router.add_post("/api/audit/judge", self._post_judge)
 
     async def _get_audit(self, _: web.Request) -> web.Response:
-        """Return the ids of the sample in their order, each with the judgement of the whole trace ("": not judged)."""
+        """Return the reviewer's name, and for each id of the sample the choice about the whole trace.
+
+        The choice is "" if the trace was not judged yet.
+        """
         judged = self._audit.judgements
         choices = [
             (row.id, judged[row.id, WHOLE].choice if (row.id, WHOLE) in judged else "") for row in self._audit.rows
@@ -38,7 +44,7 @@ class AuditRoutes:
         return json_response({"reviewer": self._audit.reviewer, "rows": choices})
 
     async def _get_record(self, request: web.Request) -> web.Response:
-        """Return a record of the sample without its end, its scores, and its attempts' grades."""
+        """Return a record of the sample without its set, its scores, and the grades of its attempts."""
         record_id = request.query.get("id", "")
         n = self._rows.number_of(record_id) if any(row.id == record_id for row in self._audit.rows) else None
         place = None if n is None else self._rows.place_of(n)
@@ -50,13 +56,14 @@ class AuditRoutes:
         return json_response(_without_verdicts(record) | {"n": n, "judgements": mine})
 
     async def _get_result(self, _: web.Request) -> web.Response:
-        """Return the judgements by stratum with intervals, precision, recall, and the agreement of reviewers."""
+        """Return how the strata were judged, precision and recall with intervals, and the agreement of reviewers."""
         counted = self._audit.counted()
         found = await apart(lambda: estimate(counted))
         strata = [asdict(each) | {"interval": each.interval} for each in counted]
         return json_response({"strata": strata, "kappa": self._audit.kappa()} | asdict(found))
 
     async def _post_judge(self, request: web.Request) -> web.Response:
+        """Store a judgement, and return it."""
         try:
             asked = await request.json()
             made = await apart(lambda: self._audit.judge(str(asked["id"]), str(asked["about"]), str(asked["choice"])))

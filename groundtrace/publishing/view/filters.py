@@ -1,4 +1,4 @@
-"""Reads the filters of a view from the address of its page, and converts them to SQL.
+"""Reads the filters of ``beam view`` from the address of its page, and converts them to SQL.
 
 An address such as ``set=rejected&reason=too_hard&score final=..0.5&q=red&sort=-pass_rate`` holds the whole state of a
 page. If a column of categories is given several times, a row must have one of the given values. The range of a column
@@ -13,9 +13,9 @@ from typing import Any
 from groundtrace.storage.views import quoted_name
 
 FLAG, TAGS = "flagged", "tags"
-"""The dimensions of a reviewer's own marks."""
+"""The names of the columns that hold a reviewer's flag and tags."""
 NO_VALUE = ""
-"""The class of the rows without a value."""
+"""The category of the rows without a value."""
 MAX_TEXT_CHARS = 400
 
 
@@ -25,7 +25,10 @@ class BadFilter(ValueError):
 
 @dataclass(frozen=True)
 class Dimension:
-    """Describes a column by which rows can be filtered and sorted. The column holds numbers or categories."""
+    """Describes a column by which the rows of a page can be filtered and sorted.
+
+    ``is_number`` is True if the column holds numbers, and False if it holds categories.
+    """
 
     name: str
     is_number: bool
@@ -37,18 +40,20 @@ class Dimension:
 
     @property
     def sql(self) -> str:
-        """Return the column's value as SQL. In a column of categories, a missing value is :data:`NO_VALUE`."""
+        """Return the SQL expression for the column's value. A missing category becomes :data:`NO_VALUE`."""
         return self.column if self.is_number else f"coalesce({self.column}::VARCHAR, '')"
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Holds the filters and the order of the rows that a page shows.
+    """Holds which rows a page shows, and in which order.
 
-    ``classes`` are the accepted values of each category. ``ranges`` are the (low, high) bounds of each number, both
-    inclusive; None means no bound. ``text`` must occur in a row's id, question, answer, detail or traces; case is
-    ignored. ``sort`` is the column to sort by; None means the order of the run. If ``descends``, the largest value
-    comes first.
+    Attributes:
+        text: a text that must occur in a row's id, question, answer, detail or traces; case is ignored.
+        classes: the accepted values of each column of categories.
+        ranges: the (low, high) bounds of each column of numbers, both inclusive; None means no bound.
+        sort: the column to sort by; None means the order of the run.
+        descends: True if the largest value comes first.
     """
 
     text: str = ""
@@ -58,9 +63,10 @@ class Filters:
     descends: bool = False
 
     def where(self, without: str = "") -> tuple[str, list[Any]]:
-        """Return the SQL condition of the classes and ranges, and the values of its placeholders.
+        """Return the SQL condition for the categories and ranges, and the values of its placeholders.
 
-        The filter on the dimension with the name ``without`` is left out. ``text`` is not part of the condition.
+        ``without`` is the name of a column whose filter is left out; "" for none. ``text`` is not part of the
+        condition.
         """
         parts, values = ["true"], list[Any]()
         for dimension, wanted in self.classes.items():
@@ -77,18 +83,18 @@ class Filters:
 
     @property
     def order_sql(self) -> str:
-        """Return the order of the rows as SQL. Rows with equal values are in the order of the run."""
+        """Return the SQL for the order of the rows. Rows with equal values are in the order of the run."""
         if self.sort is None:
             return "n"
         return f"{self.sort.column} {'DESC' if self.descends else 'ASC'} NULLS LAST, n"
 
 
 def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimension]) -> Filters:
-    """Return the filters of an address, given as its (name, value) pairs.
+    """Return the filters that an address of the page contains.
 
-    The name ``q`` gives the text, and ``sort`` gives the name of the dimension to sort by. A minus before this name
-    means descending order. Every other name is the name of a dimension (a column to filter by). Raises BadFilter for an
-    unknown dimension or a malformed range.
+    ``items`` are the (name, value) pairs of the address. The name ``q`` gives the text to search for. ``sort`` gives
+    the name of the column to sort by; a minus before this name means descending order. Every other name must be one of
+    the ``dimensions``, which are the columns to filter by. Raises BadFilter for an unknown column or a malformed range.
     """
     known = {each.name: each for each in dimensions}
     text, sort, descends = "", None, False
@@ -110,12 +116,14 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
 
 
 def _known(name: str, known: Mapping[str, Dimension]) -> Dimension:
+    """Return the column with this name. Raises BadFilter if there is none."""
     if name not in known:
         raise BadFilter(f"the run has no column {name!r} to filter or sort by: use one of {', '.join(known)}")
     return known[name]
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
+    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out. Raises BadFilter."""
     low, dots, high = value.partition("..")
     try:
         bounds = (float(low) if low.strip() else None, float(high) if high.strip() else None)

@@ -1,4 +1,4 @@
-"""Allows only the browser of one person to use a view, because a view serves private data.
+"""Allows only the browser of one person to use the server of ``beam view``, because it serves private data.
 
 Other programs, web pages and machines are refused.
 """
@@ -25,7 +25,7 @@ TOKEN = "token"
 
 
 class Guard:
-    """Accepts requests only from the browser that opened the address with the token.
+    """Accepts requests only from the browser that opened the address with the secret ``token``.
 
     The browser needs the token only once. The server then sets an HttpOnly SameSite cookie, and redirects to the
     address without the token. The Host header must name this machine, so that a page of another site cannot reach the
@@ -39,7 +39,7 @@ class Guard:
 
     @property
     def middleware(self) -> Middleware:
-        """Return the middleware that checks each request, and adds :data:`HEADERS` to each response."""
+        """Return the aiohttp middleware that checks each request, and adds :data:`HEADERS` to each response."""
 
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -80,6 +80,7 @@ class Guard:
 
 
 def _closed() -> web.Response:
+    """Return the response to a browser that has neither the token nor the cookie."""
     return web.Response(status=403, text="open the address that `beam view` printed; it holds the token of this view")
 
 

@@ -1,4 +1,4 @@
-"""Reads the images of a run's rows from its shards and media, and makes thumbnails of them."""
+"""Reads the images of a run's rows from its shards and image files, and makes thumbnails of them."""
 
 import threading
 from pathlib import Path
@@ -20,15 +20,19 @@ _SHOWN_AS_THEY_ARE = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "imag
 
 
 class NoImage(LookupError):
-    """Raised if the row does not have the image, or if the image cannot be read. The message contains the reason."""
+    """Raised if a row does not have the requested image, or if the image cannot be read.
+
+    The message states the reason.
+    """
 
 
 class RowImages:
     """Reads the images of rows. Several threads may use one instance.
 
-    The caller gives the place of a row (:class:`groundtrace.publishing.view.rows.RowPlace`) and a column. The bytes of
-    ``images`` and ``overlays`` are in the row's shard. ``media`` are the files of a rejected record. They are read from
-    the run's input folder, as long as it exists.
+    The caller names a row by its place (:class:`groundtrace.publishing.view.rows.RowPlace`), and an image by its column
+    and its index. The bytes of ``images`` and ``overlays`` (images that were drawn for the teacher) are in the row's
+    shard. ``media`` are the image files of a rejected record. ``store`` reads them from the run's input folder, as long
+    as it exists.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -38,7 +42,7 @@ class RowImages:
         self._thumbnails: LruCache[bytes] = LruCache(CACHE_BYTES, size_of=len)
 
     def values(self, place: RowPlace, columns: list[str]) -> dict[str, Any]:
-        """Return the values of the given ``columns`` of a row.
+        """Return the values of the given ``columns`` in one row, by column. ``place`` names the row.
 
         A column may be a Parquet path, such as ``images.list.element.path``, to read only a part of its values. Raises
         :class:`groundtrace.publishing.reading.InspectError` if the shard cannot be read, or has changed since it was
@@ -69,8 +73,8 @@ class RowImages:
     def original(self, place: RowPlace, column: Column, index: int) -> tuple[str, bytes]:
         """Return the MIME type and the bytes of an image, in a format that browsers can show.
 
-        ``index`` is the position of the image in the column. Raises NoImage if the image does not exist or cannot be
-        read.
+        ``place`` names the row, and ``index`` is the position of the image in the ``column``. Raises NoImage if the
+        image does not exist or cannot be read.
         """
         data = self._bytes(place, column, index)
         for magic, kind in _SHOWN_AS_THEY_ARE.items():
@@ -79,7 +83,7 @@ class RowImages:
         return "image/png", _encoded(data, None)
 
     def thumbnail(self, place: RowPlace) -> tuple[str, bytes]:
-        """Return the MIME type and the bytes of a small copy of the row's first image.
+        """Return the MIME type and the bytes of a small copy of the first image of a row. ``place`` names the row.
 
         Raises NoImage if the row has no image, or if the image cannot be read.
         """
@@ -89,6 +93,7 @@ class RowImages:
         return "image/jpeg", data
 
     def _bytes(self, place: RowPlace, column: Column, index: int) -> bytes:
+        """Return the bytes of an image file. Raises NoImage if the image does not exist or cannot be read."""
         if column == "media":
             media = self.values(place, ["media"]).get("media") or []
             if not 0 <= index < len(media):
@@ -107,7 +112,7 @@ class RowImages:
 
 
 def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
-    """Return the row group of a shard's row, and the row's index in this group."""
+    """Return the row group (block of rows) that contains a shard's row, and the row's index in this group."""
     for group in range(shard.num_row_groups):
         size = shard.metadata.row_group(group).num_rows
         if row < size:
@@ -119,7 +124,7 @@ def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
 
 
 def _encoded(data: bytes, side_px: int | None) -> bytes:
-    """Return the image as PNG, or as a JPEG with at most ``side_px`` on its longer side. Raises NoImage."""
+    """Return the image as PNG, or as a JPEG with at most ``side_px`` pixels on its longer side. Raises NoImage."""
     try:
         pixels = decode_image(data).pixels
     except UndecodableMedia as error:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def append_line(file: Path, fields: Mapping[str, Any]) -> None:
-    """Append the ``fields`` to a file, as one line of JSON. The line is on the disk when the function returns.
+    """Append one line to a file: the ``fields`` as a JSON object. The line is on the disk when the function returns.
 
     If the last line of the file has no line break, because a process was killed, a line break is added first. Raises
     OSError if the file cannot be written.
@@ -28,11 +28,12 @@ def append_line(file: Path, fields: Mapping[str, Any]) -> None:
 
 
 def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yield the result of ``make`` for the JSON object of each line, in order. Yield nothing if the file is missing.
+    """Yield one object for each line of a file, in order. Yield nothing if the file is missing.
 
-    ``make`` may raise TypeError, KeyError or ValueError for an invalid object. A killed process may leave an incomplete
-    last line. So an invalid last line without a line break is skipped. Raises
-    :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, and if the file cannot be read.
+    Each line is a JSON object. ``make`` is a function that converts it to the result. It may raise TypeError, KeyError
+    or ValueError for an invalid object. A killed process may leave an incomplete last line, so an invalid last line
+    without a line break is skipped. Raises :class:`groundtrace.publishing.reading.InspectError` for any other invalid
+    line, and if the file cannot be read.
     """
     try:
         lines = file.read_bytes().split(b"\n")

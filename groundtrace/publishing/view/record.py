@@ -1,4 +1,4 @@
-"""Prepares one record for the view: images, points and boxes, traces with verdicts, attempts, turns and facts."""
+"""Prepares one record for the page of ``beam view``: images, traces with verdicts, attempts, turns and facts."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ Json = dict[str, Any]
 
 
 def record_of(place: RowPlace, images: RowImages) -> Json:
-    """Return a record as the page shows it, ready for JSON.
+    """Return all data of a record as the page shows it, ready for JSON. ``place`` names the record's row.
 
-    Coordinates are in pixels of the upright original. The points of a text are numbered from 1 in their order in the
-    text. Its boxes are numbered in the same way. Each entry of ``images`` holds the column and the index by which the
-    page requests the image. Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
+    Coordinates are in pixels of the upright original image. The points of a text are numbered from 1 in their order in
+    the text. Its boxes are numbered in the same way. Each entry of ``images`` holds the column and the index by which
+    the page requests the image. Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
     """
     names = images.schema_names(place)
     row = images.values(place, [_PATHS.get(name, name) for name in names])
@@ -52,9 +52,9 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
 
 def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
-    """Return the row's images: originals or frames, then images that code showed, then overlays.
+    """Return the row's images: originals or frames of a clip, then images that code displayed, then overlays.
 
-    Overlays are the images that were drawn for the teacher.
+    ``of_code`` is the number of images that code displayed. Overlays are images that were drawn for the teacher.
     """
     frames, held = row.get("frames") or [], row.get("images") or []
     originals, found = max(len(held) - of_code, 0), list[Json]()
@@ -102,6 +102,7 @@ def _traces_of(row: Mapping[str, Any]) -> list[Json]:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> Json:
+    """Return a verdict without its empty fields; its ``value`` is always included."""
     return {name: value for name, value in verdict.items() if value not in (None, "", [])} | {
         "value": verdict.get("value")
     }
@@ -120,6 +121,7 @@ def _text(text: str) -> Json:
 
 
 def _box(number: int, box: Mapping[str, Any]) -> Json:
+    """Return a box as a numbered mark."""
     return {"n": number, "kind": "box", "frame": None} | dict(box)
 
 
@@ -133,7 +135,7 @@ def _turns_of(row: Mapping[str, Any]) -> list[Json]:
 
 
 def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return further facts about the record as (name, text) pairs: core figures, added columns, and its lineage."""
+    """Return further facts about the record as (name, text) pairs, such as its source, added columns and models."""
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
     facts = [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
     facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]
@@ -144,6 +146,7 @@ def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _is_shown(value: object) -> bool:
+    """Return whether a value is a text, a number, a boolean, or a list of such values, and is not empty."""
     plain = str | int | float | bool
     return value not in ("", []) and (
         isinstance(value, plain) or (isinstance(value, list) and all(isinstance(each, plain) for each in value))
@@ -151,6 +154,7 @@ def _is_shown(value: object) -> bool:
 
 
 def _plain(value: object) -> str:
+    """Return a value as text; the items of a list are separated by commas."""
     if isinstance(value, list):
         return ", ".join(map(_plain, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Stores the marks that a person sets on records in a view: flags, tags and notes.
+"""Stores the marks that a person sets on records in ``beam view``: flags, tags and notes.
 
 ``RUN/reviews/marks.jsonl`` holds one line for each change. The line has the record's id, the SHA-256 of the record's
 best trace at that time, the flag, the tags, the note and the time. Only the last line of a record is valid. No shard is
@@ -20,9 +20,15 @@ MAX_NOTE_CHARS, MAX_TAG_CHARS, MAX_TAGS = 4000, 60, 20
 
 @dataclass(frozen=True)
 class Mark:
-    """Holds the flag, the tags and the note that a reviewer set on a record, and the time (UTC).
+    """Holds what a person has noted about a record: a flag, tags and a note.
 
-    ``trace`` is the SHA-256 of the trace that the reviewer saw; "" if it is unknown.
+    Attributes:
+        id: the id of the record.
+        trace: the SHA-256 of the trace that the person saw; "" if it is unknown.
+        flagged: whether the record is flagged.
+        tags: the tags, which are short texts without commas.
+        note: a text; "" for none.
+        at: the time of the last change, in UTC.
     """
 
     id: str
@@ -39,10 +45,10 @@ class Mark:
 
 
 class Reviews:
-    """Reads and writes the marks of a run. Several threads may use one instance.
+    """Reads and writes the marks (flags, tags and notes) of a run's records. Several threads may use one instance.
 
-    ``is_copy`` is True if the folder is a local copy of a run in an object store. The marks of a copy cannot be
-    changed, because the changes would be lost with the copy. Raises
+    ``run`` is the run folder. ``is_copy`` is True if it is a local copy of a run in an object store. The marks of a
+    copy cannot be changed, because the changes would be lost with the copy. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read.
     """
 
@@ -52,15 +58,15 @@ class Reviews:
         self._marks = {mark.id: mark for mark in read_lines(self._file, _mark)}
 
     def __iter__(self) -> Iterator[Mark]:
-        """Iterate over the valid marks, one for each marked record."""
+        """Iterate over the present marks, one for each record that has been marked."""
         return iter(list(self._marks.values()))
 
     def of(self, record_id: str) -> Mark:
-        """Return the mark of a record; if the record has no mark, return a mark without flag, tags and note."""
+        """Return the mark of the record with this id. A record without a mark gets an empty one."""
         return self._marks.get(record_id) or Mark(record_id)
 
     def keep(self, mark: Mark) -> Mark:
-        """Write a mark to the file, and return it with its time.
+        """Write a mark to the file, and return it with the time of the change.
 
         Raises ValueError if the run is a copy, if the note or a tag is too long, or if there are too many tags.
         """
@@ -82,4 +88,5 @@ class Reviews:
 
 
 def _mark(fields: dict[str, Any]) -> Mark:
+    """Return the mark in a line of the file."""
     return Mark(**{**fields, "tags": tuple(fields["tags"])})

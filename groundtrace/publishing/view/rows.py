@@ -1,4 +1,4 @@
-"""Loads all rows of a finished run into one DuckDB table, and filters, sorts and counts them."""
+"""Loads all rows of a finished run into one DuckDB table, and filters, sorts and counts them for ``beam view``."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ from groundtrace.storage.views import quoted_name, quoted_path
 
 BINS = 20
 MAX_CLASSES = 40
-"""The maximum number of classes of a category that are counted. The classes with the most rows are counted."""
+"""The maximum number of categories of a column that are counted. The categories with the most rows are counted."""
 SCORE = "score "
-"""The beginning of the dimensions that hold verdicts, such as ``score final``."""
+"""The beginning of the names of columns that hold verdicts, such as ``score final``."""
 _TRACE_LENGTH = "trace characters"
 _CORE_CLASSES = ("stage", "reason", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
@@ -29,7 +29,7 @@ _CORE_NUMBERS = ("pass_rate", "k")
 
 @dataclass(frozen=True)
 class RowPlace:
-    """Holds the place of a row: its set, its shard, and its index in the shard."""
+    """Holds where a row is stored: its set, its shard (Parquet file), and its index in the shard."""
 
     set: str
     file: Path
@@ -38,9 +38,10 @@ class RowPlace:
 
 @dataclass(frozen=True)
 class Bins:
-    """Holds a histogram: the number of rows in each of :data:`BINS` bins of equal width from ``low`` to ``high``.
+    """Holds a histogram of a column of numbers.
 
-    ``missing`` is the number of rows without a value.
+    ``rows`` is the number of rows in each of :data:`BINS` bins of equal width from ``low`` to ``high``. ``missing`` is
+    the number of rows without a finite value.
     """
 
     low: float
@@ -50,12 +51,13 @@ class Bins:
 
 
 class ViewedRows:
-    """Holds one row for each record of a run in memory, without images. Several threads may use one instance.
+    """Holds all rows of a run in memory, without images, and filters, sorts and counts them.
 
-    ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them. A
-    row's ``n`` is its index in the run. The sft rows come first, then the rl rows, then the rejected rows; within a
-    set, rows have the order of the shards. Raises :class:`groundtrace.publishing.reading.InspectError` if a shard
-    cannot be read.
+    Several threads may use one instance. ``run`` is the run folder, and ``summary`` is the content of its ``run.json``.
+    ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
+    Each row has a number ``n``, which is its index in the run. The sft rows come first, then the rl rows, then the
+    rejected rows; within a set, rows have the order of the shards. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if a shard cannot be read.
     """
 
     def __init__(self, run: Path, summary: RunSummary) -> None:
@@ -87,9 +89,9 @@ class ViewedRows:
             return _count(cursor, "SELECT count(*) FROM rows")
 
     def page(self, filters: Filters, offset: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return the number of rows that pass the filters, and at most ``limit`` of these rows.
+        """Return the number of all rows that pass the filters, and the rows of one page as dictionaries.
 
-        ``offset`` is the number of rows to skip.
+        ``offset`` is the number of rows to skip, and ``limit`` is the maximum number of rows on the page.
         """
         names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
         columns = ", ".join(map(quoted_name, dict.fromkeys(names)))
@@ -106,10 +108,11 @@ class ViewedRows:
             return [each for (each,) in cursor.execute(query, values).fetchall()]
 
     def neighbours(self, filters: Filters, n: int) -> tuple[int | None, int, str | None, str | None]:
-        """Return the position of row ``n`` among the rows that pass the filters, the number of these rows, and two ids.
+        """Return where row ``n`` is among the rows that pass the filters, so that a user can go to the next row.
 
-        The two ids are those of the rows before and after row ``n``; None if there is no such row. The position counts
-        from 1. The position and both ids are None if row ``n`` does not pass the filters.
+        The result is the row's position (from 1), the number of rows that pass the filters, and the ids of the rows
+        before and after it. An id is None if there is no such row. The position and both ids are None if row ``n``
+        itself does not pass the filters.
         """
         with self._found(filters) as (cursor, where, values):
             query = f"""SELECT position, total, before, after FROM (
@@ -122,20 +125,21 @@ class ViewedRows:
         return (None, total, None, None) if found is None else found
 
     def counts(self, filters: Filters) -> dict[str, list[tuple[str, int]] | Bins]:
-        """Return for each dimension the number of rows in each class or bin, among the rows that pass the filters.
+        """Return for each column how many of the rows that pass the filters are in each of its categories or bins.
 
-        The counts of a dimension ignore the filter on this dimension. So the user sees how many rows its other classes
-        have.
+        The result has (category, number of rows) pairs for a column of categories, and a histogram for a column of
+        numbers. The counts of a column ignore the filter on this column, so the user sees how many rows its other
+        categories have.
         """
         with self._found(filters) as (cursor, _, _):
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
 
     def strata(self) -> list[tuple[str, str]]:
-        """Return (id, stratum) of each row whose trace was verified.
+        """Return (id, stratum) of each row whose trace was verified. A stratum is a group of rows for an audit.
 
-        The stratum is :data:`KEPT`, or the stage and reason of the rejection. RL rows are left out, because they have
-        no trace. Records that were rejected because of a quota, a budget or the target number of rows are left out too,
-        because such a rejection does not depend on the trace.
+        The stratum is :data:`KEPT` for an SFT row, and the stage and reason of the rejection for a rejected record. RL
+        rows are left out, because they have no trace. Records that were rejected because of a quota, a budget or the
+        target number of rows are left out too, because such a rejection does not depend on the trace.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
             WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
@@ -144,21 +148,21 @@ class ViewedRows:
             return cursor.execute(query).fetchall()
 
     def number_of(self, record_id: str) -> int | None:
-        """Return the index ``n`` of the record with this id; None if the run has no such record."""
+        """Return the number ``n`` of the row with this record id; None if the run has no such record."""
         with self._db.cursor() as cursor:
             found = cursor.execute("SELECT n FROM rows WHERE id = ? ORDER BY n LIMIT 1", [record_id]).fetchone()
         return None if found is None else found[0]
 
     def place_of(self, n: int) -> RowPlace | None:
-        """Return the place of row ``n``; None if the run has no such row."""
+        """Return where row ``n`` is stored; None if the run has no such row."""
         with self._db.cursor() as cursor:
             found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])
 
     def mark(self, marks: Mapping[str, tuple[bool, str]]) -> None:
-        """Set the flag and the tags of records, so that rows can be filtered by them.
+        """Set the flags and tags of records, so that rows can be filtered by them.
 
-        ``marks`` holds (flag, tags) for each record id.
+        ``marks`` holds for each record id whether the record is flagged, and its tags as one text.
         """
         with self._writing, self._db.cursor() as cursor:
             query = f'UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ? WHERE id = ?'
@@ -187,6 +191,7 @@ class ViewedRows:
     def _count_one(
         self, cursor: duckdb.DuckDBPyConnection, filters: Filters, dimension: Dimension
     ) -> list[tuple[str, int]] | Bins:
+        """Return the counts of one column, as (category, number of rows) pairs or as a histogram."""
         where, values = filters.where(without=dimension.name)
         column = quoted_name(dimension.name)
         if not dimension.is_number:
@@ -201,6 +206,10 @@ class ViewedRows:
         return Bins(low, high, tuple(rows.get(index, 0) for index in range(BINS)), missing)
 
     def _bounds(self, dimension: Dimension) -> tuple[float, float]:
+        """Return the bounds of a column's histogram.
+
+        They are 0 and 1 for a score or a share, else the lowest and the highest value.
+        """
         column = quoted_name(dimension.name)
         found = self._db.execute(f"SELECT min({column}), max({column}) FROM rows WHERE isfinite({column})").fetchone()
         low, high = found or (None, None)
@@ -214,7 +223,7 @@ _NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id
 
 
 def _selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return one query for each set with shards."""
+    """Return the SQL query for the rows of each set that has shards."""
     queries = []
     for part, name in enumerate(SHARDS):
         files = sorted((run / name).glob("*.parquet"))
@@ -226,7 +235,10 @@ def _selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> str:
-    """Return the query for a set's rows; ``part`` is the set's position, and ``source`` reads its shards."""
+    """Return the SQL query for the rows of a set.
+
+    ``part`` is the position of the set in the run, and ``source`` is the SQL that reads its shards.
+    """
     has = set(schema.names)
     trace = ""
     if "messages" in has:
@@ -256,11 +268,11 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
 
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
-"""The trace with the highest score, of the first ones if several have it; null without traces."""
+"""The trace with the highest score; the first one if several traces have it; null without traces."""
 
 
 def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return the SQL of each score of a set's rows, by its name as a dimension."""
+    """Return the SQL of each score of a set's rows, by the name of its column, such as ``score final``."""
     if "traces" in schema.names:
         held, found = f"{_BEST_TRACE}.verdicts", {f"{SCORE}final": f"{_BEST_TRACE}.score"}
         of_one = "list_transform(t.verdicts, lambda v: v.name)"
@@ -278,9 +290,9 @@ def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) ->
 
 
 def _cast(name: str, kind: pa.DataType) -> str:
-    """Return the SQL of an added column as a class or a number.
+    """Return the SQL of an added column as a category or a number.
 
-    The result is "" for structs, and for lists of other values than texts.
+    The result is "" for structs, and for lists of other values than texts, because the page cannot filter by them.
     """
     if pa.types.is_boolean(kind) or pa.types.is_string(kind):
         return f"{quoted_name(name)}::VARCHAR"
@@ -292,10 +304,10 @@ def _cast(name: str, kind: pa.DataType) -> str:
 
 
 def _dimensions(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
-    """Yield the columns with at least two values, or with a value in only some rows.
+    """Yield the columns that rows can be filtered and sorted by.
 
-    A column of texts with more classes than a page can show, such as a question's author, is left out of the counts
-    but can be searched.
+    A column without any value is left out. A column of texts with too many different values, such as a question's
+    author, is left out too. The flag and the tags of reviewers are always included.
     """
     hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "words"}
     described = db.execute("DESCRIBE rows").fetchall()
@@ -314,6 +326,7 @@ def _dimensions(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
 
 
 def _count(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] = ()) -> int:
+    """Return the number that a query counts."""
     found = cursor.execute(query, list(values)).fetchone()
     return 0 if found is None else found[0]
 

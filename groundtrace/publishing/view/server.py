@@ -1,4 +1,7 @@
-"""Serves the page of a run to a browser, with its rows, counts, records, images and marks."""
+"""Serves the page of a run to a web browser, with the run's rows, counts, records, images and marks.
+
+A mark is a flag, a tag or a note that a person sets on a record.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -31,30 +34,32 @@ _STATIC = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _OWN = ("offset", "limit", "id", "view")
-"""The parts of an address that are not filters."""
+"""The names in an address that are not filters."""
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
-    """Return the (name, value) pairs of an address.
+    """Return the (name, value) pairs in the address of a page.
 
-    The address may be a whole URL, or only the part after the question mark.
+    ``address`` is a whole URL, or only the part after the question mark.
     """
     return parse_qsl(address.rpartition("?")[2], keep_blank_values=True)
 
 
 def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the (name, value) pairs that are filters or the sort order. ``items`` are all pairs of an address."""
+    """Return the (name, value) pairs of an address that are filters or the sort order. ``items`` are all its pairs."""
     return [(name, value) for name, value in items if name not in _OWN]
 
 
 class TooMany(ValueError):
-    """Raised if a request marks more than :data:`MAX_MARKED` records."""
+    """Raised if a request sets marks on more than :data:`MAX_MARKED` records."""
 
 
 class ViewServer:
-    """Implements the HTTP server of one run; :meth:`app` makes its application.
+    """Implements the HTTP server for one run; :meth:`app` makes its application.
 
-    ``guard`` refuses requests from other programs. ``audit`` is None if the run is viewed without an audit.
+    ``run`` is the run folder. ``rows`` and ``images`` read its rows and their images. ``reviews`` stores the flags,
+    tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` is None if the run is viewed
+    without an audit.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class ViewServer:
         self._audit = audit
 
     def app(self) -> web.Application:
-        """Return the application with its routes."""
+        """Return the aiohttp application with its routes."""
         app = web.Application(middlewares=[self._guard.middleware, _errors], client_max_size=2**20)
         for path, (name, kind) in _STATIC.items():
             app.router.add_get(path, _file(name, kind))
@@ -120,7 +125,7 @@ class ViewServer:
         return web.Response(text=text, content_type="application/jsonl", headers=headers)
 
     async def _get_record(self, request: web.Request) -> web.Response:
-        """Return a record with its number, its neighbours among the filtered rows, and its mark."""
+        """Return a record with its number, the ids before and after it among the filtered rows, and its mark."""
         record_id, filters = request.query.get("id", ""), self._filters(request)
         n = await apart(lambda: self._rows.number_of(record_id))
         if n is None:
@@ -142,7 +147,7 @@ class ViewServer:
         return await _image(lambda: self._images.thumbnail(place))
 
     async def _post_mark(self, request: web.Request) -> web.Response:
-        """Set the flag, tags or note of records. Fields that the request leaves out are not changed."""
+        """Set the flag, tags or note of records. What the request leaves out is not changed."""
         try:
             asked = await request.json()
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
@@ -171,9 +176,11 @@ class ViewServer:
         return Mark(record_id, trace or mark.trace, flagged, tuple(tags), note)
 
     def _filters(self, request: web.Request) -> Filters:
+        """Return the filters in the address of a request. Raises BadFilter."""
         return read_filters(filter_items(request.query.items()), self._rows.dimensions)
 
     def _place(self, n: int) -> RowPlace:
+        """Return where row ``n`` is stored. Raises HTTPNotFound if the run has no such row."""
         place = self._rows.place_of(n)
         if place is None:
             raise web.HTTPNotFound(text=f"the run has no row {n}")
@@ -182,7 +189,7 @@ class ViewServer:
 
 @web.middleware
 async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-    """Return the handler's response; for an error about the request or the run, a response with the error's text."""
+    """Return the handler's response; for an error about the request or the run, a response with its text."""
     try:
         return await handler(request)
     except BadFilter as error:
@@ -192,6 +199,7 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
 
 
 def _file(name: str, kind: str) -> Callable[[web.Request], Any]:
+    """Return a handler that responds with a file of this package; ``kind`` is its MIME type."""
     data = resources.files("groundtrace.publishing.view").joinpath(name).read_bytes()
 
     async def respond(_: web.Request) -> web.Response:
@@ -201,6 +209,7 @@ def _file(name: str, kind: str) -> Callable[[web.Request], Any]:
 
 
 async def _image(read: Callable[[], tuple[str, bytes]]) -> web.Response:
+    """Return the response with an image that ``read`` returns; HTTP status 404 if there is no such image."""
     try:
         kind, data = await apart(read)
     except NoImage as error:
@@ -209,6 +218,7 @@ async def _image(read: Callable[[], tuple[str, bytes]]) -> web.Response:
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
+    """Return a whole number from the address of a request. Raises BadFilter if it is not one."""
     text = request.query.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise BadFilter(f"{name} in the address must be a whole number of at least 0, got {text!r}")

@@ -28,19 +28,22 @@ _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
 
 
 class CodeScheduler(_multi_turn.MultiTurnScheduler):
-    """Executes the call of each turn. A response ends with a turn without a call, or after ``max_turns`` turns.
+    """Executes the code of each turn. A response ends with a turn without code, or after ``max_turns`` turns.
 
-    ``sessions`` is the number of trajectories that run at once in each process. ``max_images`` is the maximum number of
-    images that all calls of a response together may show. A subclass can change both values.
+    ``sessions`` is the number of responses that execute code at once in each process; None means the default.
+    ``max_images`` is the maximum number of images that all calls of a response together may display. A subclass can
+    change both values.
     """
 
     sessions: ClassVar[int | None] = None
     max_images: ClassVar[int] = MAX_IMAGES
 
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Execute the call of the turn, if the turn has a call and is not the last.
+        """Execute the code of the turn, if the turn has code and is not the last one.
 
-        Return whether the response is complete (``done``), and the statuses of its calls so far (``rollout_infos``).
+        ``infer_request`` holds the response so far, ``response_choice`` is the new turn, and ``current_turn`` is its
+        number. Return whether the response is complete (``done``), and the statuses of its calls so far
+        (``rollout_infos``).
         """
         written = read_turn(str(response_choice.message.content or ""))
         is_last = self.check_finished(infer_request, response_choice, current_turn)
@@ -51,9 +54,10 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         return {"done": False, "rollout_infos": _infos(calls)}
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Append the result of the turn's call to the messages, with the images that the call showed.
+        """Append the result of the turn's code to the messages, with the images that the code displayed.
 
-        Return the request with its messages, and all images of the request so far (``rollout_infos``).
+        The parameters are those of :meth:`on_turn_end`. Return the request with its messages, and all images of the
+        request so far (``rollout_infos``).
         """
         result: Result = getattr(infer_request, _RESULT)
         infer_request.messages.append({"role": "tool", "content": result.marked_text})
@@ -61,7 +65,7 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         return {"infer_request": infer_request, "rollout_infos": {"images": list(infer_request.images)}}
 
     def _calls_of(self, infer_request: Any) -> Calls:
-        """Return the calls of the response. The object is stored in the request, and deleted with the request."""
+        """Return the object that executes the calls of the response. The request holds this object."""
         if not hasattr(infer_request, _STATE):
             row = infer_request.data_dict
             limits = limits_of(row.get("sandbox") or "", self.sessions)
