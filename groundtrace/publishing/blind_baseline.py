@@ -17,7 +17,7 @@ from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """Return the rewards that a policy earns on the RL rows if it answers without using the images.
+    """Return the rewards that a policy (the model in training) earns on RL rows if it answers without using the images.
 
     ``shards`` are the paths of the Parquet files that hold the RL rows. ``reward`` is the name of the reward's recipe.
     Return None if the shards have no rows, or if ``reward`` is empty.

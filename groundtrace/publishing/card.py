@@ -1,4 +1,4 @@
-"""Writes the data card of a run: ``README.md`` with the Hub's front matter.
+"""Writes the data card of a run: ``README.md``, which begins with front matter (YAML that the Hub reads).
 
 Every number in the card comes from ``run.json`` or is counted in the shards. The card lists the licences of the rows by
 the Hub's ids. If the Hub has no id for one of these licences, the card's licence is ``other``. A card of a run without
@@ -162,7 +162,7 @@ def _template() -> jinja2.Template:
 
 
 class Markdown(str):
-    """Marks a text as Markdown, so that the template does not escape it."""
+    """Holds a text that is Markdown already, so that the card's template does not escape it."""
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:

@@ -1,7 +1,7 @@
 """Computes the numbers about a finished run that the report, the data card and ``beam inspect`` show.
 
-Examples are the records of each stage, the rejections, the pass rates and the costs. Rows are counted in the shards
-through DuckDB. Calls and costs come from ``run.json``.
+These are the numbers of records in each stage, the rejections, the pass rates, and the calls and costs. Rows are
+counted in the shards with DuckDB. Calls and costs come from ``run.json``.
 """
 
 from dataclasses import dataclass

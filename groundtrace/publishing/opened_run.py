@@ -33,7 +33,7 @@ class OpenedRun:
 
     @property
     def rl(self) -> Rows:
-        """Return the rows for reinforcement learning."""
+        """Return the rows for reinforcement learning. The result is empty if the recipe makes no such rows."""
         return self.rows("rl")
 
     @property

@@ -39,7 +39,7 @@ class Row:
 
     @property
     def id(self) -> str:
-        """Return the record's id."""
+        """Return the id of the record, which is the value of the column ``id``."""
         return self.values["id"]
 
     def __getitem__(self, column: str) -> Any:
@@ -159,7 +159,7 @@ class Rows:
         _show(self)
 
     def __repr__(self) -> str:
-        """Return a line with the number of rows, a line for each of the first rows, and the number of further rows."""
+        """Return lines of text: the number of rows, then each of the first rows, then the number of further rows."""
         first = [f"  {row!r}" for row, _ in zip(self, range(SHOWN_ROWS), strict=False)]
         more = len(self) - len(first)
         lines = [f"<{counted(len(self), f'{self.set} row')} of {self.folder.name}>", *first]

@@ -9,7 +9,7 @@ from groundtrace.publishing.comparison.compare import Comparison
 
 @dataclass(frozen=True, repr=False)
 class ShownComparison(Comparison):
-    """Holds a comparison that a notebook shows as the page of ``beam diff --html``."""
+    """Holds a comparison of two runs. A notebook shows it as the page that ``beam diff --html`` writes."""
 
     def __repr__(self) -> str:
         """Return one line with the names of the two runs and the main difference."""

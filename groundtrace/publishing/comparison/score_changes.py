@@ -1,7 +1,8 @@
-"""Compares the scores of two runs: verdicts and lengths of traces, scores of the best traces, and pass rates.
+"""Compares the scores of two runs, A and B.
 
-Means and medians are over all records of a run that have the value. Differences are paired by id: for each id that has
-the value in both runs, the value in A is subtracted from the value in B. The mean difference has a 95 % interval.
+Scores are the verdicts on traces, the lengths of traces, the scores of the best traces, and pass rates. Means and
+medians are over all records of a run that have the value. Differences are paired by id: for each id that has the value
+in both runs, the value in A is subtracted from the value in B. The mean difference has a 95 % interval.
 """
 
 import math

@@ -94,7 +94,10 @@ class ExportRow:
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Return the (width, height) in px of each still image, or one entry for all frames of a clip."""
+        """Return the (width, height) in px of each still image.
+
+        If the images are the frames of a clip, return a single entry, because all frames have the same size.
+        """
         sizes = [(image.width, image.height) for image in self.images]
         return sizes[:1] if self.fields.get("frames") else sizes
 

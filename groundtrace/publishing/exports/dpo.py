@@ -43,10 +43,10 @@ def worse_traces(
 ) -> list[tuple[str, Trace]]:
     """Return (reason, trace) for each trace that is known to be worse than the kept trace, the most suitable first.
 
-    ``others`` are the question's other traces. ``kept_text`` is the text of the kept trace, and ``scores`` are its
-    scores by name. The reason is :data:`WRONG_ANSWER` if the trace's answer has a lower grade, or :data:`LOWER_SCORE`
-    if only its score is lower. A trace with neither a grade nor a score is not returned, since it is not known to be
-    worse.
+    The kept trace is the trace in the SFT row. ``others`` are the question's other traces. ``kept_text`` is the text of
+    the kept trace, and ``scores`` are its scores by name. The reason is :data:`WRONG_ANSWER` if the other trace's
+    answer has a lower grade, or :data:`LOWER_SCORE` if only its score is lower. A trace with neither a grade nor a
+    score is not returned, since it is not known to be worse.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 

@@ -23,7 +23,7 @@ class ExportError(UserError):
 
 
 class LeftOut(Exception):
-    """Raised if a row cannot be written in the format.
+    """Raised if a row cannot be written in an export format, so that the export leaves it out.
 
     ``reason`` is a key of :data:`REASONS`. ``detail`` describes what is wrong in this row; it may be "".
     """

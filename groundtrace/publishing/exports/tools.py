@@ -53,7 +53,7 @@ def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def tool_calls(turn: Turn) -> list[dict[str, Any]] | None:
-    """Return the turn's tool call in OpenAI's form; None if the turn has no code."""
+    """Return the call of a turn in OpenAI's form, as a list with one item; None if the turn has no code."""
     if "code" not in turn:
         return None
     return [{"type": "function", "function": {"name": TOOL, "arguments": {"code": turn["code"]}}}]

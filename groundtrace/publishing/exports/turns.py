@@ -24,7 +24,7 @@ _POSITION = re.compile(
 
 
 def has_tags(text: str | None) -> bool:
-    """Return whether a text contains tags of points or boxes, or requests such tags."""
+    """Return whether a text contains or requests tags of points or boxes, such as ``<point …>`` or ``<box>``."""
     return bool(text and _TAG.search(text))
 
 

@@ -257,10 +257,10 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 
 
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-    """Return the reward of each completion for TRL; None if it is unscored. The settings come from the environment.
+    """Return the reward of each completion for TRL; None if it could not be scored.
 
-    ``columns`` are the columns of the rows, which TRL repeats for each completion. The column ``groundtrace`` is
-    needed.
+    The settings come from the environment. ``columns`` are the columns of the rows, which TRL repeats for each
+    completion. The column ``groundtrace`` is needed.
     """
     return _for_trl(settings_of({}), completions, columns)
 
@@ -332,7 +332,10 @@ def _last_turn(completion: Any) -> Any:
 
 
 class Verified:
-    """Computes the reward for ms-swift, which passes the arguments of the training to the constructor."""
+    """Computes rewards for ms-swift, which makes an instance and calls it.
+
+    ``args`` are the arguments of the training; they are not used.
+    """
 
     def __init__(self, args: object = None, **_: Any) -> None:
         self.args = args

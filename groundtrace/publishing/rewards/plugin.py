@@ -118,7 +118,7 @@ def lost_in(info: object) -> str:
 
 
 def unless_lost(scored: Scored, why: str) -> Scored:
-    """Return the scores of a response, or an unscored result if its sandbox failed.
+    """Return the scores of a response; if its sandbox failed, return a result without reward instead.
 
     ``why`` is the reason why the sandbox failed; "" if it did not fail. Such a failure is not the fault of the policy,
     so the response must not get a reward.
@@ -127,10 +127,11 @@ def unless_lost(scored: Scored, why: str) -> Scored:
 
 
 def number_of(config: str, scored: Scored) -> float:
-    """Return the reward of a response. For an unscored response, return the setting ``unscored`` of the config.
+    """Return the reward of a response as a number, for trainers that need one for every response.
 
-    ``config`` is a config file or the name of a bundled config. Raises Unscored if the response is unscored and this
-    setting is missing.
+    If the response could not be scored, return the setting ``unscored`` of the config. ``config`` is a config file or
+    the name of a bundled config. ``scored`` are the scores of the response. Raises Unscored if the response could not
+    be scored and this setting is missing.
     """
     if scored.reward is not None:
         return scored.reward
@@ -146,9 +147,10 @@ def number_of(config: str, scored: Scored) -> float:
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
     """Return verdicts on a response as finite numbers, for trainers that average each number over all responses.
 
-    ``names`` are the names of the verdicts. Each verdict gives two numbers: ``NAME_or_0`` is its value, or 0 if it is
-    unscored, and ``NAME_scored`` is 1 if it is scored, else 0. So all responses have the same keys. The mean of
-    ``NAME_or_0`` divided by the mean of ``NAME_scored`` is the mean of the scored values.
+    A verdict is a single result of scoring. ``names`` are the names of the verdicts, such as outcome or format. Each
+    verdict gives two numbers: ``NAME_or_0`` is its value, or 0 if it could not be scored, and ``NAME_scored`` is 1 if
+    it is scored, else 0. So all responses have the same keys. The mean of ``NAME_or_0`` divided by the mean of
+    ``NAME_scored`` is the mean of the scored values.
     """
     found: dict[str, float] = {}
     for name in names:

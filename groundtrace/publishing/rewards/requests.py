@@ -48,7 +48,7 @@ class ScoreRequest:
 
 
 def read_json(body: bytes) -> Mapping[str, Any]:
-    """Parse a body as a JSON object. Raises BadRequest for any other body."""
+    """Parse the ``body`` of a request, which must be a JSON object in UTF-8. Raises BadRequest for any other body."""
     try:
         found = json.loads(body.decode("utf-8"), object_pairs_hook=_without_repeats)
     except BadRequest:

@@ -111,7 +111,7 @@ class Refused(Exception):
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
-        """Return the error as an HTTP response."""
+        """Return the error as an HTTP response with JSON, which the server sends to the client."""
         error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
         headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
         return web.json_response({"error": error}, status=self.status, headers=headers)

@@ -34,7 +34,7 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """Return the reward of each completion for TRL; None for an unscored completion.
+    """Return the reward of each completion for TRL; None if it could not be scored.
 
     The environment variable ``GROUNDTRACE_REWARD`` names the config. ``columns`` are the columns of the rows, one value
     for each completion; the column ``groundtrace`` is needed. This function is for trainers that load a reward function
@@ -44,7 +44,7 @@ def verified(completions: Sequence[Completion], **columns: Any) -> list[float | 
 
 
 def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
-    """Return the reward of each completion; None if it is unscored.
+    """Return the reward of each completion; None if it could not be scored.
 
     ``config`` is a config file or the name of a bundled config. ``columns`` are the columns of the rows, one value for
     each completion; the column ``groundtrace`` is needed. Raises the same errors as

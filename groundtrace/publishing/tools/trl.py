@@ -52,7 +52,10 @@ class CodeEnvironment:
         self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
 
     def execute_python_code(self, code: str):  # without the result's type, which TRL would write into the schema
-        """Execute the code of a call. TRL passes the description in :data:`TOOL_SCHEMA` to the policy."""
+        """Execute the ``code`` of a call, and return its result as text and image parts.
+
+        TRL passes the description in :data:`TOOL_SCHEMA` to the policy, and not this text.
+        """
         result = runtime().submit(self._calls.run(code)).result()
         parts: list[dict[str, Any]] = [{"type": "text", "text": result.text}] if result.text else []
         return [*parts, *({"type": "image", "image": image} for image in result.images)]

@@ -72,9 +72,9 @@ class Judgement:
 def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
     """Draw a random sample of about ``count`` ids. Return the drawn ids of each stratum.
 
-    A stratum is a group of records: the kept rows, or the records that were rejected for the same reason. ``strata``
-    holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample has fewer than
-    ``count`` ids if the strata hold fewer. It has more if there are many reasons of rejection, because at least
+    A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
+    ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample has fewer
+    than ``count`` ids if the strata hold fewer. It has more if there are many reasons of rejection, because at least
     :data:`MIN_PER_REASON` ids of each reason are drawn.
     """
     generator = random.Random(seed)
@@ -184,9 +184,9 @@ def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def read_sample(run: Path) -> Mapping[str, Any] | None:
-    """Return the content of the run's ``audit.json``; None if the run has no audit.
+    """Return the content of the run's ``audit.json``, which holds the sample of an audit.
 
-    Raises InspectError if the file is damaged.
+    Return None if there is no such file. Raises InspectError if the file is damaged.
     """
     file = run / SAMPLE
     try:

@@ -1,8 +1,8 @@
 """Estimates precision and recall of a run's verification from the judgements of a person.
 
-The rows of a run are divided into strata: the kept rows, and the rows that the verification rejected for each reason.
-In each stratum a random sample is judged. Precision is the share of the kept rows that are right. Recall is the share
-of all right rows that were kept.
+The rows of a run are divided into strata (groups): the kept rows, and for each reason of rejection the rows that the
+verification rejected. The person judges a random sample of each stratum. Precision is the share of the kept rows that
+are right. Recall is the share of all right rows that were kept.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ class AuditRoutes:
         self._audit, self._rows, self._images = audit, rows, images
 
     def add_to(self, router: web.UrlDispatcher) -> None:
-        """Add the paths of the audit to the server's ``router``."""
+        """Add the HTTP paths of the audit to the server's ``router``."""
         router.add_get("/api/audit", self._get_audit)
         router.add_get("/api/audit/record", self._get_record)
         router.add_get("/api/audit/result", self._get_result)

@@ -67,7 +67,7 @@ class RowImages:
         )
 
     def schema_names(self, place: RowPlace) -> list[str]:
-        """Return the names of the columns in the row's shard."""
+        """Return the names of all columns in the shard that contains the row at ``place``."""
         return pq.read_schema(place.file).names
 
     def original(self, place: RowPlace, column: Column, index: int) -> tuple[str, bytes]:

@@ -65,7 +65,7 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         return {"infer_request": infer_request, "rollout_infos": {"images": list(infer_request.images)}}
 
     def _calls_of(self, infer_request: Any) -> Calls:
-        """Return the object that executes the calls of the response. The request holds this object."""
+        """Return the object that executes the calls of the response. The request stores this object."""
         if not hasattr(infer_request, _STATE):
             row = infer_request.data_dict
             limits = limits_of(row.get("sandbox") or "", self.sessions)
