@@ -42,7 +42,7 @@ class ShownRow:
         hidden: the number of images that are left out.
         trace: the parts of the trace's text; empty for a trajectory (a trace in several turns with code).
         attempts: the policy's attempts to answer the question.
-        scores: (name, score) pairs; the score None means unscored.
+        scores: (name, score) pairs; the score is None if it could not be computed.
         facts: (name, value) pairs: the names of the row's media, and the values of added columns that hold texts,
             numbers or booleans.
         turns: the turns of a trajectory; empty for a trace without code.

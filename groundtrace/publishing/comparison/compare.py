@@ -82,7 +82,7 @@ def compare(
     all_settings: bool = False,
     defaults: Defaults | None = None,
 ) -> Comparison:
-    """Compare two finished runs, each given as (name, folder). The name is how messages and tables call the run.
+    """Compare two finished runs, each given as (name, folder). The tables show the name.
 
     ``limit`` is the maximum number of listed ids of records that ended differently; None lists all. If ``all_settings``
     is True, the table of settings also shows differences that are usually hidden

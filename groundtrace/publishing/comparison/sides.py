@@ -111,7 +111,7 @@ class Overlap:
 
     @property
     def text(self) -> str:
-        """Return these numbers as a sentence."""
+        """Return these numbers as a sentence, such as ``Both runs read the same 12 ids.``"""
         if not self.only_a and not self.only_b:
             return f"Both runs read the same {counted(self.both, 'id')}."
         ids = counted(self.both, "id")

@@ -67,10 +67,10 @@ class ExportRow:
         side: the training set of the row: sft or rl.
         number: the index of the row in its training set, in the order of the shards. If one row of a shard becomes
             several export rows (one for each stream), all of them have its number.
-        fields: the row's columns, without the bytes of its images.
+        fields: the row's columns by name, without the bytes of its images.
         turns: the row's ``messages`` (sft) or ``prompt`` (rl). The assistant's turns have coordinates in the frame
             (pixels, 0–1 or 0–1000) of the target's family.
-        images: one image for each image mark in the turns, in order.
+        images: one image for each ``<image>`` in the turns, in order.
         stream: which of several prompts of the same question the row has (iVGR §3.2 calls them streams); "" if the
             question has a single prompt.
     """
@@ -111,8 +111,9 @@ class ExportRow:
     def reference(self, target: Target) -> str:
         """Return the text by which a reward finds the row in its run, as JSON.
 
-        :mod:`groundtrace.publishing.rewards.reference` defines its fields. Raises LeftOut if the id or the gold answer
-        is null.
+        ``target`` holds the path of the run and the family of the model.
+        :mod:`groundtrace.publishing.rewards.reference` defines the fields of the JSON. Raises LeftOut if the id or the
+        gold answer is null.
         """
         return RowReference(self.id, self.text("answer"), target.run, target.family, self.stream).text()
 

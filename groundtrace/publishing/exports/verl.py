@@ -75,7 +75,10 @@ def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
-    """Return the Arrow schema of the RL rows that are exported for this target."""
+    """Return the Arrow schema of the exported RL rows.
+
+    ``target`` holds the columns that the recipe's stages added, and whether code is written as tool calls.
+    """
     own, agent = (OWN | OF_TOOLS, [("agent_name", pa.string())]) if target.has_tools else (OWN, [])
     return hub_schema(
         [

@@ -17,10 +17,11 @@ def compute_score(
 ) -> list[dict[str, float]] | dict[str, float]:
     """Return the reward of each response for EasyR1, under the key ``overall``, with further numbers that EasyR1 logs.
 
-    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth`` (the row's reference). For a single
-    dict, as with ``reward_type: sequential``, the result is a single dict. ``config`` is a config file or the name of a
-    bundled config; it comes from ``reward_function_kwargs``. The further numbers describe the verdicts on the outcome
-    and the format (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). Raises the same errors as
+    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth``. The ground truth is the reference by
+    which the reward finds the row. For a single dict, as with ``reward_type: sequential``, the result is a single dict.
+    ``config`` is a config file or the name of a bundled config; it comes from ``reward_function_kwargs``. The further
+    numbers describe the verdicts on the outcome and the format
+    (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). Raises the same errors as
     :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """
     is_one = isinstance(reward_inputs, Mapping)

@@ -164,14 +164,14 @@ def compute_score(
 ) -> dict[str, float] | list[dict[str, float]]:
     """Return the reward of one response, or of each response in a list, for verl.
 
-    The reward is under the key ``score``. ``outcome_or_0`` is the outcome (the grade of the answer), or 0 if it is
-    unscored. ``outcome_scored`` is 1 if the outcome is scored, else 0.
+    The reward is under the key ``score``. ``outcome_or_0`` is the outcome (the grade of the answer), or 0 if it could
+    not be scored. ``outcome_scored`` is 1 if the outcome is scored, else 0.
 
-    verl passes one response as ``solution_str``, and the reference of its row as ``ground_truth``. Its batch manager
-    passes lists as ``solution_strs`` and ``ground_truths``; the result is then a list. ``data_source`` is not used.
-    ``extra_info`` may state that the sandbox of the response failed; the response is then unscored. ``given`` may hold
-    settings (``reward_kwargs``). Do not use this function with verl's ``rate_limited`` manager, which counts an error
-    as 0.
+    verl passes one response as ``solution_str``, and the reference by which the reward finds its row as
+    ``ground_truth``. Its batch manager passes lists as ``solution_strs`` and ``ground_truths``; the result is then a
+    list. ``data_source`` is not used. ``extra_info`` may state that the sandbox of the response failed; the response
+    then gets no score. ``given`` may hold settings (``reward_kwargs``). Do not use this function with verl's
+    ``rate_limited`` manager, which counts an error as 0.
     """
     settings = settings_of(given)
     if solution_strs is not None:
@@ -221,10 +221,11 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
     """Return the reward of each response for EasyR1, under the key ``overall``.
 
-    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth`` (the row's reference). For a single
-    dict outside a list, the result is a single dict. Further numbers describe the outcome and the format of the
-    response: ``outcome_or_0`` is the value, or 0 if it is unscored, and ``outcome_scored`` is 1 if it is scored, else
-    0. ``format_or_0`` and ``format_scored`` have the same meaning. ``given`` may hold settings.
+    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth``. The ground truth is the reference by
+    which the reward finds the row. For a single dict outside a list, the result is a single dict. Further numbers
+    describe the outcome and the format of the response: ``outcome_or_0`` is the value, or 0 if it could not be scored,
+    and ``outcome_scored`` is 1 if it is scored, else 0. ``format_or_0`` and ``format_scored`` have the same meaning for
+    the format. ``given`` may hold settings.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -378,7 +379,7 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
     """Return the server's score of each response, in order: dicts with ``reward``, ``outcome`` and ``verdicts``.
 
-    ``reward`` and ``outcome`` are None if the response is unscored. ``references[i]`` names the row that
+    ``reward`` and ``outcome`` are None if the response could not be scored. ``references[i]`` names the row that
     ``responses[i]`` answers. ``is_step`` is True if ``responses`` are all responses of a training step. A list that is
     too long for one request is split into several requests. They are sent with ``is_step`` false, so the server refuses
     them if its recipe needs whole steps. Raises RewardUnavailable if the server does not return scores in time, and

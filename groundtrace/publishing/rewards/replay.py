@@ -32,8 +32,8 @@ _END = re.compile(r"</tool_response>\s*\nassistant\n")
 def turns_of(text: str, calls: int) -> tuple[str, ...]:
     """Split the text of a response into the turns that the policy wrote.
 
-    ``calls`` is the number of calls of code that the trainer's tool executed. If the text does not have exactly ``calls
-    + 1`` turns, the whole text is returned as one turn.
+    ``calls`` is the number of calls of code that the trainer's tool executed. A response with two calls, for example,
+    has three turns. If the text has another number of turns, the whole text is returned as one turn.
     """
     turns = _split(text)
     return turns if len(turns) == calls + 1 else (text,)

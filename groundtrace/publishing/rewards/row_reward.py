@@ -74,9 +74,10 @@ class ScoreBatch:
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """Return the score of each answer, in order. An answer whose entry in ``places`` is None is unscored.
+        """Return the score of each answer, in order.
 
-        ``found`` holds the scores by the three indices of ``places``: ``found[group][prompt][answer]``.
+        ``found`` holds the scores by the three indices of ``places``: ``found[group][prompt][answer]``. An answer whose
+        entry in ``places`` is None gets a result without reward.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
@@ -122,9 +123,9 @@ class RowReward:
     def open_run(self, name: str) -> tuple[int, str | None]:
         """Open the run with this name. Return its number of RL rows, and a warning for the user.
 
-        The warning states that some rows will be unscored, because their answers need a judge; it is None if there is
-        no such row. Raises BadReference for a run that the settings do not allow, ShardError for a run that cannot be
-        read, and ConfigError if its rows lack data for the recipe.
+        The warning states that responses to some rows will get no reward, because only a judge can grade them; it is
+        None if there is no such row. Raises BadReference for a run that the settings do not allow, ShardError for a run
+        that cannot be read, and ConfigError if its rows lack data for the recipe.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
@@ -160,7 +161,7 @@ class RowReward:
         return call.scores(found)
 
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
-        """Score the answers that :meth:`prepare` has grouped, and return the score of each answer, in order.
+        """Score the answers in ``call``, which :meth:`prepare` has grouped. Return the score of each answer, in order.
 
         ``is_step`` is the same as in :meth:`score`. If an endpoint (model server) is down, raise JudgesDown without
         waiting. The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
@@ -225,9 +226,9 @@ class RowReward:
     def learn(self, call: ScoreBatch, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
         """Add the scores of a call to the current training step. When the step is complete, the recipe learns from it.
 
-        ``found`` holds the scores of the groups in ``call``. If ``is_step`` is True, this call completes a step, unless
-        the setting ``step_responses`` defines when a step is complete. Nothing is done for a recipe that does not
-        learn.
+        ``call`` holds the answers in groups, and ``found`` holds their scores in the same groups. If ``is_step`` is
+        True, this call completes a step, unless the setting ``step_responses`` defines when a step is complete. Nothing
+        is done for a recipe that does not learn.
         """
         if not self.recipe.learns:
             return

@@ -38,14 +38,14 @@ def compute_score(
     raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl averages each key
     (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
-    verl passes one response as ``solution_str``, and the reference of its row as ``ground_truth``. Its batch manager
-    passes lists, in the arguments with plural names; the result is then a list. ``config`` is a config file or the name
-    of a bundled config; it comes from ``reward_kwargs``. ``data_source`` is not used. Our tool for verl writes the
-    statuses of the response's calls to ``extra_info``. If the sandbox of the response failed, the tool also writes the
-    reason there, and the response is unscored.
+    verl passes one response as ``solution_str``, and the reference by which the reward finds its row as
+    ``ground_truth``. Its batch manager passes lists, in the arguments with plural names; the result is then a list.
+    ``config`` is a config file or the name of a bundled config; it comes from ``reward_kwargs``. ``data_source`` is not
+    used. Our tool for verl writes the statuses of the response's calls to ``extra_info``. If the sandbox of the
+    response failed, the tool also writes the reason there, and the response counts as one that could not be scored.
 
-    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
-    :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
+    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored` if a response could not be scored and the config has
+    no reward for this case. Raises the errors of :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:
         given = [] if ground_truths is None else list(ground_truths)

@@ -91,7 +91,8 @@ class ViewedRows:
     def page(self, filters: Filters, offset: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of all rows that pass the filters, and the rows of one page as dictionaries.
 
-        ``offset`` is the number of rows to skip, and ``limit`` is the maximum number of rows on the page.
+        ``filters`` also define the order of the rows. ``offset`` is the number of rows to skip, and ``limit`` is the
+        maximum number of rows on the page.
         """
         names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
         columns = ", ".join(map(quoted_name, dict.fromkeys(names)))
@@ -127,9 +128,9 @@ class ViewedRows:
     def counts(self, filters: Filters) -> dict[str, list[tuple[str, int]] | Bins]:
         """Return for each column how many of the rows that pass the filters are in each of its categories or bins.
 
-        The result has (category, number of rows) pairs for a column of categories, and a histogram for a column of
-        numbers. The counts of a column ignore the filter on this column, so the user sees how many rows its other
-        categories have.
+        The keys are the names of the columns. A column of categories has (category, number of rows) pairs, and a column
+        of numbers has a histogram. The counts of a column ignore the filter on this column, so the user sees how many
+        rows its other categories have.
         """
         with self._found(filters) as (cursor, _, _):
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
