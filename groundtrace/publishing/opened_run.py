@@ -63,9 +63,10 @@ class OpenedRun:
     def table(self, name: str) -> pa.Table:
         """Return a set as an Arrow table. ``name`` is sft, rl or rejected. The table is empty if the set has no rows.
 
-        Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read, or that differs
-        from its entry in ``run.json``.
+        Raises :class:`groundtrace.publishing.reading.InspectError` for any other name, and for a shard that cannot be
+        read or that differs from its entry in ``run.json``.
         """
+        _check_set(name)
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = sorted((self.folder / name).glob("*.parquet"))
         try:
@@ -77,11 +78,12 @@ class OpenedRun:
     def dataset(self, name: str) -> "datasets.Dataset":
         """Return a set as a data set of the library ``datasets``, which decodes images on access.
 
-        ``name`` is sft, rl or rejected. Raises InspectError for an empty set, and for a shard that differs from its
-        entry in ``run.json``.
+        ``name`` is sft, rl or rejected. Raises InspectError for any other name, for an empty set, and for a shard that
+        differs from its entry in ``run.json``.
         """
         import datasets
 
+        _check_set(name)
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = [str(file) for file in sorted((self.folder / name).glob("*.parquet"))]
         if not sum(pq.read_metadata(file).num_rows for file in files):
@@ -100,6 +102,12 @@ class OpenedRun:
 
         report = self.folder / "report.html"
         return framed(report.read_text("utf-8", errors="replace")) if report.is_file() else None
+
+
+def _check_set(name: str) -> None:
+    """Raise InspectError if ``name`` is not the name of a set."""
+    if name not in SHARDS:
+        raise InspectError(f"there is no set {name!r:.60}: choose one of {', '.join(SHARDS)}")
 
 
 def open_run(folder: str | Path) -> OpenedRun:

@@ -60,6 +60,13 @@ def test_its_tables(run: Path) -> None:
     assert [opened.table(name).num_rows for name in SHARDS] == [0, 0, ROWS]
 
 
+def test_a_set_that_no_run_has_is_one_line(run: Path) -> None:
+    opened = open_run(run)
+    for read in (opened.table, opened.rows, opened.dataset):
+        with pytest.raises(InspectError, match="there is no set 'train': choose one of sft, rl, rejected"):
+            read("train")
+
+
 def test_a_shard_of_the_same_size_with_other_bytes_is_refused(run: Path) -> None:
     shard = run / "rejected/train-00000-of-00001.parquet"
     data = shard.read_bytes()

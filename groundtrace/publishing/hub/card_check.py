@@ -5,6 +5,7 @@ some mistakes that the Hub accepts, such as a config without files. The allowed 
 data set cards.
 """
 
+import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,6 +85,5 @@ def _configs(configs: Any, files: Sequence[str]) -> Iterator[str]:
         yield "configs: two have the same name"
     for config in configs:
         pattern = config.get("data_files")
-        folder = pattern.rpartition("*")[0] if isinstance(pattern, str) else None
-        if folder is None or not any(file.startswith(folder) for file in files):
+        if not isinstance(pattern, str) or not fnmatch.filter(files, pattern):
             yield f"configs: {config.get('config_name')} matches no published file: {pattern!r}"

@@ -40,6 +40,7 @@ def test_a_right_card(changes: dict[str, object]) -> None:
         ({"tags": ["x" * 65]}, "tags: "),
         ({"tags": [["nested"]]}, "tags: "),
         ({"configs": [{"config_name": "rl", "data_files": "rl/*.parquet"}]}, "rl matches no published file"),
+        ({"configs": [{"config_name": "rl", "data_files": "rl.parquet"}]}, "rl matches no published file"),
         ({"configs": [{"config_name": "sft"}]}, "sft matches no published file"),
         ({"configs": RIGHT["configs"] * 2}, "two have the same name"),
         ({"configs": "sft"}, "configs is not a list"),
