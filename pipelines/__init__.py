@@ -1,4 +1,4 @@
-"""Holds the recipes, one DAG in each file, and the ``beam`` command that runs them."""
+"""Holds the recipes and the ``beam`` command that runs them. A recipe is a graph of stages, in one file."""
 
 if __name__ != "groundtrace.pipelines":  # such as by a script with the repository's top on its path
     raise ImportError(

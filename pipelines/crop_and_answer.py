@@ -1,13 +1,17 @@
-"""Measures a policy that answers with crops (iVGR §3.4): grades its answers without and with crops.
+"""Measures whether crops help a policy (iVGR §3.4): grades its answers without and with crops.
+
+A crop is a part of an image, cut out around a box that the policy named. The stages of the recipe are:
 
 ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
-The policy answers each question in words alone, and then again with crops, as at test time. So the rows hold the pass
-rates without and with crops, and ``crops.json`` holds the accuracies without and with crops. This recipe makes no data
-for training the policy: it does not filter questions by difficulty, and has no SFT side. ``trainer eval --crops`` makes
-the same measurement, but loads the model itself instead of sending requests to an endpoint.
 
-The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a box
-with a margin of a tenth of its width and height on each side; crops of at least 56 px, and at most 8 for each image
+In the grounded pass, the policy reasons with boxes around what it looks at. It answers each question in words without
+crops, and later again in words with the crops, as at test time. So each row holds the pass rates without and with
+crops, and ``crops.json`` holds the accuracies without and with crops. This recipe makes no data for training the
+policy: it does not filter questions by difficulty, and it writes no SFT rows. ``trainer eval --crops`` makes the same
+measurement, but loads the model itself instead of sending requests to an endpoint (a model server).
+
+The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a box with
+a margin of a tenth of its width and height on each side; crops of at least 56 px, and at most 8 for each image
 (:mod:`groundtrace.vision.crops`).
 """
 
@@ -34,8 +38,8 @@ from groundtrace.vision.crops import CropSettings
 class Settings(RunSettings):
     """Holds the config of this pipeline: one section for each stage.
 
-    The settings of the policy's endpoint must name its model family (models that write coordinates alike) or its
-    coordinate frame (the range of the coordinates, such as pixels or 0–1000).
+    The policy is the model whose answers are measured. The settings of its endpoint must name its model family (models
+    that write coordinates alike) or its coordinate frame (the range of the coordinates, such as pixels or 0–1000).
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -51,7 +55,12 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: the RL drafts and ``crops.json``."""
+    """Wire the recipe's stages on a Beam pipeline, and return the outputs: the RL drafts and ``crops.json``.
+
+    A draft is a question with all results of the stages so far; each RL draft becomes one row of the ``rl`` set.
+    ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media and the models of
+    this run. ``settings`` is the config.
+    """
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, run.roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     attempted = cleaned.kept | "Attempt" >> AttemptQuestions(settings.attempt, run.models, TEXTUAL)

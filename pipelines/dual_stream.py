@@ -1,6 +1,7 @@
-"""Curates data in two streams, for a model that reasons with boxes and learns to reason in words.
+"""Curates data for a model that reasons with boxes and also learns to reason in words alone.
 
-The method is that of iVGR (§3.2, §4.1, App. B).
+A stream is a way of answering a question: with boxes or in words alone. The method is that of iVGR (§3.2, §4.1, App.
+B). The stages of the recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-boxes where a record has none)
 → split by media group
@@ -8,6 +9,9 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
 → RL side:  with boxes: both streams ─────────────────────────────┐
             without: attempt → difficulty, the textual stream alone ┴→ cut → cap answers → rl shards,
             batch plan
+
+Pseudo-boxes are boxes that a detector finds, in place of boxes that a person drew. A media group consists of the
+questions that share an image.
 
 The recipe deviates from the paper as follows; further deviations are named in the stages:
 
@@ -51,7 +55,7 @@ from groundtrace.stages.write_stream_traces import WriteStreamTraces
 from groundtrace.vision.clips import VideoSettings
 
 SFT_RATIO = 0.407
-"""The share in the paper: 35K of 86K rows belong to the cold start (§4.1, Table 11)."""
+"""The share of questions on the SFT side. In the paper, 35K of 86K rows belong to the cold start (§4.1, Table 11)."""
 
 
 def _verifying() -> VerifySettings:
@@ -93,7 +97,13 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: SFT drafts, RL drafts, batch plan."""
+    """Wire the recipe's stages on a Beam pipeline, and return the outputs: SFT drafts, RL drafts and batch plan.
+
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
+    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
+    and the models of this run. ``settings`` is the config. The batch plan is the file ``batch_plan.json``, which states
+    how a trainer mixes the parts of the ``rl`` set in a batch.
+    """
     models, roots, target = run.models, run.roots, run.draw.target_sft
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

@@ -68,7 +68,7 @@ from groundtrace.stages.write_trajectories import TrajectorySettings, WriteTraje
 from groundtrace.vision.clips import VideoSettings
 
 SEVERAL = "several"
-"""The class of rows whose code has several kinds of operation, or no known kind."""
+"""The class of SFT rows whose code has several kinds of operation, or no known kind."""
 
 
 @settings
@@ -111,7 +111,10 @@ class Settings(RunSettings):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Return the weight of each class of SFT rows."""
+        """Return the weight of each class of SFT rows, such as ``{"code": 1.0, "direct": 1.0}``, from ``ratio``.
+
+        If ``ratio`` is empty, all classes have the weight 1.
+        """
         return self.ratio or dict.fromkeys((*sorted(self._modes), WITH_CODE), 1.0)
 
     @property
@@ -127,10 +130,12 @@ class Settings(RunSettings):
 
 
 def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
-    """Return the class of an SFT row. ``weights`` holds a weight for each class.
+    """Return the class of an SFT row: ``direct``, ``text``, ``code``, or the row's kind of operation.
 
-    The class is the row's mode: direct, text or code. If ``weights`` has no class ``code``, rows with code are divided
-    further: the class of such a row is its kind of operation, or :data:`SEVERAL` if it has several kinds.
+    ``draft`` holds the question and the response from which the row is made. The class is the mode of the response: the
+    answer alone, reasoning in text, or reasoning with code. ``weights`` holds a weight for each class. If it has no
+    class ``code``, rows with code are divided further: the class of such a row is its kind of operation, such as a
+    crop, or :data:`SEVERAL` if it does not have exactly one kind.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:
@@ -140,13 +145,21 @@ def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
 
 
 def is_in_text(draft: Draft, settings: Settings) -> bool:
-    """Return whether a hard question is answered in text without code."""
+    """Return whether a hard question is answered in text without code.
+
+    ``draft`` holds the question and its pass rate. The result is True if this pass rate is at least ``text_from`` of
+    ``settings``. It is always False if ``text_from`` is None or if the question has no pass rate.
+    """
     rate = draft.pass_rate
     return settings.text_from is not None and rate is not None and rate >= settings.text_from
 
 
 def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
-    """Return whether a hard question is solved in text first. Code may replace the calculations afterwards."""
+    """Return whether a hard question is solved in text first. Code may replace the calculations afterwards.
+
+    ``draft`` holds the question. The result is True in two cases: the question is answered in text
+    (:func:`is_in_text`), or its source is named in ``trajectory.rewritten_sources`` of ``settings``.
+    """
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 
 
@@ -156,10 +169,11 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 
 
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
-    """Return the sampled drafts, each with a question.
+    """Return the collection of the drafts with a question. The teacher writes a question for each image without one.
 
-    If a draft is an image without a question, the teacher writes the question. Stages may reject the image or the
-    written question. ``drawn`` is the collection of the drafts.
+    ``drawn`` is the collection of all sampled drafts; some of them are images without a question. ``settings`` is the
+    config. ``models`` names the models that judge the images, write the questions and find the boxes. The stages in
+    this function may reject an image or a written question. Rejected drafts are not in the returned collection.
     """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
@@ -174,12 +188,17 @@ def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> An
 
 
 def is_asked(draft: Draft) -> bool:
-    """Return whether the input record has a question."""
+    """Return whether the input record of ``draft`` has a question. The record of a draft may also be an image alone."""
     return draft.question.is_asked
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: the SFT drafts and the RL drafts."""
+    """Wire the recipe's stages on a Beam pipeline, and return the outputs: the SFT drafts and the RL drafts.
+
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
+    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
+    and the models of this run. ``settings`` is the config.
+    """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(
         run.sources, settings.input, roots, run.limit, settings.video, may_lack_question=True

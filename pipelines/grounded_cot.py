@@ -1,14 +1,16 @@
-"""Curates grounded chains of thought (Argos §4, with the difficulty filter and the rubrics of other papers).
+"""Curates chains of thought whose claims point at the image (Argos §4, plus filters and rubrics of other papers).
 
-This is the main pipeline.
+This is the main pipeline. Its stages are:
 
 ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
 → split by media group
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
-Points are found before the split, because the rewards of the RL side also need them: a reward compares them with the
-points of a response. If the run has no target number of SFT rows, the stages ``draw`` and ``cut`` keep all records. The
-rejections of all stages are written to the rejected shards.
+
+A media group consists of the questions that share an image. Points are found before the split, because the rewards of
+the RL side also need them: a reward compares them with the points of a response. If the run has no target number of SFT
+rows, the stages ``draw`` and ``cut`` keep all records. The records that any stage rejects are written to the rejected
+shards.
 """
 
 from dataclasses import field
@@ -62,7 +64,12 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: SFT drafts, RL drafts and rubrics."""
+    """Wire the recipe's stages on a Beam pipeline, and return the outputs: SFT drafts, RL drafts, ``rubrics.json``.
+
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
+    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
+    and the models of this run. ``settings`` is the config.
+    """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

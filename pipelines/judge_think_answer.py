@@ -102,12 +102,22 @@ class Settings(RunSettings):
 
 
 def domain_of(draft: Draft) -> str:
-    """Return the domain of a draft, STEM or general. ``ratio`` sets the weight of each domain in the RL rows."""
+    """Return the domain of the question in ``draft``: ``stem`` (science and mathematics) or ``general``.
+
+    The stage AssignDomain has added the domain to the draft. A draft without a domain counts as ``general``. The
+    setting ``ratio`` gives the weight of each domain in the RL rows.
+    """
     return draft.added(DOMAIN) or GENERAL
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: SFT drafts, RL drafts, judges.json."""
+    """Wire the recipe's stages on a Beam pipeline, and return the outputs: SFT drafts, RL drafts, ``judges.json``.
+
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
+    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
+    and the models of this run. ``settings`` is the config. ``judges.json`` holds how the three thinking judges did on a
+    sample of the SFT drafts.
+    """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

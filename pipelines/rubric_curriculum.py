@@ -1,6 +1,7 @@
 """Makes questions for GRPO, and rubrics for a curriculum of rewards (RuCL §3.2, §4.1).
 
-The rubrics are measured on a sample of the questions.
+A rubric is one criterion by which a judge grades a response. In the curriculum, easy rubrics are rewarded first, and
+hard rubrics later. The rubrics are measured on a sample of the questions. The stages of the recipe are:
 
 ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
@@ -54,7 +55,10 @@ class OneAttempt(AttemptSettings):
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """Holds the band of pass rates to keep. By default, all questions are kept, as in the paper (§4.1)."""
+    """Holds the band of pass rates; questions outside the band are dropped.
+
+    By default, all questions are kept, as in the paper (§4.1).
+    """
 
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
     include_high: Annotated[bool, "keep a pass rate of exactly high"] = True
@@ -101,7 +105,12 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on the pipeline ``root``, and return its outputs: the RL drafts and ``rubrics.json``."""
+    """Wire the recipe's stages on a Beam pipeline, and return the outputs: the RL drafts and ``rubrics.json``.
+
+    A draft is a question with all results of the stages so far; each RL draft becomes one row of the ``rl`` set.
+    ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media and the models of
+    this run. ``settings`` is the config.
+    """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

@@ -1,4 +1,4 @@
-"""Reads a config file, and the configs that it extends."""
+"""Reads a TOML config file. A config may extend another config: it then changes the values of the other."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,21 +10,28 @@ from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import near
 
 EXTENDS = "extends"
-"""The key at the top of a config that names the config whose values it changes."""
+"""The key at the top of a config that names another config. The first config changes the values of the other."""
 MAX_DEPTH = 8
-"""The maximum number of configs that extend each other; more of them are a circle."""
+"""The maximum number of configs that extend each other in a chain. A longer chain is taken for a cycle."""
 
 
 def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
-    """Return the values in a TOML file.
+    """Return the values in a TOML file, as nested dicts: one dict for each section.
 
-    The key ``extends`` in the file names another config: by a path relative to the file's folder, or by its name in the
-    folder ``bundled``. The result then has the values of the other config, changed by the values of the file. A section
-    of the file changes only the keys that it sets; a list replaces the whole list. The function calls itself for the
-    other config: ``depth`` is then the number of configs read before, and ``named_in`` is the path of the config that
-    names this one. Raises ConfigError for a file that cannot be read. If the file is missing and ``named_in``
-    is "", the message names the configs in ``bundled``. If ``bundled`` is None, it names the command that writes a
-    config.
+    The key ``extends`` in the file names another config. Its value is a path relative to the file's folder, or the name
+    of a file in the folder ``bundled`` without ``.toml``. The result then has the values of the other config, changed
+    by the values of the file. A section of the file changes only the keys that it sets; a list replaces the whole list.
+    The key ``extends`` itself is not in the result.
+
+    Args:
+        path: The path of the file.
+        bundled: The folder with the configs that can be named without a path; None if there is no such folder.
+        depth: The number of configs that were read before this one. The function calls itself for the other config.
+            Leave this argument and the next one out.
+        named_in: The path of the config that extends this one; "" for the first config.
+
+    Raises ConfigError for a file that cannot be read or is not TOML, and for a chain of more than :data:`MAX_DEPTH`
+    configs. The message suggests a remedy, such as the bundled config with the most similar name.
     """
     values = _parsed(path, bundled, named_in)
     extended = values.pop(EXTENDS, None)
@@ -40,9 +47,10 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of ``base`` and ``changes`` together. If both have a key, the value of ``changes`` is used.
+    """Return the values of ``base``, changed by the values of ``changes``. Both hold nested dicts of a config.
 
-    If both values of a key are sections, the two sections are merged in the same way.
+    If only one of them has a key, its value is used. If both have the key, the value of ``changes`` is used. If both
+    values are sections (mappings), the two sections are merged in the same way. The arguments stay unchanged.
     """
     found = dict(base)
     for name, value in changes.items():

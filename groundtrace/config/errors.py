@@ -23,7 +23,10 @@ EXPECTED = {
     "mapping_type": "must be a section",
     "dataclass_type": "must be a section",
 }
-"""Messages for type errors, with TOML's names of the types; other errors have pydantic's own messages."""
+"""Our messages for type errors, by pydantic's name of the error. They use TOML's names of the types.
+
+All other errors have pydantic's own messages.
+"""
 
 
 class ConfigError(UserError, ValueError):
@@ -31,10 +34,11 @@ class ConfigError(UserError, ValueError):
 
 
 def first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Return the message, of one line, for the most helpful of the errors that pydantic found in values for ``cls``.
+    """Return a message of one line about the most helpful of the errors that pydantic found in a config.
 
     An unknown key is reported before other errors, since it may be a misspelling of a key that is reported as missing.
-    ``where`` is the dotted key of the section that ``cls`` describes.
+    ``cls`` is the settings class for which the values were checked. ``error`` holds all errors that pydantic found.
+    ``where`` is the dotted key of the section that ``cls`` describes, such as ``trace``; "" for the whole config.
     """
     found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
     place = found["loc"]

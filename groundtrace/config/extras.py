@@ -10,10 +10,11 @@ class MissingExtra(UserError, ModuleNotFoundError):
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Check that a feature's modules are installed. They are not imported, since some imports take seconds.
+    """Check that the modules that a feature needs are installed. Raises :class:`MissingExtra` if one is not.
 
-    ``what`` names the feature in the error, such as "reading clips". ``extra`` is the extra (the group of optional
-    packages) that installs the modules. Raises :class:`MissingExtra` if a module is not installed.
+    ``extra`` is the extra (the group of optional packages) that installs the modules. The message tells the user to
+    install it, as in ``pip install 'groundtrace[video]'``. ``what`` names the feature in the message, such as "reading
+    clips". ``modules`` are the names of the modules. They are not imported, since some imports take seconds.
     """
     for module in modules:
         if not _is_installed(module):

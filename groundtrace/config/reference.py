@@ -19,12 +19,20 @@ from groundtrace.config.fields import default_of, section_class
 
 LINE_CHARS = 120
 PLAIN = ("integer", "number", "text", "true or false", "list (text)")
-"""Types that the reference does not mention, because the default value shows them."""
+"""The types that the TOML of :func:`commented_defaults` does not mention, because the default value shows them."""
 
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """Holds one key of a config: its type in words, its default as TOML ("" if it has no default), and its meaning."""
+    """Describes one key of a config, for the reference.
+
+    Attributes:
+        name: The key without its section, such as ``n``.
+        takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for a key of a default entry.
+        default: The default value as TOML; "" if the key has no default.
+        meaning: One line on what the key does; "" if there is none.
+        required: Whether the user must set the key.
+    """
 
     name: str
     takes: str
@@ -35,10 +43,14 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ConfigSection:
-    """Holds one section of a config: its dotted path ("" for the top level), its purpose, and its keys.
+    """Describes one section of a config, for the reference.
 
-    In some sections, the user chooses the names of the entries, such as the names of endpoints. ``entries`` holds the
-    entries that such a section has by default; it is empty for all other sections.
+    Attributes:
+        path: The dotted path of the section, such as ``trace``; "" for the top level.
+        text: The purpose of the section, in Markdown.
+        keys: The keys of the section.
+        entries: The entries that the section has by default. Only sections whose entries the user names can have
+            entries. For example, the section ``endpoints`` has one entry for each model server.
     """
 
     path: str
@@ -48,9 +60,10 @@ class ConfigSection:
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
-    """Return Markdown that has, for each section of a config class, a heading of this level and a table of the keys.
+    """Return the reference of a config as Markdown: a heading, the purpose and a table of the keys for each section.
 
-    ``without`` names a section to leave out, because another page documents it.
+    ``cls`` is the settings class of the config. ``level`` is the level of the headings: 2 gives ``##``. ``without`` is
+    the name of a section to leave out, because another page documents it; "" leaves out no section.
     """
     parts = []
     for section in sections(cls):
@@ -68,19 +81,20 @@ def config_reference(cls: type, level: int = 2, without: str = "") -> str:
 
 
 def commented_defaults(cls: type) -> str:
-    """Return TOML with every key and its default, and a comment with the key's meaning and type.
+    """Return a config as TOML, with every key, its default, and a comment on the key's meaning and type.
 
-    Keys without a default are commented out.
+    ``cls`` is the settings class of the config. Keys without a default are commented out.
     """
     parts = [_toml_section(section) for section in sections(cls)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSection]:
-    """Yield the sections of a config class; each section comes before the sections inside it.
+    """Yield the sections of a config in order. Each section comes before the sections inside it.
 
-    ``path`` is the dotted key of the section that ``cls`` describes. ``holder`` is the default instance of ``cls`` in
-    the config. If it is given, the defaults are its values, which may differ from those of the class.
+    ``cls`` is a settings class. ``path`` is the dotted key of the section that ``cls`` describes, such as ``trace``; ""
+    for the whole config. ``holder`` is an object of ``cls`` with the section's defaults in the config, which may differ
+    from the defaults of the class. If it is None, the defaults of the class are used.
     """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)

@@ -1,6 +1,6 @@
-"""Reads TOML files and ``--set`` overrides into the settings of a config.
+"""Reads a TOML config and ``--set`` overrides into settings objects, and checks all values.
 
-Errors name the key, the expected value and the actual value.
+An error message names the key, the expected value and the actual value.
 """
 
 import dataclasses
@@ -33,15 +33,15 @@ PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclasses.dataclass(frozen=True)
 class OneOf:
-    """Annotates a text that must be one of the words in ``known``, such as the names of a registry.
+    """Annotates a text field that must have one of several words as its value, such as the names in a registry.
 
-    For a fixed set of words, use a Literal instead.
+    ``known`` holds the allowed words. For a fixed set of words, use a Literal instead.
     """
 
     known: Collection[str]
 
     def check(self, word: str) -> str:
-        """Return the word unchanged. Raises ValueError if it is not one of the known words."""
+        """Return ``word`` unchanged if it is one of the known words. Raises ValueError, which lists them, if not."""
         if word not in self.known:
             raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{near(word, self.known)}")
         return word
@@ -55,19 +55,20 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class PartName:
-    """Annotates a text that identifies a part, such as a scorer: the part's name in a registry
-    (:mod:`groundtrace.schemas.registry`), or its path.
+    """Annotates a text field that names a part, such as a scorer.
 
-    A path has the form ``module:NAME``. ``or_empty`` also allows "", which means no part.
+    The text is the part's name in a registry (:mod:`groundtrace.schemas.registry`), or its path in the form
+    ``module:NAME``. ``registry`` holds the known parts of this kind. If ``or_empty`` is True, the text may also be "",
+    which means no part.
     """
 
     registry: Registry[Any]
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """Return the name unchanged. Raises ValueError if it is neither a known name nor a path.
+        """Return ``name`` unchanged if it is allowed. The part is not imported.
 
-        The part is not imported.
+        Raises RegistryError, which is a ValueError, if ``name`` is neither a known name nor a path ``module:NAME``.
         """
         if name or not self.or_empty:
             self.registry.check(name)
@@ -119,27 +120,43 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> T:
-    """Return the settings of a config file (or the defaults), with ``a.b=c`` overrides applied in order.
+    """Return the settings from a config file, changed by the overrides of the command line.
 
-    The file may extend another config (:func:`groundtrace.config.config_file.read_config`), such as one in the folder
-    ``bundled``.
-    The plug-ins in the config's section ``[plugins]`` are registered first. Raises :class:`ConfigError` for a file that
-    cannot be read, an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
+    The plug-ins in the config's section ``[plugins]`` are registered first.
+
+    Args:
+        cls: The settings class, such as the ``Settings`` of a recipe.
+        path: The path of the TOML file; None for a config with only the defaults. The file may extend another config
+            (:func:`groundtrace.config.config_file.read_config`).
+        overrides: The values of ``--set``, each in the form ``a.b=c``, in the order in which they are applied.
+        bundled: The folder with the configs that ``extends`` may name without a path; None if there is no such folder.
+
+    Raises :class:`ConfigError` for a file that cannot be read, an unknown key or an invalid value, and RegistryError
+    for a plug-in that cannot be used.
     """
     return settings_from(cls, given_values(path, overrides, bundled))
 
 
 def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
-    """Return the settings for the values of a config that was read already, as :func:`load_config` does for a file."""
+    """Return the settings for the values of a config that was read already.
+
+    ``cls`` is the settings class. ``values`` are the config's values as nested mappings, such as the result of
+    :func:`given_values`. Keys that are left out keep their defaults. The plug-ins in the section ``plugins`` are
+    registered first. Raises the same errors as :func:`load_config`, except those of reading a file.
+    """
     use_plugins(values.get("plugins", {}))
     return build(cls, values)
 
 
 def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
-    """Return the values in a config file, in the configs that it extends, and in ``overrides``, without the defaults.
+    """Return the values that the user has set, without the defaults, as nested dicts: one dict for each section.
 
-    If the config is a pipe, such as the shell's ``<(…)``, only the first call can read it. Raises :class:`ConfigError`
-    for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
+    These are the values in the config file ``path``, in the configs that it extends, and in ``overrides``. If ``path``
+    is None, no file is read. ``overrides`` are the values of ``--set``, each in the form ``a.b=c``. ``bundled`` is the
+    folder with the configs that ``extends`` may name without a path; None if there is no such folder. If the config is
+    a pipe, such as the shell's ``<(…)``, only the first call can read it.
+
+    Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
     values = {} if path is None else read_config(path, bundled)
     for override in overrides:
@@ -148,10 +165,11 @@ def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path 
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Return the settings from nested mappings; keys that are left out keep their defaults.
+    """Return an object of a settings class, made from nested mappings; keys that are left out keep their defaults.
 
-    ``where`` is the dotted key of the section that the mappings describe. Raises :class:`ConfigError` as
-    :func:`load_config` does.
+    ``cls`` is the settings class. ``values`` are the values of the config, or of one section. ``where`` is the dotted
+    key of this section, such as ``trace``, for error messages; "" for the whole config. Raises :class:`ConfigError` for
+    an unknown key, a missing key or an invalid value, and if ``cls`` is not decorated with :func:`settings`.
     """
     if "__pydantic_validator__" not in vars(cls):
         raise ConfigError(
@@ -165,12 +183,18 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 
 
 def to_toml(settings: Any) -> str:
-    """Return the complete settings as TOML that :func:`load_config` can read."""
+    """Return the complete settings, with all defaults, as TOML text that :func:`load_config` can read.
+
+    ``settings`` is an object of a settings class. Values that are None are left out, because TOML has no such value.
+    """
     return tomli_w.dumps(TypeAdapter(type(settings)).dump_python(settings, mode="json", exclude_none=True))
 
 
 def config_sha256(settings: Any) -> str:
-    """Return the SHA-256 of the settings as TOML; equal values give the same digest."""
+    """Return the SHA-256 of the settings as TOML, in hex digits. Settings with equal values have the same digest.
+
+    ``settings`` is an object of a settings class.
+    """
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
 
 
