@@ -67,7 +67,12 @@ _EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+    """Run the command line of ``beam``, and return the exit code. The module's docstring lists the exit codes.
+
+    ``argv`` holds the arguments after the word ``beam``; None means the arguments of this process. The arguments after
+    ``--`` are options for Beam. After an interrupt (such as Ctrl-C), one line is printed, and the exit code is
+    returned. With ``--verbose``, an error that may be a defect of Groundtrace is raised.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     beam_options: list[str] | None = None
     if "--" in arguments:
@@ -87,9 +92,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log everything if ``verbose``. Otherwise log only Groundtrace's warnings and the errors of other packages.
+    """Set the levels of the log messages that are shown.
 
-    The error of a Beam job is always printed in one line, with or without ``verbose``.
+    If ``verbose`` is True, messages of level INFO and above are shown. Otherwise only these are shown: warnings of
+    Groundtrace, critical errors of Beam, and errors of other packages. Beam's own log message on a failed job of an
+    engine (such as Spark) is then left out, because the command prints this error in one line.
     """
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
@@ -102,7 +109,10 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Return False for a log record about an engine's job, which Beam logs with a traceback; else True."""
+    """Return False for Beam's log record on a failed job of an engine; True for all other records.
+
+    That record has a traceback.
+    """
     return record.module != "portable_runner"
 
 
@@ -119,9 +129,9 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """Return the packages in ``names`` that are installed.
+    """Return the names of the installed packages that also have a ``beam`` command.
 
-    The default is a list of packages that have their own ``beam`` command.
+    ``names`` are the names of the packages to look for. The result is empty if none of them is installed.
     """
     found = []
     for name in names:
@@ -164,7 +174,7 @@ def _advice(message: str) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the ``beam`` command."""
+    """Return the parser of the ``beam`` command with all its subcommands. It parses the arguments before ``--``."""
     parser = _Parser(
         prog="beam",
         description="Turn image questions into verified, visually grounded reasoning data.",

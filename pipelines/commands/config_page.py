@@ -1,4 +1,4 @@
-"""Writes docs/config.md from the settings: ``python -m groundtrace.pipelines.commands.config_page``."""
+"""Writes the page docs/config.md from the settings: run ``python -m groundtrace.pipelines.commands.config_page``."""
 
 from pathlib import Path
 
@@ -30,9 +30,9 @@ config it may also be the name of a bundled config, such as `extends = "argos"`.
 
 
 def config_page() -> str:
-    """Return the text of docs/config.md.
+    """Return the text of docs/config.md, which is Markdown.
 
-    It describes the configs of the main pipeline, of the trainer, of a reward for other trainers, and of a loop.
+    It describes the configs of the main pipeline, of the trainer, of a reward for other trainers, and of ``beam loop``.
     """
     return "\n".join(
         [

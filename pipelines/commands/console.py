@@ -16,14 +16,15 @@ from groundtrace.pipelines.commands.streams import standard_streams
 
 
 def main() -> NoReturn:
-    """Run the command line and end the process with its exit code."""
+    """Run the command line of ``beam``, and end the process with the command's exit code."""
     end_process(run_command())
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process with an exit code, without the teardown of the interpreter.
+    """End this process with the exit code ``code``, without the teardown of the interpreter.
 
-    If a child process still runs, such as a server, or the output cannot be flushed, Python ends the process as usual.
+    First the threads end, the functions registered with ``atexit`` run, and the output is flushed. If a child process
+    still runs, such as a server, or the output cannot be flushed, Python ends the process as usual.
     """
     threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]  # joins threads and ends pools
     atexit._run_exitfuncs()

@@ -26,10 +26,11 @@ LISTED_ON_PAGE = 200
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print or write the comparison of two finished runs, and return the exit code.
+    """Compare two finished runs, print or write the result, and return the exit code, which is 0.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read, and UserError if a file cannot
-    be written.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError if an
+    option has a wrong value or a file cannot be written, and :class:`groundtrace.publishing.reading.InspectError` if a
+    run cannot be read.
     """
     if parsed.limit is not None and parsed.limit < 0:
         raise UserError(f"--limit must be at least 0, got {parsed.limit}")
@@ -53,7 +54,7 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_text(found: Comparison) -> str:
-    """Return a comparison as plain text."""
+    """Return the comparison ``found`` of two runs as plain text of several lines."""
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), found)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

@@ -15,11 +15,12 @@ from groundtrace.schemas.text import say
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the parsed command, and return the exit code.
+    """Run the command that the command line names, and return its exit code.
 
-    The message of an error is printed on stderr, and the kind of error determines the exit code. Errors that Ctrl-C
-    caused are raised instead. With ``--verbose``, errors that may be defects of Groundtrace are raised, too. Raises
-    SystemExit if the output pipe is closed.
+    ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
+    after ``--`` on the command line. If the command raises an error, one line is printed on stderr, and the kind of
+    error determines the exit code. Two kinds of errors are raised again: errors that Ctrl-C caused, and, with
+    ``--verbose``, errors that may be defects of Groundtrace. Raises SystemExit if the output pipe is closed.
     """
     try:
         return _act(parsed, beam_options)
@@ -49,11 +50,14 @@ COMMANDS = {
     "serve-reward": "groundtrace.pipelines.commands.serve_reward:serve_reward",
     "loop": "groundtrace.pipelines.commands.loop:run_loop_command",
 }
-"""The function of each command. Its module is imported only if it is used, because importing Beam takes seconds."""
+"""The function of each command, as ``module:function``.
+
+The module is imported only when the command is used, because importing Beam takes seconds.
+"""
 
 
 _PLANNED = ("run", "preview", "validate")
-"""The commands that make a plan."""
+"""The commands that make a plan of a run. Evident mistakes in their arguments are reported before Beam is imported."""
 
 
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:

@@ -13,7 +13,10 @@ from groundtrace.storage.mirror import local_copy
 
 
 def add_export_parser(commands: Any) -> None:
-    """Add ``export`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``export`` to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     export = commands.add_parser("export", help="write a run's rows for another trainer", allow_abbrev=False)
     export.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     export.add_argument("--format", required=True, help=f"{', '.join(FORMATS.ours)}, or one of your own as module:NAME")
@@ -49,9 +52,10 @@ def add_export_parser(commands: Any) -> None:
 
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Export a run, print the numbers of rows and the files written, and return the exit code.
+    """Export a run, print the numbers of rows and the files written, and return the exit code, which is 0.
 
-    Raises ExportError if the export is not possible, and InspectError if the run cannot be read.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises ExportError if
+    the export is not possible, and InspectError if the run cannot be read.
     """
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import ExportArguments, export_run

@@ -1,7 +1,8 @@
 """Implements ``beam init``, which writes a config to start from.
 
-The config maps the input's columns, and lists the columns that are not used. Its endpoint is a local server; the user
-changes three lines for another server. After that, ``beam run`` can use the config.
+The config names the input column that holds each field, such as the question. It lists the columns that are not used.
+Its endpoint is a local model server; for another server, the user changes three lines. After that, ``beam run`` can use
+the config.
 """
 
 import argparse
@@ -48,13 +49,14 @@ segmenter = ""        # none: boxes replace masks
 
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
-"""Matches a field of the config for which no column was found."""
+"""Matches a line of the config for a field, such as the answer, for which no column was found."""
 
 
 def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Write the config to ``--output``, or print it, and return the exit code.
+    """Write a config for an input to the file ``--output``, or print it, and return the exit code, which is 0.
 
-    Raises UserError for an input that cannot be read, and for an output that exists or cannot be written.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError for an
+    input that cannot be read, and for a file that already exists or cannot be written.
     """
     text = starting_config(parsed.input, parsed.output or "my.toml")
     if parsed.output is None:
@@ -75,10 +77,11 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def starting_config(data: str, name: str) -> str:
-    """Return the commented config for the input ``data``.
+    """Return a config for an input, as TOML text with comments.
 
-    ``name`` is the file to which the config will be written; commands in the config's comments contain this name.
-    Raises :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
+    ``data`` names the input: a file, a folder or the id of a data set. ``name`` is the file to which the config will be
+    written; the example commands in the config's comments contain this name. Raises
+    :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
     check_questions(found, RowSettings())

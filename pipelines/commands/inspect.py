@@ -35,9 +35,10 @@ BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
-    """Return tables on the run (:func:`figures_of`), or the rows of the query ``sql``, as plain text.
+    """Return the figures of a run (:func:`figures_of`), or the result of a query, as tables in plain text.
 
-    With ``others``, the query is over several runs. Each run is then a separate schema of the database
+    ``run`` is the folder of the run. ``sql`` is the query; None for the figures. ``others`` are the folders of further
+    runs for the query. Each run is then a separate schema of the database, e.g. ``a.sft`` and ``b.sft``
     (:func:`groundtrace.publishing.reading.open_several`). Raises :class:`InspectError` if a run cannot be read or the
     query fails.
     """
@@ -47,9 +48,10 @@ def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
 
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print tables on a run (:func:`figures_of`), or the rows of a query over one or more runs; return the exit code.
+    """Print the figures of a run or the result of a query over runs, and return the exit code, which is 0.
 
-    Raises :class:`InspectError` if a run cannot be read or the query fails.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
+    :class:`InspectError` if the arguments do not fit together, a run cannot be read or the query fails.
     """
     if len(parsed.runs) > 1 and parsed.sql is None:
         raise InspectError("several runs need a query: add --sql, or compare two runs with `beam diff RUN_A RUN_B`")
@@ -81,10 +83,14 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """Return tables on a run: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
+    """Return the figures of a finished run, as one table for each topic.
 
-    The table of difficulty is left out if no attempts were graded, and the table of truncated replies if it is empty.
-    Diversity is how evenly the rows are spread over the classes of each property, such as their source.
+    The topics are: the records that each stage read and kept, rejections, difficulty, diversity, columns that stages
+    added, calls and costs, and truncated replies. A table without rows is left out, except the first two and the costs.
+    Diversity is how evenly the rows are spread over the classes of a property, such as their source.
+
+    ``connection`` is the open database with the run's rows. ``summary`` is the content of its ``run.json``. ``run`` is
+    its folder.
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [

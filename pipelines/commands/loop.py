@@ -20,7 +20,10 @@ EXAMPLES = """examples:
 
 
 def add_loop_parser(commands: Any) -> None:
-    """Add ``loop`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``loop`` to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     parser = commands.add_parser(
         "loop",
         help="curate, train by SFT and GRPO, and evaluate; resumable",
@@ -44,9 +47,11 @@ def add_loop_parser(commands: Any) -> None:
 
 
 def run_loop_command(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Run all steps of a loop that are not finished, print the figures, and return the exit code.
+    """Run all unfinished steps of a loop (curation, training, evaluation), print the figures, and return the exit code.
 
-    Raises UserError for a mistake in the command or in a config.
+    The exit code is 0 if all steps are done. If a step fails, it is the step's exit code, or 3 if a signal ended the
+    step. ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError
+    for a mistake in the command or in a config, and for missing packages.
     """
     require_extra("train", "beam loop", "torch", "torchvision", "transformers")
     from groundtrace.pipelines.loop.run import StepFailed, described, make_loop, run_loop

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def add_publish_parser(commands: Any) -> None:
-    """Add ``publish`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``publish`` to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     parser = commands.add_parser("publish", help="send a finished run to the Hugging Face Hub", allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
@@ -51,7 +54,10 @@ def add_publish_parser(commands: Any) -> None:
 
 
 def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Publish a run, or with ``--dry-run`` list the files that would be sent, and return the exit code.
+    """Publish a run on the Hugging Face Hub, and return the exit code, which is 0.
+
+    With ``--dry-run``, the files are only prepared and listed, and nothing is sent. ``parsed`` holds the parsed
+    arguments of the command line. The second argument is not used.
 
     Raises :class:`groundtrace.publishing.hub.errors.PublishError` if the run cannot be published,
     :class:`groundtrace.publishing.hub.errors.HubDown` if the Hub is unreachable, and
@@ -83,7 +89,10 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def converting_write_errors(place: str) -> Iterator[None]:
-    """Convert an OSError in the body to a PublishError with a remedy. ``place`` is the folder for temporary copies."""
+    """Convert an OSError that the body of the ``with`` statement raises to a PublishError with a remedy.
+
+    ``place`` is the folder for temporary copies. The message names it if the error names no file.
+    """
     from groundtrace.publishing.hub.errors import PublishError
 
     try:
@@ -95,7 +104,11 @@ def converting_write_errors(place: str) -> Iterator[None]:
 
 
 def summary_lines(prepared: "Prepared") -> list[str]:
-    """Return the lines that describe the data set: sources and licences, files with their sizes, tag and digest."""
+    """Return lines of text that describe a data set before it is published.
+
+    ``prepared`` is the data set with its files. The lines state the sources with their licences and whether their rows
+    are published, the files with their sizes, the numbers of rows, and the tag and digest of the data set.
+    """
     from groundtrace.publishing.hub.upload import mb
 
     lines = []

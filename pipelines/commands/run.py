@@ -28,7 +28,13 @@ MAX_MODELS = 3
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the pipeline, print its result, and return the exit code. Raises ConfigError for a wrong option."""
+    """Run a pipeline over its input, print the result, and return the exit code, which is 0.
+
+    ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
+    after ``--`` on the command line. With Beam's option ``--dry_run``, the job is only built and described. Raises
+    ConfigError for an option with a wrong value, and the errors of planning and of running (:func:`make_plan`,
+    :func:`execute`).
+    """
     _check_limit(parsed.limit)
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
@@ -43,9 +49,11 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the first records end to end, print a forecast for all records, and return the exit code.
+    """Run the first records of an input, print a forecast for all records, and return the exit code, which is 0.
 
-    Raises ConfigError for a wrong option.
+    ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
+    after ``--`` on the command line. Raises ConfigError for an option with a wrong value, and the errors of planning
+    and of running (:func:`make_plan`, :func:`execute`).
     """
     _check_limit(parsed.limit)
     plan = make_plan(_run_arguments(parsed, beam_options, measure=True))
@@ -85,7 +93,11 @@ def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], meas
 
 
 def summary_text(summary: RunSummary, output: str) -> str:
-    """Return the result of a run as a text of a few lines. ``output`` is the run folder as the command names it."""
+    """Return the result of a run as text of a few lines: its rows, rejections, calls, costs and warnings.
+
+    ``summary`` is the summary of the run. ``output`` is the path of the run folder as the command names it; the text
+    contains paths in this folder.
+    """
     counts, usage = summary.counts, summary.usage
     ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
     replies = counted(usage.cached, "reply", "replies")
@@ -142,9 +154,9 @@ def _taken_over(summary: RunSummary, output: str) -> list[str]:
 
 
 def beside(output: str, name: str) -> str:
-    """Return the path of the run folder ``name`` in the parent folder of ``output``.
+    """Return the path of the run folder ``name``, which is in the same parent folder as the run folder ``output``.
 
-    The path is absolute if ``output`` is, and otherwise relative to the current directory.
+    The path is absolute if ``output`` is absolute, and otherwise relative to the current directory.
     """
     there = real_path(output).parent / name
     return str(there) if local_path(output).is_absolute() else os.path.relpath(there)

@@ -9,16 +9,21 @@ from groundtrace.schemas.text import say
 
 
 def add_sandbox_parser(commands: Any) -> None:
-    """Add ``sandbox`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``sandbox`` to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     sandbox = commands.add_parser("sandbox", help="isolation of model-written code", allow_abbrev=False)
     actions = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("check", help="show what this machine has, and run programs that try to get out")
 
 
 def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the layers of isolation and the outcome of each test program, and return the exit code.
+    """Print how this machine isolates model-written code and how test programs fare, and return the exit code.
 
-    The exit code is 2 if a required layer is missing, 1 if the isolation did not stop a test program, and 0 otherwise.
+    Each test program tries to get out of the sandbox. The exit code is 0 if the sandbox stopped all of them, 1 if it
+    did not stop one of them, and 2 if the machine lacks something that the sandbox requires. The arguments are not
+    used.
     """
     from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial

@@ -15,7 +15,7 @@ from groundtrace.storage.mirror import local_copy
 
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
 ENDING_S = 10.0
-"""How many seconds open requests may still take after a signal."""
+"""The number of seconds that open requests get to finish after a signal."""
 EXAMPLES = """examples:
   beam serve-reward --config argos --data runs/mine
   beam serve-reward --config reward.toml --data runs/mine photos=runs/photos --port 9000
@@ -23,7 +23,10 @@ EXAMPLES = """examples:
 
 
 def add_serve_reward_parser(commands: Any) -> None:
-    """Add ``serve-reward`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``serve-reward`` to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     parser = commands.add_parser(
         "serve-reward",
         help="score responses for other trainers, over HTTP",
@@ -70,9 +73,10 @@ def _seconds(text: str) -> float:
 
 
 def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Serve rewards until the process receives a signal, and return the exit code.
+    """Run a server that scores responses for other trainers, until a signal ends it. Return the exit code, which is 0.
 
-    Raises :class:`groundtrace.schemas.errors.UserError` for a config, a run or an address that cannot be used.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
+    :class:`groundtrace.schemas.errors.UserError` for a config, a run, a model server or an address that cannot be used.
     """
     import datasets
 
@@ -113,10 +117,11 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
-    """Return the run folders by name. A folder is given as ``NAME=RUN``, or only as its path.
+    """Return the absolute paths of the run folders in ``--data``, by name.
 
-    A folder without a given name has its path as name. Raises ServeError if a path is not a folder, or a name is given
-    twice.
+    ``given`` holds the values of ``--data``. Each is the path of a run folder, or ``NAME=RUN``: a name for it and its
+    path. If no name is given, the path is used as the name. Raises ServeError if a path is not a folder, or if two
+    folders have the same name.
     """
     found: dict[str, Path] = {}
     for each in given:
@@ -132,9 +137,11 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
 
 
 def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
-    """Raise ServeError if other machines can reach the address, but the server is neither protected nor meant for them.
+    """Raise ServeError if other machines can reach the server, although nothing shows that this is safe.
 
-    A token protects the server. The option --allow-remote states that the server is meant for other machines.
+    ``host`` is the address on which the server listens. Addresses of this machine only, such as ``127.0.0.1``, are
+    always accepted. Any other address is accepted in two cases: ``has_token`` is True (clients must send a secret
+    token), or ``allows_remote`` is True (the user has given ``--allow-remote``).
     """
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
@@ -147,12 +154,19 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """Start the server, and return its runner (the aiohttp object that stops it) and its URL.
+    """Start the server on an address, and return its runner and its URL. The runner is aiohttp's object that stops it.
 
-    The caller must run this coroutine on the event loop of :func:`http_loop`. ``reward`` scores the responses. ``rows``
-    is the number of rows of the opened runs, which the path /health shows. ``bounds`` holds the limits for requests.
-    ``token`` is the bearer token that clients must send; "" if they need no token. Raises ServeError if the server
-    cannot listen on the address.
+    The caller must run this coroutine on the event loop of :func:`http_loop`.
+
+    Args:
+        reward: The object that scores the responses.
+        rows: The number of rows of the opened runs; the server's path /health shows it.
+        bounds: The limits for requests, such as the maximum number of responses in a request.
+        token: The secret token that clients must send; "" if they need no token.
+        host: The address to listen on.
+        port: The port; 0 for any free port.
+
+    Raises ServeError if the server cannot listen on the address.
     """
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
 

@@ -1,4 +1,4 @@
-"""Provides the parts of a command that runs an HTTP server: event loop, address and handling of signals."""
+"""Provides what each command with an HTTP server needs: an event loop, an address, and the handling of signals."""
 
 import argparse
 import asyncio
@@ -23,7 +23,10 @@ class ServeError(UserError):
 
 
 def positive(text: str) -> int:
-    """Return the text of an argument as a number. Raises ArgumentTypeError if the number is below 1."""
+    """Convert the text of a command line argument to a whole number of at least 1, for argparse, and return the number.
+
+    Raises ArgumentTypeError if the number is below 1, and ValueError if ``text`` is not a whole number.
+    """
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"the number must be at least 1, got {number}")
@@ -31,9 +34,11 @@ def positive(text: str) -> int:
 
 
 async def listening(runner: "web.AppRunner", host: str, port: int) -> str:
-    """Start the server on an address, on the event loop of :func:`http_loop`, and return its URL.
+    """Start an HTTP server on an address, and return its URL, such as ``http://127.0.0.1:8500``.
 
-    Raises ServeError if the server cannot listen on the address.
+    The caller must run this coroutine on the event loop of :func:`http_loop`. ``runner`` is aiohttp's object that holds
+    the server. ``host`` and ``port`` are the address; port 0 means any free port. Raises ServeError if the server
+    cannot listen on the address.
     """
     from aiohttp import web
 
@@ -49,9 +54,10 @@ async def listening(runner: "web.AppRunner", host: str, port: int) -> str:
 
 @contextlib.contextmanager
 def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
-    """Run an event loop for HTTP in a separate thread, so that scoring does not block responses.
+    """Run an event loop for HTTP in a separate thread while the body of the ``with`` statement runs.
 
-    Yields a function that runs a coroutine on this event loop and returns the coroutine's result.
+    So work in the main thread, such as scoring, does not delay the server's replies. Yields a function. It runs a
+    coroutine on this event loop, waits for it, and returns the coroutine's result.
     """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="http", daemon=True)
@@ -66,7 +72,11 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT, SIGTERM and SIGHUP set. A second signal ends the process as usual."""
+    """Yield an event, which is set when the process receives SIGINT (Ctrl-C), SIGTERM or SIGHUP.
+
+    A command waits for this event, and then ends its server. A second signal ends the process as usual. The former
+    signal handlers are restored afterwards.
+    """
     stopped, first_s = threading.Event(), float("inf")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
     if before[signal.SIGHUP] is signal.SIG_IGN:  # set by nohup

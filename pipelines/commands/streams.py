@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import TextIO
 
 NOBODY_READS = 128 + signal.SIGPIPE
-"""The exit code for a closed pipe; shells report the same code for a command that a closed pipe ended."""
+"""The exit code if the output pipe is closed. A shell reports the same code for a program that SIGPIPE ended."""
 
 
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
-    """Flush standard output and standard error when the body ends, even if the body raises an error.
+    """Flush standard output and standard error when the body of the ``with`` statement ends, also after an error.
 
     Raises SystemExit if the output pipe is closed.
     """
@@ -31,7 +31,11 @@ def written_out() -> Iterator[None]:
 
 
 def end_if_nobody_reads() -> None:
-    """If standard output or standard error is a closed pipe, discard its buffered output and raise SystemExit."""
+    """End the command if the program that reads its output through a pipe has closed the pipe.
+
+    If standard output or standard error is such a pipe, its buffered output is discarded, and SystemExit is raised.
+    Otherwise nothing happens.
+    """
     closed = [stream for stream in standard_streams() if _is_closed(stream)]
     for stream in closed:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -42,7 +46,10 @@ def end_if_nobody_reads() -> None:
 
 
 def standard_streams() -> list[TextIO]:
-    """Return standard output and standard error, without a stream that was closed before this process began."""
+    """Return the open ones of standard output and standard error.
+
+    A stream is left out if it was closed before this process began, because Python then sets it to None.
+    """
     return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
 
 

@@ -20,19 +20,28 @@ Rows = Sequence[Sequence[object]]
 
 @dataclass(frozen=True)
 class FigureTable:
-    """Holds a table of figures: its title, the names of its columns, and its rows."""
+    """Holds a table for ``beam inspect``: its title, the names of its columns, and its rows.
+
+    Each row is a sequence with one value for each column.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: Rows
 
     def as_objects(self) -> list[dict[str, object]]:
-        """Return each row as a mapping from the names of the columns to the row's values."""
+        """Return the rows as a list of dicts. Each dict maps the name of each column to the row's value, as for JSON.
+        """
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print a table, with numbers aligned to the right. Without a terminal, the table has no border lines."""
+    """Print a table on a console.
+
+    A column of numbers is aligned to the right. Long cells are cut. If the output is not a terminal, the table has no
+    border lines. ``title`` is a heading above the table; None prints no heading. ``columns`` are the names of the
+    columns. ``rows`` holds the values of each row, in the order of the columns.
+    """
     plain = not console.is_terminal
     if title is not None:
         console.print(Text(f"\n{title}", style="bold"))
@@ -46,7 +55,11 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 
 
 def value_text(value: object, max_chars: int | None) -> str:
-    """Return a cell's value as text that is safe to print, cut to ``max_chars`` characters (None: not cut)."""
+    """Return a value of a table as text that is safe to print: control characters are shown as escapes.
+
+    ``max_chars`` is the maximum length of the text; a longer text is cut and ends with "…". None means that the text is
+    not cut. Bytes are shown by their number, such as ``<12 bytes>``, and None as ``null``.
+    """
     text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 

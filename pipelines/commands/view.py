@@ -22,7 +22,10 @@ EXAMPLES = """examples:
 
 
 def add_view_parser(commands: Any) -> None:
-    """Add ``view`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``view`` to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     parser = commands.add_parser(
         "view",
         help="look at all rows of a finished run in a browser",
@@ -38,10 +41,11 @@ def add_view_parser(commands: Any) -> None:
 
 
 def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Serve a run until the process receives a signal, and return the exit code.
+    """Serve the rows of a run to a browser until the process receives a signal. Return the exit code, which is 0.
 
-    Raises :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` (the filters and
-    the record to open) cannot be used.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
+    :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` (the filters and the
+    record to open) cannot be used.
     """
     from aiohttp import web
 

@@ -13,7 +13,10 @@ EXAMPLES = """examples:
 
 
 def add_cache_parser(commands: Any) -> None:
-    """Add ``cache`` to the subparsers of the ``beam`` command."""
+    """Add the subcommand ``cache``, with its actions, to the parser of the ``beam`` command.
+
+    ``commands`` is the object that ``ArgumentParser.add_subparsers`` has returned.
+    """
     cache = commands.add_parser(
         "cache",
         help="look into a reply cache, prune or export it",
@@ -39,9 +42,11 @@ def add_cache_parser(commands: Any) -> None:
 
 
 def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Run the requested action of ``beam cache``, and return the exit code.
+    """Run the requested action of ``beam cache`` (stats, prune or export), and return the exit code, which is 0.
 
-    Raises :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` for a user's mistake.
+    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
+    :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` for a user's mistake, and for a cache that
+    cannot be read or is damaged.
     """
     from groundtrace.inference.cache.index import Damaged  # not with the parser, which `beam --help` needs alone
     from groundtrace.pipelines.commands.cache.places import CacheCommandError

@@ -1,4 +1,5 @@
-"""Implements ``beam cache export``, which writes one row for each reply, as JSON Lines or Parquet."""
+"""Implements ``beam cache export``, which writes the replies of a cache to a JSON Lines or Parquet file, one row each.
+"""
 
 import json
 import uuid
@@ -23,11 +24,12 @@ _SCHEMA = pa.schema(
 
 
 def export(named: str, to: str) -> int:
-    """Write the replies of a cache to the file ``to``, and return the exit code.
+    """Write the replies of a cache to a file, one row for each reply, and return the exit code, which is 0.
 
-    ``named`` is the cache as the command line names it. The file is written completely or not at all. Raises
-    :class:`CacheCommandError` if the cache is not found, if ``to`` is a folder, or if the name does not end in
-    ``.jsonl`` or ``.parquet``.
+    ``named`` is the cache as the command line names it: a run folder, a cache folder, a SQLite file or a URL. ``to`` is
+    the path of the file. Its name must end in ``.jsonl`` or ``.parquet``, which determines the format. The file is
+    written completely or not at all. Raises :class:`CacheCommandError` if the cache is not found, or if ``to`` is a
+    folder or has another ending.
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):

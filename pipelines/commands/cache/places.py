@@ -24,10 +24,10 @@ class CacheCommandError(UserError):
 
 @dataclass(frozen=True)
 class Place:
-    """Holds the place of a cache.
+    """Holds the place of a reply cache: a file on this machine, or the location of a shared cache.
 
-    A cache on this machine is a SQLite file with the given ``path``. A shared cache uploads its replies in files that
-    are called segments; ``location`` is their folder or URL. The unused field is "".
+    A cache on this machine is the SQLite file ``path``. A shared cache consists of files that several machines upload,
+    called segments; ``location`` is the folder or URL of these files. The unused field is "".
     """
 
     path: str = ""
@@ -38,7 +38,11 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """Return the place of the cache that a command line names. Raises :class:`CacheCommandError` if it is missing."""
+    """Return the place of the cache that a command line names.
+
+    ``named`` is a run folder, a cache folder, a SQLite file, or the URL of a shared cache. Raises
+    :class:`CacheCommandError` if there is no cache.
+    """
     if is_remote(named):
         try:
             place(named)
@@ -65,7 +69,11 @@ def _has_segments(location: str) -> bool:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[ReplyCache]:
-    """Open the cache for reading. The segments of a shared cache are first gathered into a temporary local cache."""
+    """Open a cache for reading, and yield it. It is closed when the body of the ``with`` statement ends.
+
+    ``place`` is the place of the cache. The files of a shared cache are first merged into a temporary cache on this
+    machine. If the cache's file is not writable, a temporary copy is opened.
+    """
     if place.location:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):
             yield cache

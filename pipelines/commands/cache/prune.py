@@ -14,10 +14,10 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def prune(parsed: argparse.Namespace) -> int:
-    """Remove the replies that match all given filters, and return the exit code.
+    """Remove the replies of a cache that match all given filters, and return the exit code, which is 0.
 
-    With ``--dry-run`` they are only counted. Raises :class:`CacheCommandError` if no filter is given, or the cache is
-    not found or is in use.
+    With ``--dry-run``, the replies are only counted. ``parsed`` holds the parsed arguments of the command line. Raises
+    :class:`CacheCommandError` if no filter is given, or if the cache is not found or is in use.
     """
     keep = _keeper(parsed)
     place = find_cache(parsed.cache)
@@ -63,7 +63,10 @@ def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
 
 
 def age_s(text: str) -> float:
-    """Return the number of seconds in an age such as ``30d``. Raises :class:`CacheCommandError` for other texts."""
+    """Return an age as a number of seconds, e.g. ``30d`` → 2592000.0.
+
+    ``text`` is a number and a unit: s, m, h, d (days) or w (weeks). Raises :class:`CacheCommandError` for other texts.
+    """
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", text, re.ASCII)
     if found is None:
         raise CacheCommandError(f"--older-than takes an age such as 30d, 12h or 2w, got {text!r}")

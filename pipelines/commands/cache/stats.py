@@ -43,9 +43,11 @@ class _Figures:
 
 
 def print_stats(named: str) -> int:
-    """Print how many replies and tokens a cache holds, with its size and age, and return the exit code.
+    """Print the size and the age of a cache and its numbers of replies and tokens. Return the exit code, which is 0.
 
-    ``named`` is the cache as the command line names it.
+    The numbers of replies are also printed for each model, role and prompt. ``named`` is the cache as the command line
+    names it: a run folder, a cache folder, a SQLite file or a URL. Raises
+    :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` if the cache is not found.
     """
     place, figures = find_cache(named), _Figures()
     with opened(place) as cache:
