@@ -30,8 +30,7 @@ class FigureTable:
     rows: Rows
 
     def as_objects(self) -> list[dict[str, object]]:
-        """Return the rows as a list of dicts. Each dict maps the name of each column to the row's value, as for JSON.
-        """
+        """Return the rows as a list of dicts, as for JSON: each maps the name of each column to the row's value."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 

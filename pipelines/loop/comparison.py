@@ -1,9 +1,10 @@
-"""Compares the models of a loop on the held-out questions, with 95 % intervals.
+"""Compares the models of a loop by their answers to the held-out questions, with 95 % intervals.
 
-A question may be answered several times, and several questions may show the same image. So the answers are not
-independent, and neither are the questions. The figures of a question are the means over its answers. The interval of an
-accuracy is Wilson's, as if each question had one answer. All other intervals, such as those of the difference between
-two models, are percentiles of a bootstrap that draws whole media groups.
+The answers are not independent of each other, because a question may be answered several times. The questions are not
+independent either, because several of them may show the same image: they are then in the same media group. So the
+figures of a question are the means over its answers. The interval of an accuracy is Wilson's, as if each question had
+one answer. All other intervals, such as those of the difference between two models, are percentiles of a bootstrap that
+draws whole media groups.
 """
 
 import json
@@ -18,16 +19,17 @@ import numpy as np
 from groundtrace.schemas.intervals import wilson
 
 DRAWS, SEED = 4000, 0
-"""The number of bootstrap draws, and their seed: the same answers give the same intervals."""
+"""The number of bootstrap draws, and the seed of the draws. So the same answers always give the same intervals."""
 PIECE = 500
 ACCURACY, POINT_F1 = "accuracy", "point_f1"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds a mean or a difference with the bounds of its 95 % interval, over ``questions`` questions.
+    """Holds an estimated mean, or the estimated difference of two means, with its 95 % interval.
 
-    The bounds are None if there are fewer than two media groups.
+    ``value`` is the estimate. ``low`` and ``high`` are the bounds of the interval; both are None if the bootstrap has
+    fewer than two media groups to draw from. ``questions`` is the number of questions from which the estimate is made.
     """
 
     value: float
@@ -38,12 +40,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Answered:
-    """Holds the figures of one model.
+    """Holds what one model answered to the questions of an evaluation.
 
-    ``figures`` holds two mappings, ``accuracy`` and ``point_f1``, from the id of a question to its value.
-
-    A question without a value, such as one without gold boxes, is left out. ``first`` is the first answer to each
-    question: its outcome (None if unscored), its text and its reward.
+    ``figures`` holds two mappings, ``accuracy`` and ``point_f1``, from the id of a question to its value (0–1). A
+    question without a value is left out, such as a question without gold boxes in ``point_f1``. ``first`` maps the id
+    of a question to three facts about the first answer: how right it is (0–1; None if unscored), its text, and its
+    reward (None if unscored).
     """
 
     figures: Mapping[str, Mapping[str, float]]
@@ -51,7 +53,11 @@ class Answered:
 
 
 def read_answers(path: Path) -> Answered:
-    """Return the answers in a ``responses.jsonl`` of ``trainer eval``. Raises the errors of reading the file."""
+    """Return the answers of one model, read from a file ``responses.jsonl`` that ``trainer eval`` has written.
+
+    ``path`` is the path of the file. Raises OSError if it cannot be read, and ValueError or KeyError if a line is
+    damaged.
+    """
     values: dict[str, dict[str, list[float]]] = {ACCURACY: defaultdict(list), POINT_F1: defaultdict(list)}
     first: dict[str, tuple[float | None, str, float | None]] = {}
     with path.open(encoding="utf-8", newline="\n") as stream:
@@ -66,9 +72,11 @@ def read_answers(path: Path) -> Answered:
 
 
 def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: bool) -> Estimate | None:
-    """Return the mean over the questions with its interval: Wilson's if ``is_share``. None if there are no questions.
+    """Return the mean over questions with its 95 % interval; None if there are no questions.
 
-    ``figures`` holds a value for each question, and ``groups`` the media group of each question.
+    ``figures`` maps the id of a question to its value. ``groups`` maps the id of a question to its media group. If
+    ``is_share`` is True, the mean is a share, such as an accuracy, and Wilson's interval is used. Otherwise the
+    interval is from a bootstrap over the media groups.
     """
     if not figures:
         return None
@@ -80,7 +88,12 @@ def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: 
 
 
 def difference(first: Mapping[str, float], second: Mapping[str, float], groups: Mapping[str, str]) -> Estimate | None:
-    """Return the mean difference ``second`` − ``first`` over the questions with both values; None if there are none."""
+    """Return the mean difference between two models over questions, with its 95 % interval from a bootstrap.
+
+    ``first`` and ``second`` map the id of a question to the value of the first and of the second model. The difference
+    is ``second`` − ``first``. Only questions with both values are used; the result is None if there is no such
+    question. ``groups`` maps the id of a question to its media group.
+    """
     both = {key: second[key] - value for key, value in first.items() if key in second}
     return _bootstrapped(both, groups) if both else None
 

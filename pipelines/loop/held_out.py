@@ -1,8 +1,9 @@
-"""Divides the questions of an input into a part to train on and a part that is held out, by media group.
+"""Divides the questions of an input, by media group, into a part to train on and a part that is held out.
 
-Two questions are in the same media group if they share an image (equal decoded pixels), directly or through other
-questions. A group is held out or trained on as a whole. Every record of the input is in exactly one of the two parts.
-These records are always in the part to train on:
+The evaluation asks the held-out questions, and no step trains on them. Two questions are in the same media group if
+they share an image (equal decoded pixels), directly or through other questions. All questions of a media group are in
+the same part. Every record of the input is in exactly one of the two parts. These records are always in the part to
+train on:
 
 - Records that cannot be used. The run rejects them, with its reason.
 - Records that ``trainer eval`` cannot use: records with a clip, without a question, or with an id that is not unique.
@@ -29,10 +30,10 @@ class SplitError(UserError):
 
 @dataclass(frozen=True)
 class Seen:
-    """Holds the facts about a record that the split needs.
+    """Describes one record of the input, with the facts that the split needs.
 
-    ``media`` are the hashes of its media; empty for a record that cannot be used. ``may_be_held`` is False for a usable
-    record that the evaluation cannot use.
+    ``media`` holds a hash of each of the record's images or clips; it is empty for a record that cannot be used.
+    ``may_be_held`` is False for a usable record that the evaluation cannot use, such as a record with a clip.
     """
 
     media: tuple[str, ...] = ()
@@ -40,11 +41,17 @@ class Seen:
 
 
 def held_out(seen: Sequence[Seen], share: float, seed: int) -> dict[int, str]:
-    """Return the media group of each record to hold out, by the record's index in ``seen``.
+    """Choose the records to hold out for the evaluation, and return the media group of each of them.
 
-    The groups are taken in the order of a hash of their names. A group is skipped if its records would make the
-    held-out records exceed ``share`` of all usable records, rounded up. Raises :class:`SplitError` if one of the two
-    parts would have no usable record.
+    The keys of the result are the indices of these records in ``seen``. The media groups are taken in the order of a
+    hash of their names. A group is skipped if it would make the held-out part larger than wanted.
+
+    Args:
+        seen: The facts about each record of the input, in the order of the input.
+        share: The wanted share of the usable records (0–1). The number of records is rounded up.
+        seed: A number that changes the hashes, so that other groups are chosen.
+
+    Raises :class:`SplitError` if one of the two parts would have no usable record.
     """
     usable = {str(place): each.media for place, each in enumerate(seen) if each.media}
     members: dict[str, list[int]] = defaultdict(list)

@@ -17,19 +17,28 @@ from pathlib import Path
 from typing import BinaryIO
 
 PROGRAMS = {"beam": "groundtrace", "trainer": "groundtrace.trainer.cli"}
-"""The module of each command. It is run with this interpreter, whatever commands are on PATH."""
+"""The Python module of each command. The module is run with the interpreter of this process.
+
+So it does not matter which commands are on PATH.
+"""
 PIECE_BYTES = 65536
 TICK_S = 0.2
 SILENT_S = 2.0
-"""How long the output is still copied after the command has ended, if a process that it started holds the pipe."""
+"""The seconds for which the output is still copied after the command has ended.
+
+This is needed if a process that the command started still has the output pipe open.
+"""
 _PR_SET_PDEATHSIG = 1
 
 
 def run_process(command: Sequence[str], log: Path) -> int:
-    """Run a command such as ``beam run …``, and return its exit code (−N if signal N ended it).
+    """Run a command such as ``beam run …`` as a process, wait for it, and return its exit code.
 
-    The output is copied to standard error, and replaces ``log``. An interrupt (KeyboardInterrupt) is passed on to the
-    command as SIGTERM; it is raised when the command has ended. A second interrupt kills the command.
+    The exit code is −N if the signal with the number N ended the process. ``command`` holds the words of the command;
+    the first one is ``beam`` or ``trainer``. ``log`` is a file. The output of the command is copied to standard error
+    and to this file, whose former content is replaced. If the user interrupts this process (KeyboardInterrupt), the
+    command gets SIGTERM, and KeyboardInterrupt is raised when the command has ended. A second interrupt kills the
+    command.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-P", "-m", PROGRAMS[command[0]], *command[1:]]

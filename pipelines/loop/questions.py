@@ -1,11 +1,12 @@
-"""Writes the two parts of an input as folders with ``records.jsonl`` and media: OUT/questions/train and …/held.
+"""Writes the two parts of a divided input as folders: OUT/questions/train and OUT/questions/held.
 
-The records are read as ``beam run`` reads them, with the shape, the column map and the constants of ``[input]``, and
-written in our own fields. So the later steps read them without these settings. Only the columns of ``input.keep`` stay
-beside our fields. A local media file is not copied but linked (a hard link), if the file system allows it.
+Each folder has a file ``records.jsonl`` and the media. The records are read as ``beam run`` reads them, with the
+layout, the column map and the constants of the config's section ``[input]``. They are written in Groundtrace's own
+fields, so that the later steps need none of these settings. Of the other columns, only those in ``input.keep`` are
+written. A local media file is not copied but linked (a hard link), if the file system allows it.
 
-The folder appears when it is complete (by a rename). Its file ``split.json`` holds the input and the settings of the
-split.
+The folder OUT/questions appears when it is complete (by a rename). Its file ``split.json`` holds the input and the
+settings of the split.
 """
 
 import hashlib
@@ -39,12 +40,16 @@ FOLDER, TRAIN, HELD, SPLIT = "questions", "train", "held", "split.json"
 RECORDS = "records.jsonl"
 _ALL = "all.jsonl"
 _CHANGED, _AS_GIVEN = "+", "="
-"""The first character of a line of ``all.jsonl``: whether the reader has put URIs in place of the media's paths."""
+"""The first character of a line in ``all.jsonl``: "+" if the reader has replaced media paths by URIs, else "="."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """Describes a finished split: the numbers of records, and the media group of each held-out question, by its id."""
+    """Describes how the questions of an input were divided.
+
+    ``train`` and ``held`` are the numbers of records to train on and of records that are held out. ``groups`` maps the
+    id of each held-out question to its media group.
+    """
 
     train: int
     held: int
@@ -52,11 +57,20 @@ class Division:
 
 
 def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings) -> Division:
-    """Return the split of the input ``found`` in the folder ``out``, which is made if it is missing.
+    """Divide an input into two parts, write both parts into the folder OUT/questions, and return the division.
+
+    If the folder already holds the division of this input with these settings, nothing is written.
+
+    Args:
+        out: The folder OUT of the loop, which is created if it is missing.
+        found: The input.
+        rows: The settings with which the input is read.
+        storage: The settings of an object store, for an input in a store.
+        settings: The settings of the split: the share to hold out, and a seed.
 
     Raises :class:`groundtrace.pipelines.loop.held_out.SplitError` if the input cannot be divided, or if the folder has
-    the split of another input or of other settings. Raises :class:`groundtrace.pipelines.running.endings.RunPaused` if
-    a store is unreachable.
+    the division of another input or with other settings. Raises
+    :class:`groundtrace.pipelines.running.endings.RunPaused` if a store is unreachable.
     """
     _check_kept(rows)
     identity = {
@@ -82,7 +96,10 @@ def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings,
 
 
 def read_division(out: Path) -> Division:
-    """Return the finished split in the folder ``out``. Raises the errors of reading ``split.json``."""
+    """Return the division of the questions, read from OUT/questions/split.json. ``out`` is the loop's folder OUT.
+
+    Raises OSError if the file cannot be read, and ValueError or KeyError if it is damaged.
+    """
     found = json.loads((out / FOLDER / SPLIT).read_text("utf-8"))
     return Division(found["train"], found["held"], found["groups"])
 
@@ -271,5 +288,9 @@ def _link(source: Path, target: Path) -> None:
 
 
 def settings_after(rows: RowSettings) -> RowSettings:
-    """Return the settings ``[input]`` with which a run reads the parts of a divided input."""
+    """Return the ``[input]`` settings with which a run reads one part of a divided input.
+
+    ``rows`` are the settings with which the input was divided. Only the columns to keep (``input.keep``) are taken from
+    them. All other settings have been applied already, so the result has their defaults.
+    """
     return replace(RowSettings(), keep=rows.keep)

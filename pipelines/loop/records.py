@@ -10,15 +10,16 @@ from groundtrace.storage.files import write_atomically
 
 @dataclass(frozen=True)
 class StepRecord:
-    """Holds the record of a step.
+    """Holds the record of a step of a loop, which is a file in OUT/steps.
 
     Attributes:
-        identity: the digest of the step and of all that it depends on.
-        begun, finished: the time of the first start of the command, and the time at which the step was finished ("":
-        not finished).
-        wall_s: the duration of the command in seconds, summed over all attempts except those that were killed with
-        their loop.
-        exit_code: the exit code of the last attempt; None if it has not ended, or was killed with its loop.
+        identity: The digest of the step and of all that it depends on. If it differs now, the step must be done again.
+        begun: The time of the first start of the command.
+        finished: The time at which the step was finished; "" if it is not finished.
+        wall_s: The seconds that the command ran, summed over all its starts. Starts that were killed together with the
+            loop are not counted.
+        exit_code: The exit code of the command's last start; None if it has not ended, or was killed together with the
+            loop.
     """
 
     identity: str
@@ -29,7 +30,10 @@ class StepRecord:
 
 
 def read_record(out: Path, name: str) -> StepRecord | None:
-    """Return the record of a step; None if the step has not begun, or if its record is damaged."""
+    """Return the record of a step; None if the step has not begun, or if its record is damaged.
+
+    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
+    """
     try:
         return StepRecord(**json.loads(_path(out, name).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -37,13 +41,19 @@ def read_record(out: Path, name: str) -> StepRecord | None:
 
 
 def write_record(out: Path, name: str, record: StepRecord) -> None:
-    """Write the record of a step atomically."""
+    """Write the record of a step into the folder of the loop, completely or not at all.
+
+    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``. An earlier record is replaced.
+    """
     _path(out, name).parent.mkdir(parents=True, exist_ok=True)
     write_atomically(_path(out, name), json.dumps(asdict(record), indent=1) + "\n")
 
 
 def is_done(step: Step, identity: str, out: Path) -> bool:
-    """Return whether the step was finished with this identity and its result exists."""
+    """Return whether a step need not be done again: it was finished with this identity, and its result exists.
+
+    ``identity`` is the digest of the step and of all that it depends on. ``out`` is the folder of the loop.
+    """
     record = read_record(out, step.name)
     return record is not None and record.identity == identity and bool(record.finished) and step.result.exists()
 

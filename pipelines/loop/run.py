@@ -51,14 +51,17 @@ from groundtrace.trainer.settings import TrainerSettings
 
 EARLIER = "earlier"
 KILLED_CODE = 3
-"""The exit code for a step that a signal ended: the same command goes on."""
+"""The exit code of ``beam loop`` if a signal ended a step. The same command then resumes the loop."""
 FREE_LIMIT_S, FREE_TICK_S = 120.0, 0.5
-"""How long a step waits for the process of a killed loop that still writes its folder, and how often it looks."""
+"""The seconds that a step waits while another process writes into its folder, and the seconds between two checks.
+
+Such a process belongs to a loop that was killed.
+"""
 RunCommand = Callable[[Sequence[str], Path], int]
 
 
 class StepFailed(Exception):
-    """Raised if the command of a step failed. ``code`` is the exit code for the user."""
+    """Raised if the command of a step failed. ``code`` is the exit code with which ``beam loop`` ends."""
 
     def __init__(self, step: Step, code: int, log: Path) -> None:
         what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -70,9 +73,20 @@ class StepFailed(Exception):
 
 
 def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSettings) -> tuple[Loop, Division]:
-    """Return a loop, and its questions, which are divided first if this was not done before.
+    """Check the arguments of a loop, divide the questions, and return the loop and the division.
 
-    Raises UserError, or one of the errors of reading a recipe, a config and an input.
+    If an earlier command has divided the questions, its division is used.
+
+    Args:
+        recipe: The name of a bundled pipeline, or the path of a pipeline's file.
+        data: The input with the questions, as for ``beam run``.
+        model: The model to train: a folder, an id of the Hugging Face Hub, or ``tiny`` for a small model with random
+            weights.
+        output: The folder of the loop.
+        settings: The config of the loop.
+
+    Raises UserError, such as for a folder that holds other files, and the errors of reading a recipe, a config or an
+    input.
     """
     loaded = load_recipe(recipe)
     values = merged(given_values(settings.curate.config or None), settings.curate.set)
@@ -128,9 +142,11 @@ def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]
 
 
 def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
-    """Run all steps that are not finished, and return the path of the page OUT/loop.html.
+    """Run all steps of a loop that are not finished, and return the path of the page OUT/loop.html.
 
-    Raises :class:`StepFailed` if the command of a step fails.
+    ``run_command`` runs the command of a step: it gets the words of the command and the path of a log file, and returns
+    the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a step fails, and UserError if a
+    training has no rows or its folder is in use.
     """
     names = [step.name for step in make_steps(loop)]
     for place, name in enumerate(names, 1):
@@ -240,6 +256,6 @@ def _refresh(loop: Loop, running: str) -> Path:
 
 
 def described(division: Division) -> str:
-    """Return a line about the division of the questions."""
+    """Return a line of text for the user with the numbers of questions to train on and of held-out questions."""
     groups = counted(len(set(division.groups.values())), "media group")
     return f"questions: {division.train} to train on, {division.held} held out ({groups})"

@@ -12,7 +12,7 @@ from groundtrace.config.settings import given_values, settings, settings_from
 from groundtrace.inference.settings import EndpointSettings
 
 OWN_KEYS = ("kind", "model", "revision")
-"""Settings of the trained model's endpoint that the loop sets itself."""
+"""The settings of the trained model's endpoint that the loop sets itself. A user must not set them."""
 Overrides = Annotated[Mapping[str, Any], "keys of this step's config and their values, in tables as in that config"]
 
 
@@ -87,10 +87,12 @@ class LoopSettings:
 
 
 def load_loop(path: str | None, overrides: tuple[str, ...] = ()) -> LoopSettings:
-    """Return the settings of a loop's config file with ``a.b=c`` overrides.
+    """Return the settings of a loop from its config file and the overrides of the command line.
 
-    Paths of configs in the file are relative to the file's folder; paths in an override are relative to the working
-    directory. Raises :class:`ConfigError` for a file that cannot be read, an unknown key or an invalid value.
+    ``path`` is the path of the TOML file; None if there is no file. ``overrides`` are the values of ``--set``, each in
+    the form ``a.b=c``. The config of a loop names other config files. A path in the file is relative to the file's
+    folder; a path in an override is relative to the working directory. Raises :class:`ConfigError` for a file that is
+    missing or cannot be read, an unknown key or an invalid value.
     """
     written, given = given_values(path), given_values(path, overrides)
     folder = Path(path or ".").parent

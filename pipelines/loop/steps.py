@@ -1,7 +1,8 @@
-"""Lists the steps of a loop: their commands, their configs, their folders, and what each of them depends on.
+"""Lists the steps of a loop: their commands, configs and folders, and the steps on which each of them depends.
 
-curate → (tiny model) → evaluation of the base model → SFT → evaluation → pass rates of the trained policy, and RL set →
-GRPO → evaluation. The list is computed from the loop's arguments and settings; this module reads and writes no files.
+The steps are: curate → (tiny model) → evaluation of the base model → SFT → evaluation → pass rates of the trained
+policy, and RL set → GRPO → evaluation. The list is computed from the loop's arguments and settings; this module reads
+and writes no files.
 """
 
 import hashlib
@@ -21,10 +22,10 @@ from groundtrace.schemas.errors import UserError
 
 TINY = "tiny"
 POLICY = "trained"
-"""The name of the endpoint of the model after SFT, in the config of the second run."""
+"""The name of the trained model's endpoint in the config of the second run. This is the model after SFT."""
 CURATE, MODEL, SFT, RL, GRPO = "curate", "model", "sft", "rl", "grpo"
 EVALUATIONS = {"base": "eval-base", "SFT": "eval-sft", "GRPO": "eval-grpo"}
-"""The step that evaluates each model, by the name of the model for people."""
+"""The name of the step that evaluates each model, by the model's name on the page."""
 CONFIGS, LOGS, RECORDS = "configs", "logs", "steps"
 
 
@@ -32,9 +33,15 @@ CONFIGS, LOGS, RECORDS = "configs", "logs", "steps"
 class Loop:
     """Holds the arguments and settings of a loop.
 
-    ``curation`` holds the values of the curation's config without defaults, and ``sections`` the names of the recipe's
-    sections. ``recipe_sha256`` is the digest of the recipe's file, and ``trainer_sha256`` that of the trainer's config.
-    ``out`` is an absolute path.
+    Attributes:
+        recipe: The name of a bundled pipeline, or the path of a pipeline's file.
+        model: The model to train: a folder, an id of the Hugging Face Hub, or ``tiny``.
+        out: The absolute path of the loop's folder.
+        settings: The config of the loop.
+        curation: The values of the curation's config that the user has set.
+        sections: The names of the sections and keys that the recipe's config can have.
+        recipe_sha256: The digest of the recipe's file.
+        trainer_sha256: The digest of the trainer's config.
     """
 
     recipe: str
@@ -48,17 +55,23 @@ class Loop:
 
     @property
     def base(self) -> str:
-        """Return the path or the Hub id of the model before training."""
+        """Return the path or the Hub id of the model before training.
+
+        For ``tiny``, this is the folder in which a step makes the model.
+        """
         return str(self.out / MODEL) if self.model == TINY else self.model
 
     @property
     def served_by(self) -> str:
-        """Return the kind of the endpoint of the model after SFT."""
+        """Return how the model after SFT is served in the second run: the kind of its endpoint, such as ``vllm``."""
         return self.settings.serve.kind or ("transformers_chat" if self.model == TINY else "vllm")
 
     @property
     def trainer_config(self) -> str:
-        """Return the trainer's config. Raises UserError if no config is set and the model is not the tiny model."""
+        """Return the trainer's config: a path, or the name of a bundled config.
+
+        Raises UserError if no config is set and the model is not ``tiny``.
+        """
         if not self.settings.trainer.config and self.model != TINY:
             raise UserError(
                 f"trainer.config is not set: name a trainer's config for {self.model} in --config, such as argos-lora"
@@ -71,16 +84,16 @@ class Step:
     """Describes a step of a loop: the command, its config, and its result.
 
     Attributes:
-        name: the name of the step, of its record and of its log.
-        title: what the step does, for people.
-        command: the words of the command, such as ``beam run …``.
-        folder: the folder that the step writes.
-        result: the file or folder that shows that the step is finished.
-        after: the steps whose results this step reads.
-        config: the values of the config file that the loop writes for this step; None for a step without one.
-        depends_on: a text, such as the digest of the recipe; the step must be done again if this text changes.
-        starts_anew: whether a folder that was made for another identity must be moved away before the step begins.
-        resumes: whether the command continues in the folder of a killed attempt.
+        name: The name of the step, of its record and of its log.
+        title: One line on what the step does, for people.
+        command: The words of the command, such as ``beam run …``.
+        folder: The folder that the step writes.
+        result: The file or folder whose existence shows that the step is finished.
+        after: The names of the steps whose results this step reads.
+        config: The values of the config file that the loop writes for this step; None for a step without such a file.
+        depends_on: A text, such as the digest of the recipe. The step must be done again if this text changes.
+        starts_anew: Whether the folder must be moved away before the step begins, if it was made for another identity.
+        resumes: Whether the command continues in the folder after it was killed. If not, the folder is moved away.
     """
 
     name: str
@@ -96,10 +109,10 @@ class Step:
 
 
 def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
-    """Return the steps of a loop in their order.
+    """Return the steps of a loop in the order in which they run.
 
-    ``revision`` is the revision of the model after SFT; "" as long as there is no such model. Raises UserError if the
-    trainer's config is not set.
+    ``revision`` identifies the present weights of the model after SFT; "" as long as there is no such model. Replies
+    that an earlier model gave are then not used again. Raises UserError if the trainer's config is not set.
     """
     tiny = [_tiny(loop)] if loop.model == TINY else []
     first = (MODEL,) if tiny else ()
@@ -118,10 +131,12 @@ def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
 
 
 def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
-    """Return a digest for each step: of its command, its config, and the digests of the steps that it reads.
+    """Return a digest for each step, by the step's name. If a digest changes, the step must be done again.
 
-    The digests do not depend on the paths of the loop's folder, of the recipe and of the trainer's config. The content
-    of these two files is in ``depends_on``.
+    ``steps`` are all steps of the ``loop`` in order. The digest of a step is made from its command, its config, its
+    field ``depends_on``, and the digests of the steps whose results it reads. It does not change if the loop's folder,
+    the recipe or the trainer's config is moved to another path. The content of the recipe and of the trainer's config
+    is in ``depends_on``.
     """
     found: dict[str, str] = {}
     names = {loop.recipe: "RECIPE", loop.trainer_config: "CONFIG"}
@@ -134,23 +149,34 @@ def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
 
 
 def config_text(step: Step) -> str:
-    """Return the config file of a step as TOML. The step must have a config."""
+    """Return the config of a step as TOML, for the file that the loop writes. The step must have a config."""
     assert step.config is not None
     return tomli_w.dumps(step.config)
 
 
 def config_path(out: Path, name: str) -> Path:
-    """Return the path of the config file that the loop writes for a step."""
+    """Return the path of the config file that the loop writes for a step.
+
+    ``out`` is the folder of the loop. ``name`` is the name of the step.
+    """
     return out / CONFIGS / f"{name}.toml"
 
 
 def log_path(out: Path, name: str) -> Path:
-    """Return the path of a step's log."""
+    """Return the path of the file with the output of a step's command.
+
+    ``out`` is the folder of the loop. ``name`` is the name of the step.
+    """
     return out / LOGS / f"{name}.log"
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested values with changes: a table changes only the keys that it holds, any other value is replaced."""
+    """Return nested values, changed by other nested values, as a new dict.
+
+    ``values`` are the old values and ``changes`` the new ones. If both values of a key are tables (mappings), they are
+    merged in the same way, so that keys which only the old table has stay. Any other value of ``changes`` replaces the
+    old value.
+    """
     found = dict(values)
     for key, change in changes.items():
         below = found.get(key)
@@ -227,5 +253,5 @@ def _toml(value: Any) -> str:
 
 
 def sections_of(settings: type) -> frozenset[str]:
-    """Return the names of the sections and keys of a recipe's settings class."""
+    """Return the names of the sections and keys at the top level of a config. ``settings`` is its settings class."""
     return frozenset(each.name for each in fields(settings))

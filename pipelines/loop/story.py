@@ -45,14 +45,23 @@ PAGE = "loop.html"
 REFRESH_S = 20
 SHOWN_CHARTS = ("reward", "accuracy", "point F1", "loss", "entropy", "tokens of a response")
 REPORTS = ("report.html", "train.html", "eval.html")
-"""The pages that the steps write, in their folders."""
+"""The names of the pages that the steps write into their folders."""
 MEASURES = ((ACCURACY, "accuracy"), (POINT_F1, "point F1"))
 DONE, RUNNING, FAILED, STOPPED, WAITING = "done", "running", "failed", "stopped", "waiting"
 
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Holds a step as the page shows it; ``report`` and ``log`` are links relative to the page, or ""."""
+    """Holds the facts about a step that the page shows.
+
+    Attributes:
+        name: The name of the step.
+        title: One line on what the step does.
+        state: ``done``, ``running``, ``failed``, ``stopped`` or ``waiting``.
+        took: The duration of the step as text; "" if it is not known.
+        report: A link to the page that the step wrote, relative to the loop's page; "" if there is none.
+        log: A link to the output of the step's command, relative to the loop's page; "" if there is none.
+    """
 
     name: str
     title: str
@@ -64,7 +73,11 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class Model:
-    """Holds the figures of one model on the held-out questions, by measure. ``name`` is its name for people."""
+    """Holds the results of one model, or the differences between two models, on the held-out questions.
+
+    ``name`` is the name on the page, such as "SFT" or "SFT − base". ``figures`` maps each measure (``accuracy`` and
+    ``point_f1``) to its value with an interval; None if no question has a value.
+    """
 
     name: str
     figures: Mapping[str, Estimate | None]
@@ -72,7 +85,18 @@ class Model:
 
 @dataclass(frozen=True)
 class Story:
-    """Holds all data of a loop that the page shows."""
+    """Holds all data that the page of a loop shows.
+
+    Attributes:
+        steps: The steps with their states.
+        division: How the questions were divided.
+        runs: The finished runs: their name, title and summary.
+        models: The results of each evaluated model.
+        differences: The differences between two evaluated models.
+        blind: The accuracy of the best policy that ignores the images; None if it is unknown.
+        curves: The charts of each training, with the training's name.
+        questions: A few held-out questions with the answers of the models.
+    """
 
     steps: Sequence[ShownStep]
     division: Division
@@ -85,13 +109,20 @@ class Story:
 
 
 def write_story(loop: Loop, running: str = "") -> None:
-    """Write the page of a loop. ``running`` is the name of the step that is running; "" if no step is running."""
+    """Write the page of a loop, OUT/loop.html.
+
+    ``running`` is the name of the step that is running now; "" if no step is running.
+    """
     page = story_page(loop, read_story(loop, running), running)
     write_atomically(loop.out / PAGE, page.encode("utf-8", "backslashreplace"))
 
 
 def story_page(loop: Loop, story: Story, running: str) -> str:
-    """Return the page as HTML."""
+    """Return the page of a loop as HTML.
+
+    ``story`` holds the data to show. ``running`` is the name of the step that is running now; "" if no step is running.
+    The page of a running loop reloads itself.
+    """
     return render(
         "groundtrace.pipelines.loop",
         "loop.html.jinja",
@@ -112,7 +143,12 @@ def story_page(loop: Loop, story: Story, running: str) -> str:
 
 
 def read_story(loop: Loop, running: str = "") -> Story:
-    """Return the results in the folders of a loop so far. Raises the errors of reading them."""
+    """Read the results of a loop so far from its folders, and return them.
+
+    ``running`` is the name of the step that is running now; "" if no step is running. Raises OSError, ValueError or
+    KeyError if a file is missing or damaged, and :class:`groundtrace.publishing.reading.InspectError` for a damaged
+    run.
+    """
     steps = [_shown(loop, step, running) for step in make_steps(loop)]
     done = {step.name for step in steps if step.state == DONE}
     division = read_division(loop.out)
@@ -137,7 +173,11 @@ def read_story(loop: Loop, running: str = "") -> Story:
 
 
 def shown_estimate(found: Estimate | None, is_difference: bool = False) -> str:
-    """Return an estimate with its interval as text, such as ``0.540 [0.45, 0.63]``; a dash if ``found`` is None."""
+    """Return an estimate with its 95 % interval as text, such as ``0.540 [0.450, 0.630]``.
+
+    If ``is_difference`` is True, the numbers have a sign, such as ``+0.040``. If ``found`` is None, the result is a
+    dash. The interval is left out if it is unknown.
+    """
     if found is None:
         return "–"
     sign = "+" if is_difference else ""
@@ -146,7 +186,7 @@ def shown_estimate(found: Estimate | None, is_difference: bool = False) -> str:
 
 
 def story_lines(story: Story) -> list[str]:
-    """Return the figures of the models and their differences, one line each, for the terminal."""
+    """Return the results of the models and the differences between them as lines of text, for the terminal."""
     found = [f"{len(story.division.groups)} held-out questions, 95 % intervals in brackets:"]
     for is_difference, models in ((False, story.models), (True, story.differences)):
         for model in models:

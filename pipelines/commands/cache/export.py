@@ -1,5 +1,4 @@
-"""Implements ``beam cache export``, which writes the replies of a cache to a JSON Lines or Parquet file, one row each.
-"""
+"""Implements ``beam cache export``: writes the replies of a cache to a JSON Lines or Parquet file, one row each."""
 
 import json
 import uuid
