@@ -1,4 +1,4 @@
-"""Compares two finished runs, with the present defaults of their recipe."""
+"""Compares two finished runs. A setting that only one of the two configs has is compared with its present default."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,14 +15,15 @@ from groundtrace.publishing.reading import read_summary
 from groundtrace.storage.mirror import local_copy
 
 LISTED = 20
-"""How many ids of records whose side differs are listed by default."""
+"""The default for the number of record ids that a comparison lists."""
 
 
 def diff(first: str | Path | OpenedRun, second: str | Path | OpenedRun, limit: int | None = LISTED) -> ShownComparison:
-    """Compare two finished runs, as ``beam diff`` does. In a notebook, the result is shown as a page.
+    """Compare two finished runs, as ``beam diff`` does, and return the comparison. A notebook shows it as a page.
 
-    A run is given by its folder or URL, or as an opened run. At most ``limit`` record ids are listed (None: all).
-    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    ``first`` and ``second`` are the runs: the path or URL of a run folder, or an opened run. ``limit`` is the maximum
+    number of records to list whose set, or whose reason of rejection, differs between the two runs; None lists all of
+    them. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     folders = [each.folder if isinstance(each, OpenedRun) else local_copy(str(each)) for each in (first, second)]
     names = [str(each.folder if isinstance(each, OpenedRun) else each) for each in (first, second)]
@@ -36,11 +37,18 @@ def diff_runs(
     limit: int | None = LISTED,
     all_settings: bool = False,
 ) -> Comparison:
-    """Return the comparison of the finished runs in the folders ``first`` and ``second``.
+    """Return the comparison of two finished runs.
 
-    ``names`` are the names of the two runs for the user; by default they are the paths. At most ``limit`` record
-    ids are listed (None: all). If ``all_settings`` is True, a default that differs only because one config lacks the
-    key is listed too. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    Args:
+        first: The folder of the first run.
+        second: The folder of the second run.
+        names: The names of the two runs for the user; None for their paths.
+        limit: The maximum number of records to list whose set, or whose reason of rejection, differs; None lists all of
+            them.
+        all_settings: Whether to list also differences that the user did not make, such as a key that only one config
+            has and that has its default value there.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     name_a, name_b = names or (str(first), str(second))
     return compare(

@@ -20,39 +20,43 @@ _AGAIN = "All replies so far are kept: they are neither requested nor paid for a
 
 
 class ConservationError(Exception):
-    """Raised if a record has no final outcome or several outcomes, or if the outputs hold a record that was not read.
+    """Raised if the records of the input and those in the outputs differ: each record must be in them exactly once.
+
+    A record has no final outcome or several ones, or the outputs hold a record that was not read. The old outputs were
+    not replaced.
+    """
+
+
+class RunPaused(Exception):
+    """Raised if a run stopped before its end, and the same command resumes it, for example when a server is back.
 
     The old outputs were not replaced.
     """
 
 
-class RunPaused(Exception):
-    """Raised if the run stopped before its end, and the same command resumes it. The old outputs were not replaced."""
-
-
 class JobIncomplete(Exception):
-    """Raised if the runner reports a job as done, but files are missing, or a job server returns an error.
+    """Raised if a Beam job seems to be done, but its files are missing or damaged, or if a job server returns an error.
 
     The old outputs were not replaced.
     """
 
 
 class RunNote(str):
-    """Holds a note on an error (``add_note``), such as the run's cost and its report's path.
+    """Is a note on an error (``add_note``) for the user, such as a run's cost and the path of its report.
 
-    The user's message contains the note.
+    The message that the user gets contains this note. It contains no other notes of the error.
     """
 
 
 @dataclass(frozen=True)
 class Ending:
-    """Describes how an unfinished command ends: its exit code, the user's message and the remedy.
+    """Describes how a command that failed or was stopped ends.
 
     Attributes:
         code: The exit code of the command.
         line: The message that the user gets after ``beam: ``.
-        what: A short form of the message, which is the title of the failed run's page.
-        remedy: The action that the user has to take.
+        what: A short form of the message, which is the title of the page on the failed run.
+        remedy: What the user has to do.
         is_defect: Whether the cause may be a defect of the code or the machine, so that a traceback helps.
     """
 
@@ -64,7 +68,7 @@ class Ending:
 
 
 def ending_of(error: BaseException) -> Ending:
-    """Return the exit code, message and remedy of a command that raises this error."""
+    """Return how a command ends that raises ``error``: its exit code, the user's message and the remedy."""
     if is_interrupt(error):
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
@@ -99,7 +103,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Return whether the error is a KeyboardInterrupt, or was raised because of a KeyboardInterrupt.
+    """Return whether an error is a KeyboardInterrupt, or was raised because of one. ``error`` may be None: then False.
 
     Beam replaces a KeyboardInterrupt in a stage with a RuntimeError. A KeyboardInterrupt while a module is loaded
     becomes an ImportError.
@@ -114,7 +118,8 @@ def is_interrupt(error: BaseException | None) -> bool:
 def line_of(error: BaseException) -> str:
     """Return the user's message for an error, with notes such as the run's cost and the path of its report.
 
-    If the message has several lines, the notes are on a separate line.
+    The message has one line, with the notes in brackets at its end. If the message itself has several lines, the notes
+    are on a separate line.
     """
     line = ending_of(error).line
     notes = [f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]

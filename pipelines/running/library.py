@@ -1,6 +1,6 @@
-"""Runs or previews a pipeline, and verifies a single response, from Python.
+"""Provides the functions of ``import groundtrace``: run or preview a pipeline, and verify a single response.
 
-``import groundtrace`` offers these functions. A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
+A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
 import functools
@@ -41,16 +41,21 @@ PREVIEWED_RECORDS = 10
 
 
 def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
-    """Run a pipeline, as ``beam run`` does, and open the run.
+    """Run a pipeline, as ``beam run`` does, and return the finished run.
 
-    ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.plan.RunArguments`, such as ``config``,
-    ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and
-    ``beam_options``.
+    Args:
+        pipeline: The name of a bundled pipeline, or the path of a pipeline's file.
+        input: The file, folder or data set with the questions.
+        output: The run folder, which is created if it is missing.
+        arguments: Further arguments, those of :class:`groundtrace.pipelines.running.plan.plan.RunArguments`: for
+            example ``config`` (a file), ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``,
+            ``target_sft``, ``replace`` and ``beam_options``.
 
-    Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, and for an endpoint that does not serve
-    the run. It is also raised if a run without rows would replace a run with rows, and ``replace`` is False. Raises
-    :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run),
-    and :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record once.
+    Raises:
+        UserError: The user made a mistake, or an endpoint does not serve the run. Also if the run keeps no rows, the
+            folder holds a run with rows, and ``replace`` is False.
+        RunPaused: A server is unreachable. The same call resumes the run.
+        ConservationError: The outputs do not hold every record exactly once.
     """
     known = [field.name for field in fields(RunArguments)]
     if unknown := next((name for name in arguments if name not in known), ""):
@@ -60,10 +65,10 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
 
 
 def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> OpenedRun:
-    """Run the first records end to end, as ``beam preview`` does, and open the run.
+    """Run a pipeline on the first records of an input, as ``beam preview`` does, and return the finished run.
 
-    ``records`` is the number of records. The other arguments and the errors are those of :func:`run`. The run's summary
-    holds the sums from which a forecast is made.
+    ``records`` is the number of these records. All other arguments and the errors are those of :func:`run`. The summary
+    of the returned run holds the sums from which a forecast for the whole input is made.
     """
     return run(pipeline, input, output, limit=records, measure=True, **arguments)
 
@@ -84,30 +89,30 @@ def verify(
     scorers: Sequence[Scorer] | None = None,
     cache: str | None = None,
 ) -> Trace:
-    """Verify one response against its media, with the verifier of the pipelines and the rewards.
+    """Verify one response against its images and clips, with the verifier of the pipelines and the rewards.
 
     Args:
         question: The text of the question.
         response: A model's response. The coordinates in its tags are pixels of the upright original image.
         media: The files of the question's images and clips, in order.
-        answer: The gold answer.
-        answer_type: The type of the answer, which decides how answers are written and graded
-            (:mod:`groundtrace.grading.answers.registry`); by default the type that a record with this answer and these
-            choices has.
-        choices: The choices of a multiple-choice question.
+        answer: The gold answer, which is known to be right.
+        answer_type: The type of the answer, such as ``numeric``, which decides how answers are written and graded
+            (:mod:`groundtrace.grading.answers.registry`). By default, the type is found from the answer and the
+            choices.
+        choices: The choices of a multiple-choice question; None for other questions.
         entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
-            If it is unknown, the text of a counting question names the things to count. For all other questions, a
-            response without points and boxes is then unscored.
+            If it is unknown, the things to count are read from the text of a counting question. For all other
+            questions, a response without points and boxes is then unscored.
         config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles`` and ``plugins``
             are used, as in a run; other sections are ignored.
-        endpoints: Instead of ``config``, the endpoints by name; by default the embedded engine.
-        roles: The name of the endpoint of each role; by default the embedded engine has all roles.
-        gate: The weights and the threshold of Argos Eq. 9.
-        scorers: The scorers that may run; by default those of the pipelines.
-        cache: A folder for the replies. By default they are kept only during this call.
+        endpoints: Instead of ``config``, the endpoints (model servers) by name; by default the embedded engine.
+        roles: The name of the endpoint of each role, such as ``judge``; by default the embedded engine has all roles.
+        gate: The weights and the threshold of Argos Eq. 9; None for the defaults.
+        scorers: The scorers that may run, each of which makes one verdict; by default those of the pipelines.
+        cache: A folder for the replies of models. By default they are kept only during this call.
 
     Returns:
-        The response as a trace in canonical tags, with its verdicts and score (None: unscored).
+        The response as a trace in canonical tags, with its verdicts and its score (None: unscored).
 
     Raises:
         UserError: An argument has another type, a medium or the config cannot be read, a value in the config is

@@ -1,6 +1,7 @@
-"""Runs a pipeline: plans it, executes its DAG, and puts the outputs in place if all records are accounted for.
+"""Runs a pipeline in three steps: plans it, executes its graph of stages, and puts the outputs in place.
 
-Each step is a package: :mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
+The outputs are put in place only if all records are accounted for. Each step is a package:
+:mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
 """
 
 import contextlib
@@ -33,12 +34,12 @@ from groundtrace.stages.plumbing.recipe import Draw
 
 
 def execute(plan: Plan) -> RunSummary:
-    """Run a plan and return its summary.
+    """Run a plan to its end, put the outputs into the run folder, and return the summary of the run.
 
     Raises the errors of ``check_plan``, and :class:`groundtrace.pipelines.running.endings.ConservationError` if the
-    outputs do not hold every record once. After an error, the old outputs stay. A run that began and does not finish
-    writes RUN/failed.html, and its error has a note (:class:`groundtrace.pipelines.running.endings.RunNote`) with its
-    cost.
+    outputs do not hold every record once. After an error, the old outputs stay. If a run has begun and does not finish,
+    it writes the page RUN/failed.html. Its error then has a note with the run's cost and the path of the page
+    (:class:`groundtrace.pipelines.running.endings.RunNote`).
     """
     if is_dry_run(plan.options):
         raise OptionError("--dry_run is an option of `beam run` only: remove it")

@@ -1,4 +1,4 @@
-"""Makes the wheel of Groundtrace for workers. It holds exactly the code that runs here (checkout or installation)."""
+"""Makes a wheel of Groundtrace itself, for workers on other machines. It holds exactly the code that runs here."""
 
 import importlib.metadata
 import os
@@ -15,17 +15,24 @@ from groundtrace.pipelines.shipping.wheels import write_wheel
 
 NAME = "groundtrace"
 IN_EVERY_IMAGE = frozenset({"apache-beam"})
-"""Packages that every worker has in the version of the job. This version must not be changed."""
+"""The packages that every worker image contains, in the version of the job.
+
+The wheel must not require another version of them.
+"""
 TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
-"""Extras that install torch, which has several gigabytes. A run that needs such an extra uses an image with it."""
+"""The extras (groups of optional packages) that install torch, which has several gigabytes.
+
+The wheel does not require their packages. A run that needs such an extra uses a worker image with it.
+"""
 
 
 def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
-    """Write the wheel into ``folder`` and return its path.
+    """Write a wheel of Groundtrace into a folder, and return the wheel's path.
 
-    The wheel requires the packages that the code needs, except ``apache-beam``. It also requires the packages of the
-    ``extras`` (groups of optional packages), except the extras in :data:`TOO_HEAVY`. All required packages are pinned
-    to the versions that are installed here, so that a worker reads pixels with the same library.
+    ``folder`` is an existing folder. ``extras`` are the names of the extras (groups of optional packages) that the run
+    needs. The wheel requires the packages that the code needs, except ``apache-beam``, and the packages of the
+    ``extras``, except those in :data:`TOO_HEAVY`. All required packages are pinned to the versions that are installed
+    here, so that a worker reads pixels with the same library.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)

@@ -39,12 +39,12 @@ for module in {modules!r}:
 
 
 def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
-    """Write the wheel of the plug-ins and of the recipe in the file ``recipe``, which has been loaded.
+    """Write a wheel with the user's code that the workers need: the recipe's folder and the config's plug-ins.
 
-    Returns the wheel's path and the name of the module that a worker has to import. Returns None for a bundled recipe
-    without plug-ins, because then no wheel is needed. Raises
-    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files have more than :data:`MAX_BYTES` in
-    all.
+    ``folder`` is an existing folder for the wheel. ``recipe`` is the file of the recipe, which has been loaded. Returns
+    the wheel's path and the name of the module that a worker has to import. Returns None for a bundled recipe without
+    plug-ins, because then no wheel is needed. Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`
+    if the files have more than :data:`MAX_BYTES` in all.
     """
     plugins, is_own = configured_plugins(), not is_bundled(recipe)
     if not is_own and not plugins:
@@ -68,7 +68,11 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
 
 
 def belongs_to(module: str, folder: Path) -> bool:
-    """Return whether a module of this name has been imported from a file in the folder."""
+    """Return whether a module has been imported from a file in a folder or in its subfolders.
+
+    ``module`` is the name of the module. ``folder`` is the path of the folder, without symbolic links. The result is
+    False for a module that has not been imported.
+    """
     origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and Path(origin).resolve().is_relative_to(folder)
 

@@ -1,4 +1,4 @@
-"""Stages Groundtrace's code, the recipe's code and their requirements with a job, for its workers."""
+"""Sends the code of Groundtrace and of the recipe, and the packages that they need, to the workers of a job."""
 
 import contextlib
 import tempfile
@@ -13,16 +13,17 @@ from groundtrace.pipelines.shipping.own_code import NAME, write_own_wheel
 from groundtrace.pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
 
 _PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/cloud-dataflow/v1beta3/beam_python")
-"""Beam's own worker images. Any other image is the user's, and contains Groundtrace."""
+"""The names with which Beam's own worker images begin. Any other image is the user's, and contains Groundtrace."""
 
 
 @contextlib.contextmanager
 def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()) -> Iterator[None]:
-    """Add to the options the packages that the workers of a job need.
+    """Add the packages that the workers of a job need to the job's options.
 
-    The files of these packages are on the disk while the body runs. The user's own ``--extra_package`` and
-    ``--requirements_file`` stay. If one of the user's packages is a wheel of Groundtrace, no other wheel of Groundtrace
-    is made. If the workers are on this machine, the options stay unchanged.
+    The body of the ``with`` statement runs the job. The files of these packages are in a temporary folder, which is
+    removed after the body. The user's own ``--extra_package`` and ``--requirements_file`` stay. If one of the user's
+    packages is a wheel of Groundtrace, no other wheel of Groundtrace is made. If the workers are on this machine, the
+    options stay unchanged.
 
     Args:
         options: The options of the job, which are changed.
@@ -52,12 +53,16 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
 
 
 def goes_elsewhere(options: PipelineOptions) -> bool:
-    """Return whether the job's workers are started elsewhere: neither in this process, nor by this process."""
+    """Return whether the workers of a job are started by another program, for example on other machines.
+
+    The result is False if the workers are in this process, or if this process starts them. ``options`` are the options
+    of the job.
+    """
     return not is_local(options) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
 
 
 def names_own_image(options: PipelineOptions) -> bool:
-    """Return whether the options name the user's own worker image.
+    """Return whether the options of a job name the user's own worker image instead of one of Beam's.
 
     Such an image must contain everything that the workers need, except the recipe's code.
     """

@@ -17,15 +17,16 @@ DIGEST_CHARS = 12
 def write_wheel(
     folder: Path, name: str, version: str, files: Mapping[str, bytes], requires: Sequence[str] = ()
 ) -> Path:
-    """Write a wheel of pure Python into ``folder`` and return its path.
+    """Write a wheel of pure Python into a folder, and return the wheel's path.
 
     Args:
-        folder: The folder into which the wheel is written.
+        folder: An existing folder.
         name: The distribution's name, in the form of file names (lower case, ``_``).
-        version: The distribution's version. A digest of the content is appended as the local part of the version. So
-            this wheel is installed even on a worker that has the same version with another content.
+        version: The distribution's version, such as ``1.2``. A digest of the content is appended to it, as in
+            ``1.2+0123456789ab``. So this wheel is installed even on a worker that has the same version with another
+            content.
         files: The content of each file, by its path in the wheel.
-        requires: The requirements, as values of ``Requires-Dist``.
+        requires: The required packages, as values of ``Requires-Dist``, such as ``numpy==2.1``.
     """
     lines = "".join(f"Requires-Dist: {each}\n" for each in requires)
     version = f"{version}+{digest_of({**files, 'METADATA': lines.encode()})}"
@@ -43,7 +44,10 @@ def write_wheel(
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """Return the first 12 hex digits of a SHA-256 over the names and contents of the files."""
+    """Return a short digest of files: the first 12 hex digits of a SHA-256 over their names and contents.
+
+    ``files`` maps the name of each file to its content.
+    """
     sums = hashlib.sha256()
     for path, content in sorted(files.items()):
         sums.update(f"{path}\0{len(content)}\0".encode())

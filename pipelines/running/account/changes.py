@@ -1,4 +1,4 @@
-"""Finds the differences between a new run and the finished run whose outputs it replaces."""
+"""Finds how a new run differs from the finished run whose outputs it replaces."""
 
 import tomllib
 from pathlib import Path
@@ -11,12 +11,18 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """Return how the finished run in the folder ``root`` differs from the new run; None if there is no finished run.
+    """Return how a new run differs from the finished run in its folder; None if the folder holds no finished run.
 
-    ``summary`` is the new run's summary, and ``config`` its resolved config as TOML text. ``other_input`` is True if
-    the content of the input has changed, even under the same name. If the old run has rows and the two runs differ,
-    ``kept`` of the result is True: the old outputs must be kept. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
+    If the old run has rows and the two runs differ, ``kept`` of the result is True: the old outputs must then be kept.
+
+    Args:
+        root: The run folder.
+        summary: The summary of the new run.
+        config: The complete config of the new run, as TOML text.
+        other_input: Whether the folder belonged to another input until now. If the input's name is the same, its
+            content differs.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
     """
     try:
         old = read_summary(root, checked=False)

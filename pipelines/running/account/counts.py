@@ -1,8 +1,8 @@
 """Computes the counts and the usage of a run from its records' final outcomes and the notes on its requests.
 
-A record's final outcome is a row in the SFT, RL or rejected set. The job writes tables of these outcomes ("tables of
-ends"). Each process of a run writes notes on the requests that it sends. A runner's metrics are not used, since they
-count repeated work twice.
+A record's final outcome is a row in the SFT, RL or rejected set. For each file of rows, the job writes a table of the
+final outcomes in it ("table of ends"). Each process of a run writes notes on the requests that it sends. A runner's
+metrics are not used, since they count repeated work twice.
 """
 
 import tempfile
@@ -26,7 +26,7 @@ from groundtrace.stages.plumbing.stage import BUDGET
 from groundtrace.storage.views import add_table, add_view
 
 MEMORY = "2GB"
-"""The memory limit of the sums. The database writes data beyond the limit to disk."""
+"""The memory limit of the database that computes the sums. It writes data beyond this limit to disk."""
 MAX_NAMED = 5
 """The maximum number of lost or unknown records that a message names."""
 _IDS = pa.schema([("id", pa.string())])
@@ -37,16 +37,16 @@ RoleStage = tuple[str, str]
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Holds the counts and the usage of one pass of a DAG over its input.
+    """Holds the counts and the usage of one pass over the input.
 
     Attributes:
-        counts: The records that were read, and the rows of each set.
+        counts: The number of records that were read, the numbers of rows, and the rejections.
         kept: For each stage, the number of records that passed it, according to their final outcomes.
         side: For each stage that reads a sample: the number of elements that it read, and the number of elements that
             have a result.
         asked: For each role and stage, the number of calls, the number of repairs (further requests after a bad reply),
-            and the cost that the calls would have had without the cache. The field ``cached`` does not have its
-            usual meaning here: it is the number of all samples of these calls, cached or not.
+            and the cost that the calls would have had without the cache. The field ``cached`` does not have its usual
+            meaning here: it is the number of all samples of these calls, cached or not.
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
         taken_over: The number of replies that this run took from the cache of another run folder, by folder.
@@ -74,20 +74,23 @@ class RunCounts:
     truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
     def entered(self, stage: str) -> int:
-        """Return how many records entered a stage."""
+        """Return how many records entered the stage with the name ``stage``; 0 for a stage that no record reached."""
         if stage in self.side:
             return self.side[stage][0]
         return self.kept.get(stage, 0) + sum(self.counts.rejected.get(stage, {}).values())
 
     def passed(self, stage: str) -> int:
-        """Return how many records left a stage by any output other than ``rejected``."""
+        """Return how many records the stage with the name ``stage`` passed on; 0 for a stage that no record reached.
+
+        For a stage that reads a sample, this is the number of elements that have a result.
+        """
         return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
 
 
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
-    """Return the counts and the usage of a finished job.
+    """Read the files of a finished job, and return its counts and its usage.
 
-    ``samples`` are the names of the stages that read a sample of records.
+    ``samples`` are the names of the stages that read only a sample of the records.
     """
     with (
         tempfile.TemporaryDirectory(prefix="sums-", dir=job.folder) as scratch,
@@ -259,11 +262,11 @@ def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
-    """Return the usage of the calls by role and stage.
+    """Return the usage of the calls of a run (requests, tokens, cost), by role and stage.
 
     ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
-    of the run's processes on their requests and payments; each request is counted once. A sample is counted as cached
-    if no request of this run returned it.
+    of the run's processes on their requests and payments; each request is in one note. A sample of a reply is counted
+    as cached if no request of this run returned it.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()
@@ -280,10 +283,10 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
 
 
 def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
-    """Return the agreement of two judges for each scorer. The result is empty if the run had only one judge.
+    """Return how well two judges agree, for each scorer. The result is empty if the run had only one judge.
 
-    ``labels`` is :attr:`RunCounts.labels`. Each value holds the fields of
-    :class:`groundtrace.rewards.agreement.Agreement`.
+    ``labels`` is :attr:`RunCounts.labels`: how often each pair of labels occurred. Each value of the result holds the
+    fields of :class:`groundtrace.rewards.agreement.Agreement` as a dict.
     """
     found: dict[str, dict[str, Any]] = {}
     for scorer, pairs in sorted(labels.items()):

@@ -1,4 +1,4 @@
-"""Reports a run that does not finish: writes a page into its folder, and adds a note on its cost to the error."""
+"""Reports a run that does not finish: writes a page into its folder, and adds a note with its cost to the error."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,17 +18,21 @@ from groundtrace.storage.places import joined
 
 @dataclass
 class PartialRun:
-    """Holds the part of a run's result that is known so far. ``summary`` is None until the records are counted."""
+    """Holds the part of a run's result that is known so far.
+
+    ``summary`` is the summary of the run; None until the records are counted.
+    """
 
     summary: RunSummary | None = None
 
 
 @contextlib.contextmanager
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
-    """Write RUN/failed.html if the body raises an error. The error gets a note with the run's cost and the page's path.
+    """Write the page RUN/failed.html if the body of the ``with`` statement raises an error, and raise the error again.
 
-    Yields an object. The body sets the ``summary`` of this object as soon as the summary is known, so that the page
-    can show it. After the page is written, the error is raised again.
+    The error gets a note with the run's cost and the path of the page. Yields an object, whose ``summary`` the body
+    sets as soon as the summary of the run is known, so that the page can show it. ``plan`` is the plan of the run.
+    ``spending`` records the run's costs.
     """
     made = PartialRun()
     try:
@@ -65,7 +69,11 @@ def _write_report(error: BaseException, plan: Plan, spending: Spending, summary:
 
 
 def payment_lines(paid: PaidFigures | None) -> list[str]:
-    """Return the lines that show the user a run's cost. The list is empty if the run used neither money nor tokens."""
+    """Return a list with one line of text on the cost of a run, its requests and tokens, for the user.
+
+    ``paid`` holds these numbers; None if they are unknown. The list is empty if the run used neither money nor tokens,
+    or if the numbers are unknown.
+    """
     if paid is None or not (paid.usd or paid.tokens):
         return []
     return [f"paid {dollars(paid.usd)}: {counted(paid.requests, 'request')}, {counted(paid.tokens, 'token')}"]

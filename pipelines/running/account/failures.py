@@ -21,11 +21,14 @@ from groundtrace.stages.sources.base import InputError
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
 MIN_FAILED = 5
-"""A stage with fewer failed records than this does not fail the run, unless all its calls failed."""
+"""The number of failed records from which on a stage can fail the run. Fewer records do so only if all calls failed."""
 
 
 def check_records(summary: RunSummary) -> None:
-    """Raise InputError if the input has no records, or none of its records can be used."""
+    """Raise InputError if no record of the input can be used: the input is empty, or all its records were rejected.
+
+    Only rejections by the first stage, which reads the records, count. ``summary`` is the summary of the run.
+    """
     counts = summary.counts
     if not counts.input:
         raise InputError(
@@ -42,10 +45,15 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if a stage could not do its work for more than the share ``max_failed`` of its records.
+    """Raise PipelineError if a stage could not do its work for too many of its records.
 
-    The rejected records are in ``rejected/`` of the staging folder, each with a detail (a text that explains the
-    rejection). The message contains the most frequent detail of the failed records.
+    The message contains the most frequent detail (the text that explains a rejection) of the failed records.
+
+    Args:
+        stages: The stages of the run.
+        summary: The summary of the run, with the number of records that each stage rejected for each reason.
+        staging: The staging folder of the run, whose folder ``rejected/`` holds the rejected records.
+        max_failed: The share (0–1) of its records for which a stage may fail.
     """
     for stage in stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
@@ -63,10 +71,11 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
 
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
-    """Return the most frequent detail among the records that a stage rejected for these reasons.
+    """Return the most frequent detail of the records that a stage rejected; "no detail" if there are no such records.
 
-    A detail is the text that explains a rejection; it is in ``rejected/`` of the staging folder. The result is
-    "no detail" if there are no such records.
+    A detail is the text that explains a rejection. ``staging`` is the staging folder of the run, whose folder
+    ``rejected/`` holds the rejected records. ``stage`` is the name of the stage. Only rejections for one of the
+    ``reasons`` count.
     """
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
@@ -74,7 +83,11 @@ def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) ->
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """Return the most frequent detail (the text that explains a rejection) in ``rejected/``, by stage and reason."""
+    """Return the most frequent detail (the text that explains a rejection) for each stage and reason.
+
+    ``staging`` is the staging folder of the run, whose folder ``rejected/`` holds the rejected records. The result maps
+    the name of a stage to a dict, which maps each reason to the detail.
+    """
     found: dict[str, dict[str, str]] = {}
     for (stage, reason), details in sorted(_counted_details(staging).items()):
         found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]

@@ -20,10 +20,11 @@ from groundtrace.stages.sources.base import RUN_MARKER
 
 
 def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
-    """Complete the summary, check the run, replace the old outputs with the new ones, and return the summary.
+    """Check a run, replace the old outputs in its folder with the new ones, and return the complete summary.
 
-    ``made.summary`` is set before the checks, so that the page of a failed run can show it. If a check raises an error,
-    the old outputs stay.
+    ``plan`` is the plan of the run. ``summary`` is its summary so far. ``made`` is an object for the page on a failed
+    run: its ``summary`` is set before the checks, so that this page can show it. If a check raises an error, the old
+    outputs stay.
     """
     folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)
     blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)

@@ -23,7 +23,10 @@ class NothingKept(UserError):
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Return a text that states why a run kept no rows, and what to do; "" if the run kept rows or had no records."""
+    """Return a text that states why a run kept no rows, and for some reasons what to do.
+
+    The text is "" if the run kept rows, or if it rejected no record. ``summary`` is the summary of the run.
+    """
     counts = summary.counts
     if counts.kept or not counts.by_reason:
         return ""
@@ -32,9 +35,10 @@ def why_no_rows(summary: RunSummary) -> str:
 
 
 def check_kept(root: Path, output: str, summary: RunSummary) -> None:
-    """Raise :class:`NothingKept` if the run kept no rows, but the folder ``root`` holds rows of a finished run.
+    """Raise :class:`NothingKept` if a run kept no rows, but its folder holds rows of a finished run.
 
-    ``output`` is the folder's path as the user gave it.
+    ``root`` is the run folder on this machine. ``output`` is its path or URL as the user gave it, for the message.
+    ``summary`` is the summary of the new run.
     """
     held = "" if summary.counts.kept else _rows_in(root)
     if not held:

@@ -1,4 +1,4 @@
-"""Sums the cost of a run folder over all its runs, including runs that failed, were stopped or were killed.
+"""Sums up what a run folder has cost: over all its runs, including runs that failed, were stopped or were killed.
 
 RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts (:mod:`groundtrace.inference.flow.notes`).
 RUN/ledger/<run>.json holds the sum after the run has ended.
@@ -22,7 +22,7 @@ from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
 _ENDED = "ended"
-"""The file that marks notes whose sum is already written, but which stay because late notes may still be added."""
+"""The name of a file that marks a folder of notes: their sum is written, but they may still get late entries."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,10 @@ class _Sum:
 
 
 class Spending:
-    """Records the costs of all runs of the run folder ``root``.
+    """Records the costs of all runs in a run folder.
 
-    ``gather`` is a function that downloads the notes of remote workers.
+    ``root`` is the run folder. ``gather`` is a function that downloads the notes of remote workers; by default it does
+    nothing.
     """
 
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
@@ -49,10 +50,10 @@ class Spending:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
-        """Start a run, and yield the folder for its notes.
+        """Start to record the cost of a new run, and yield the folder into which its processes write notes.
 
-        The run's cost is written when the body ends, even if the body raises an error. Raises the errors of ``gather``.
-        After such an error the notes stay, and the next run sums them up.
+        The run's cost is written when the body of the ``with`` statement ends, even if the body raises an error. Raises
+        the errors of ``gather``. After such an error the notes stay, and the next run sums them up.
         """
         self._sum_up_ended()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
@@ -71,7 +72,7 @@ class Spending:
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
-        """Return the total cost of all runs, including the present run's notes so far."""
+        """Return the total cost of all runs in the folder, including what the present run has cost so far."""
         return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:

@@ -1,6 +1,7 @@
 """Makes the summary of a run (``run.json``) from the counts and the usage of its waves, and the notes on its requests.
 
-A run with a target of SFT rows consists of one or more waves, which draw more and more questions.
+A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves, which draw more
+and more questions.
 """
 
 from collections import Counter
@@ -41,10 +42,11 @@ _SETTING = "max_tokens"
 
 @dataclass(frozen=True)
 class Wave:
-    """Holds the result of one wave: its counts and usage, and its files in the staging folder.
+    """Holds the result of one wave, which is one pass over the input.
 
-    A run with a target of SFT rows draws questions in several waves. Each wave includes the questions of the waves
-    before it. Other runs have one wave.
+    A run with a target number of SFT rows draws questions in several waves. Each wave includes the questions of the
+    waves before it. Other runs have one wave. ``figures`` holds the counts and the usage of the wave. ``files``
+    describes its files in the staging folder, by path.
     """
 
     figures: RunCounts
@@ -52,30 +54,31 @@ class Wave:
 
     @property
     def questions(self) -> int:
-        """Return the number of questions from which the wave drew."""
+        """Return the number of questions that were available to this wave."""
         return self.figures.entered(DRAW.name)
 
     @property
     def drawn(self) -> int:
-        """Return the number of questions that the wave drew."""
+        """Return the number of questions that this wave used."""
         return self.figures.passed(DRAW.name)
 
     @property
     def accepted(self) -> int:
-        """Return the number of SFT rows, including rows beyond the target."""
+        """Return the number of SFT rows that this wave made, including rows beyond the target, which were dropped."""
         counts = self.figures.counts
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
 
     def summary(self) -> dict[str, Any]:
-        """Return the wave's entry in run.json."""
+        """Return this wave's entry in ``run.json``: its numbers of available questions, used questions and SFT rows."""
         return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
 
 
 def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
-    """Return the summary of a run. Its counts and files are those of the last wave.
+    """Return the summary of a run.
 
-    ``wall_s`` is the run's duration in seconds. Raises PipelineError if the last wave wrote more SFT rows than the
-    target.
+    ``plan`` is the plan of the run. ``waves`` are its waves; the counts and files of the summary are those of the last
+    one. ``wall_s`` is the run's duration in seconds. Raises PipelineError if the last wave wrote more SFT rows than the
+    target number.
     """
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files
@@ -121,10 +124,11 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
-    """Return the figures of a run with a budget.
+    """Return the figures of a run with a budget: the limits, what was spent, and how many records the budget cost.
 
-    The figures are the limits, the dollars and tokens that were spent according to the ledger ``usage``, whether the
-    budget was exhausted, and the number of records that were rejected because of this.
+    ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role; its dollars and tokens are
+    summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and the number of records that
+    were rejected because of this.
     """
     spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -143,7 +147,10 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
 
 
 def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigures]:
-    """Return the counts and the description of each stage that a record reached, in the order of the stages."""
+    """Return the counts and the description of each stage that a record reached, by name, in the order of the stages.
+
+    ``stages`` are the stages of the run. ``figures`` are the counts of the run.
+    """
     live = board()
     return {
         stage.name: StageFigures(
@@ -165,12 +172,15 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """Return the numbers of truncated replies by role and stage, and the settings to raise to avoid truncation.
+    """Return the numbers of truncated replies by role and stage, and the settings that the user can raise.
 
-    ``found`` is ``truncated`` of :class:`groundtrace.pipelines.running.account.counts.RunCounts`. A larger
-    ``max_tokens_limit`` of the endpoint always helps, so it is always returned. If a truncated reply must be parsed,
-    the stage requests it again with more tokens than its own ``max_tokens``. If such a second reply was truncated too,
-    a larger ``max_tokens`` of the stage does not help. In all other cases, this setting is returned too.
+    ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
+    truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` is the plan of the run.
+
+    Raising ``max_tokens_limit`` of the endpoint always helps, so the result always names it. Raising ``max_tokens`` of
+    the stage helps only if the truncated replies had this limit, and the result then names it too. If a truncated reply
+    must be parsed, the stage requests it again with more tokens than its own ``max_tokens``. If the second reply is
+    truncated too, raising this setting does not help.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

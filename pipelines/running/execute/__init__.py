@@ -1,1 +1,1 @@
-"""Executes a plan as one job, with its runner, workers, live view and files. It imports ``plan``, not ``account``."""
+"""Executes a plan as one Beam job: runner, workers, progress view and files. It imports ``plan``, not ``account``."""

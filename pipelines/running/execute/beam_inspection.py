@@ -21,7 +21,10 @@ _Look = Callable[[Any], Any]
 
 @contextmanager
 def inspected_once() -> Iterator[None]:
-    """Make Beam inspect each function and each DoFn only once while the body runs."""
+    """Make Beam inspect each function and each DoFn only once, while the body of the ``with`` statement runs.
+
+    Beam's functions that inspect are replaced by variants that cache their results, and restored afterwards.
+    """
     with ExitStack() as stack:
         stack.enter_context(_replaced(core, "get_function_args_defaults", _of_function))
         stack.enter_context(_replaced(core, "_get_function_body_without_inners", _of_function))

@@ -1,4 +1,4 @@
-"""Builds a job for Dataflow as a run would, but does not submit it."""
+"""Builds a job for Dataflow as a run would, but does not submit it, and describes it (``--dry_run``)."""
 
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from groundtrace.pipelines.shipping.ship import shipped
 
 
 def dry_run(plan: Plan) -> list[str]:
-    """Build the job, and return lines that describe its graph and the files that would be staged.
+    """Build the job of a plan, and return lines of text on its graph and on the files that workers would get.
 
-    Nothing is written, and a store is only read. Raises the errors of ``check_plan``.
+    Nothing is submitted or written, and a store is only read. Raises the errors of ``check_plan``.
     """
     check_plan(plan)
     options = plan.options.copied()

@@ -1,4 +1,4 @@
-"""Runs a job and waits until the job ends, the user stops the command, or a worker ends the run.
+"""Starts a job and waits until it ends, until the user stops the command, or until a worker ends the run.
 
 If the user stops the command, the job is cancelled. Otherwise the job would continue, and cost money.
 """
@@ -25,7 +25,7 @@ from groundtrace.storage.places import StorageError, StoreUnavailable
 MAX_MESSAGE_CHARS = 200
 READER_ENDS_S = 5.0
 _READER = "wait_until_finish_read"
-"""Beam's name for its thread that reads the messages of a job server."""
+"""The name that Beam gives to its thread that reads the messages of a job server."""
 _CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 _STORES_ERROR = re.compile(
     rf"^{StorageError.__module__}\.({StorageError.__name__}|{StoreUnavailable.__name__}): (.*)$", re.MULTILINE
@@ -38,12 +38,14 @@ class EndpointRefuses(UserError):
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
-    """Run the pipeline to its end. Raises the pipeline's error, and KeyboardInterrupt after Ctrl-C, SIGTERM or SIGHUP.
+    """Run a pipeline to its end. Raises the error of the pipeline, and KeyboardInterrupt if the user stops the command.
 
-    After a KeyboardInterrupt, a job on other machines is cancelled. A note on the error states whether this
-    succeeded. If the job server becomes unreachable, the job's outcome is unknown, and
-    :class:`groundtrace.pipelines.running.endings.RunPaused` is raised. If the server returns another error,
-    :class:`groundtrace.pipelines.running.endings.JobIncomplete` is raised.
+    The user stops the command by Ctrl-C or by the signals SIGTERM or SIGHUP. A job on other machines is then cancelled,
+    and a note on the error states whether this succeeded. If the job server becomes unreachable, the job's outcome is
+    unknown, and :class:`groundtrace.pipelines.running.endings.RunPaused` is raised. If the server returns another
+    error, :class:`groundtrace.pipelines.running.endings.JobIncomplete` is raised.
+
+    ``options`` are the options of the job. ``is_local`` is True if all workers run on this machine.
     """
     if is_local:
         pipeline.run().wait_until_finish()
@@ -60,11 +62,11 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """Return the error that the user gets if a worker stopped the run because an endpoint or a store failed.
+    """Return the error for the user if a worker stopped the run because an endpoint or a store failed.
 
-    Return None if the error has another cause. The error is a :class:`groundtrace.pipelines.running.endings.RunPaused`
-    if the same command resumes the run. Otherwise it is an :class:`EndpointRefuses` or a
-    :class:`groundtrace.storage.places.StorageError`.
+    ``error`` is the error that Beam raised. Return None if it has another cause. The returned error is a
+    :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run. Otherwise it is an
+    :class:`EndpointRefuses` or a :class:`groundtrace.storage.places.StorageError`.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     each: BaseException | None = error

@@ -1,4 +1,4 @@
-"""Lets SIGTERM and SIGHUP end a command as Ctrl-C does."""
+"""Lets the signals SIGTERM and SIGHUP end a command as Ctrl-C does."""
 
 import _thread
 import contextlib
@@ -11,18 +11,22 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SAME_STOP_S = 2.0
-"""A closed terminal and `timeout` send their signal twice. Two signals within this time are treated as one."""
+"""Two signals within this number of seconds are treated as one.
+
+The reason is that a closed terminal and the program ``timeout`` send their signal twice.
+"""
 RAISE_AGAIN_S = 0.05
-"""After this time an interrupt that Python ignored is raised again."""
+"""The number of seconds after which an interrupt that Python ignored is raised again."""
 
 
 @contextlib.contextmanager
 def stopped_like_an_interrupt() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body of the ``with`` statement, as Ctrl-C does.
 
-    This works only in the main thread. If a signal already has another handler than the default, the handler stays. For
+    So temporary folders are removed when the command is stopped. This works only in the main thread; in other threads
+    the signals are not changed. If a signal already has another handler than the default, the handler stays. For
     example, ``nohup`` makes a process ignore SIGHUP. Python ignores any error that is raised in a destructor. So a
-    KeyboardInterrupt that was raised in a destructor is raised again later.
+    KeyboardInterrupt that was raised in a destructor is raised again a moment later.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = Interrupting()
@@ -66,10 +70,10 @@ def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
 
 
 class Interrupting:
-    """Handles signals by raising KeyboardInterrupt.
+    """Is a signal handler that raises KeyboardInterrupt.
 
     If several signals arrive within :data:`SAME_STOP_S` seconds, the error is raised only for the first signal.
-    ``number`` is the number of the last signal for which the error was raised, or None.
+    ``number`` is the number of the last signal for which the error was raised; None if there was none.
     """
 
     def __init__(self) -> None:
@@ -83,10 +87,10 @@ class Interrupting:
             raise KeyboardInterrupt
 
     def again(self) -> None:
-        """Send the main thread the last signal again, or SIGINT if this handler has not handled a signal.
+        """Send the main thread the last signal again; SIGINT if no signal was handled so far.
 
-        It is called in another thread. A real signal is needed: ``_thread.interrupt_main`` would have no effect while
-        the main thread waits for a lock or a reply.
+        Call this method in another thread. It sends a real signal, because ``_thread.interrupt_main`` would have no
+        effect while the main thread waits for a lock or a reply.
         """
         number, self.number, self._last_s = self.number, None, float("-inf")
         main = threading.main_thread().ident

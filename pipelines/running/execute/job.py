@@ -1,4 +1,4 @@
-"""Runs the DAG of a plan once, as one job that writes into a folder."""
+"""Runs the graph of stages of a plan once, as one Beam job that writes into a folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +28,11 @@ from groundtrace.stages.sources.rows import kept_columns
 
 
 def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
-    """Run the DAG over the questions that ``draw`` selects.
+    """Run the graph of stages of a plan over the questions that ``draw`` selects, and wait for its end.
 
-    ``part`` is the name of this part of the run for the user, such as a wave. Raises the error of the job. If the user
-    interrupts the command, the function first waits for the replies to in-flight requests.
+    ``folder`` is the folder for the files of the job. ``part`` is a text for the user that names this part of the run,
+    such as ``wave 2: ``; "" if the run has only one part. If the user interrupts the command, the function first waits
+    for the replies to requests that were already sent. Raises the error of the job.
     """
     options = plan.options.copied()
     notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)
@@ -58,7 +59,11 @@ def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
 
 
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str) -> beam.Pipeline:
-    """Return the whole job: the recipe's DAG, and the transforms that write its outputs into ``folder``."""
+    """Return the whole job as a Beam pipeline: the recipe's stages, and the transforms that write the outputs.
+
+    ``options`` are the options of the job. ``context`` is passed to the recipe: the input, the models and the selection
+    of questions. ``folder`` is the path or URL of the folder for the outputs. The job is not started.
+    """
     pipeline = beam.Pipeline(runner=choose_runner(options, plan.recipe_file), options=options)
     wired = plan.wire(pipeline, context)
     write_ends(wired, row_context(plan, wired), folder, context.roots, plan.settings.write)
@@ -66,7 +71,10 @@ def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: 
 
 
 def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
-    """Return the data that all rows of the run share, such as the recipe's name and the columns of each set."""
+    """Return the data that all rows of a run share, such as the recipe's name and the columns of each set.
+
+    ``wired`` is the graph of stages, which determines the columns.
+    """
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(
         plan.recipe.name,

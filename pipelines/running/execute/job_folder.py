@@ -1,8 +1,9 @@
-"""Creates the folder of one job, and reads the job's outcome from it.
+"""Creates the folder into which one job writes its files, and reads the outcome of the job from it.
 
-The folder is on this machine, or in a store if remote workers write it. The outcome consists of the files that a
-manifest names; all other files are ignored. This is necessary because runners may run a part of a job twice, stop in
-the middle of it, or report a job as done although nothing ran.
+The folder is on this machine, or in a store if workers on other machines write it. A manifest is a list of files that
+the job writes last. The outcome consists of the files that a manifest names; all other files are ignored. This is
+necessary because runners may run a part of a job twice, stop in the middle of it, or report a job as done although
+nothing ran.
 """
 
 import contextlib
@@ -28,16 +29,18 @@ from groundtrace.storage.mirror import fetch
 from groundtrace.storage.remote_path import RemotePath
 
 SPOOL = "spool"
-"""The folder in a job's folder for the data of its shuffles."""
+"""The name of the subfolder for data that a job moves between its steps (shuffles)."""
 BROUGHT_AT_ONCE = 8
-"""How many files are downloaded at a time."""
+"""The number of files that are downloaded at the same time."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Holds the outcome of a finished job: its folder, its shards, and the texts of its artifacts by name.
+    """Holds the outcome of a finished job.
 
-    ``side`` holds the calls of stages that read a sample of the records.
+    ``folder`` is the folder with its files. ``shards`` describes each file of rows. ``artifacts`` maps the name of each
+    further output, such as ``rubrics.json``, to its text. ``side`` holds the model calls of stages that read only a
+    sample of the records.
     """
 
     folder: Path
@@ -46,21 +49,31 @@ class Job:
     side: tuple[dict[str, Any], ...]
 
     def files(self, name: str) -> list[Path]:
-        """Return the paths of the shards of the set ``name``. They have the names under which workers wrote them."""
+        """Return the paths of the files of rows of one set. ``name`` is the set: ``sft``, ``rl`` or ``rejected``.
+
+        The files have the names that the workers gave them, and not yet their final names.
+        """
         return [self.folder / name / entry.file for entry in self.shards if entry.set == name]
 
     @property
     def ends(self) -> list[Path]:
-        """Return the paths of the tables of ends, one for each shard. Such a table lists the shard's records."""
+        """Return the paths of the tables of ends: one for each file of rows. It lists the records of these rows."""
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 
     @property
     def records(self) -> list[Path]:
-        """Return the paths of the lists of records that were read. Several files may list the same record."""
+        """Return the paths of the files that list the records which the job has read.
+
+        Several files may list the same record.
+        """
         return sorted((self.folder / RECORDS).glob("*.parquet"))
 
     def take_over(self, staging: Path) -> dict[str, FileEntry]:
-        """Move the shards and artifacts to their final names in ``staging``; return their entries for ``run.json``."""
+        """Move the files of rows and the artifacts to their final names, and return a description of each file.
+
+        ``staging`` is the folder into which they are moved. The result maps the final path of a file, relative to
+        ``staging``, to its entry for ``run.json`` (size, digest and number of rows), in the order of the paths.
+        """
         entries: dict[str, FileEntry] = {}
         for entry in self.shards:
             (staging / entry.set).mkdir(exist_ok=True)
@@ -77,9 +90,10 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """Represents the folder ``here`` of a job on this machine.
+    """Represents the folder of one job.
 
-    If workers on other machines write the files, ``remote`` is their folder in a store; else it is None.
+    ``here`` is the folder on this machine. If workers on other machines write the files, ``remote`` is their folder in
+    a store, from which the files are downloaded into ``here``; otherwise it is None.
     """
 
     here: Path
@@ -87,11 +101,11 @@ class JobFolder:
 
     @property
     def name(self) -> str:
-        """Return the path of the folder into which the workers write."""
+        """Return the path or URL of the folder into which the workers write."""
         return str(self.remote or self.here)
 
     def read(self) -> Job:
-        """Return the job's outcome. Files in a store are downloaded first.
+        """Return the outcome of the finished job. Files in a store are downloaded first.
 
         Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if files are missing or damaged, and
         :class:`groundtrace.storage.places.StorageError` or OSError for a store that cannot be read.
@@ -101,15 +115,19 @@ class JobFolder:
         return read_job(self.here)
 
     def take_over(self, job: Job, run: LocalRun) -> dict[str, FileEntry]:
-        """Move the job's outputs to their final names in the staging folder of ``run``.
+        """Move the outputs of a job to their final names in the staging folder of a run.
 
-        Returns their entries for ``run.json``.
+        ``job`` is the outcome of the job. ``run`` is the run folder. The result maps the final path of each file to its
+        entry for ``run.json``.
         """
         run.register_made(self.shards(job))
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """Return the paths of the job's shards in the store, by final name; empty for a local job."""
+        """Return where a job's files of rows are in the store: their present paths, by their paths in the run folder.
+
+        The result is empty if the workers are on this machine. ``job`` is the outcome of the job.
+        """
         if self.remote is None:
             return {}
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
@@ -136,13 +154,12 @@ class JobFolder:
 
 @contextlib.contextmanager
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
-    """Yield a folder for the files of one job, and remove it afterwards.
+    """Create a folder for the files of one job, yield it, and remove it when the body of the ``with`` statement ends.
 
-    A local job keeps the data of its shuffles in the subfolder :data:`SPOOL`, on the disk instead of in memory.
-
-    Each job has its own folder, in an empty staging folder, so that files of earlier or abandoned jobs are ignored. If
-    the workers are on other machines (``elsewhere``) and the run folder is in a store, the job also has a folder in the
-    store, until the run ends.
+    The folder is in the run's staging folder, which is emptied first, so that files of earlier or abandoned jobs are
+    ignored. A local job keeps the data of its shuffles in the subfolder :data:`SPOOL`, on the disk instead of in
+    memory. ``run`` is the run folder. ``elsewhere`` is True if the workers are on other machines. If the run folder is
+    then in a store, the job also gets a folder in the store, until the run ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"
@@ -164,11 +181,11 @@ def _drop_unless(path: Path, sha256: str) -> None:
 
 
 def read_job(folder: Path) -> Job:
-    """Return the outcome of the job that wrote into ``folder``.
+    """Return the outcome of the finished job that wrote into ``folder``.
 
-    If a job's last step ran twice, the folder has several manifests, which name different files with the same content.
-    The first complete manifest is used. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if no
-    manifest is complete.
+    If the last step of the job ran twice, the folder has several manifests, which name different files with the same
+    content. The first complete manifest is used. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if
+    no manifest is complete.
     """
     wrong = "it wrote no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
@@ -183,7 +200,7 @@ def read_job(folder: Path) -> Job:
 
 
 def jobs_in(folder: Path) -> list[Job]:
-    """Return the jobs of all complete manifests in the folder."""
+    """Return the job that each complete manifest in a folder describes. Files that it names may still be missing."""
     found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
     return [job for job in found if job is not None]
 

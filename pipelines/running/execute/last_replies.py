@@ -1,4 +1,4 @@
-"""Waits for the replies to in-flight requests before a stopped run ends, because these requests are paid anyway."""
+"""Lets a stopped run wait for the replies to requests that were already sent, because these are paid anyway."""
 
 import contextlib
 import os
@@ -12,18 +12,18 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.text import say
 
 LAST_REPLIES_S = 20.0
-"""How long a stopped run waits. Kubernetes and Slurm kill a process 30 s after SIGTERM."""
+"""The maximum number of seconds that a stopped run waits. Kubernetes and Slurm kill a process 30 s after SIGTERM."""
 SILENT_S = 1.0
-"""Workers without in-flight requests end within this time. Then the user gets no message."""
+"""The number of seconds for which the user gets no message. Workers that wait for no reply end within this time."""
 CLOSE_S = 2.0
 STOP_FILE = "stop"
 CHECK_EVERY_S = 0.1
 
 
 def await_last_replies(models: ModelsSettings) -> None:
-    """Send no more requests from this process, and wait for the replies to its in-flight requests.
+    """Send no more requests from this process, and wait for the replies to requests that were already sent.
 
-    It waits at most :data:`LAST_REPLIES_S` seconds.
+    ``models`` are the settings of the models. The function waits at most :data:`LAST_REPLIES_S` seconds.
     """
     if runtime().drain(models, 0.0):
         _report_wait()
@@ -31,9 +31,9 @@ def await_last_replies(models: ModelsSettings) -> None:
 
 
 def await_workers(folder: Path) -> None:
-    """Make worker processes stop sending requests, and wait for the replies to their in-flight requests.
+    """Make the worker processes stop sending requests, and wait for the replies to requests already sent.
 
-    The folder holds a marker file of each worker process (:class:`LastReplies`). The function returns when all workers
+    ``folder`` holds a marker file of each worker process (:class:`LastReplies`). The function returns when all workers
     have received their last replies or have ended. It waits at most :data:`LAST_REPLIES_S` plus :data:`CLOSE_S`
     seconds.
     """
@@ -67,9 +67,9 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """Puts a marker file of this worker process into ``folder``, and removes it after the process's last replies.
+    """Shows the main process that this worker process may still send requests or wait for replies.
 
-    The file shows that the process still waits for replies or may send requests.
+    For this, it puts a marker file into ``folder``, and removes the file after the worker's last replies.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,7 +79,10 @@ class LastReplies:
             self._mine.touch()
 
     def check(self) -> None:
-        """If the run was stopped, start a thread that waits for the last replies."""
+        """Check whether the run was stopped. If so, start a thread that waits for the last replies of this process.
+
+        Call this method repeatedly.
+        """
         if self._ending is None and self._stop.exists():
             self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)
             self._ending.start()

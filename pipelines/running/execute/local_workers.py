@@ -26,14 +26,18 @@ from groundtrace.pipelines.running.execute.last_replies import LastReplies, awai
 
 CHECK_EVERY_S = 0.5
 _THREAD = "run_worker"
-"""Beam's name for the threads that wait for worker processes. Such a thread raises an error if its process failed."""
+"""The name that Beam gives to its threads that wait for worker processes.
+
+Such a thread raises an error if its process failed.
+"""
 
 
 class WorkersRunner(FnApiRunner):
-    """Extends Beam's local runner: its worker processes run ``python -c code``, and end when the run ends.
+    """Is Beam's local runner with worker processes that end when the run ends.
 
-    :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker process ends before
-    its work is done.
+    A worker process runs the Python code ``code`` with the interpreter ``python``. ``more`` are further arguments of
+    Beam's class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker
+    process ends before its work is done.
     """
 
     def __init__(self, python: str, code: str, **more: Any) -> None:
@@ -51,9 +55,9 @@ class WorkersRunner(FnApiRunner):
         self._is_at_work = False
 
     def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
-        """Run the pipeline as Beam does, but raise RunPaused if a worker is killed.
+        """Run a pipeline as Beam does, but raise RunPaused if a worker process is killed.
 
-        The error is raised only if this method runs in the main thread.
+        The arguments and the result are those of Beam's method. RunPaused is raised only in the main thread.
         """
         if threading.current_thread() is not threading.main_thread():  # which alone handles signals
             return super().run_pipeline(*arguments, **more)
@@ -67,11 +71,11 @@ class WorkersRunner(FnApiRunner):
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
-        """End the workers if a run stops.
+        """End the worker processes if the run stops. Beam calls this method; all work runs in the body of its ``with``.
 
-        Beam uses this context manager in a ``with`` statement, and all work of the workers runs in the body of this
-        statement. After the body, Beam waits until the workers end. So if the body raises RunPaused or
-        KeyboardInterrupt, this method ends the workers before Beam waits.
+        After the body, Beam waits until the workers end. So if the body raises RunPaused or KeyboardInterrupt, this
+        method ends the workers before Beam waits. After a KeyboardInterrupt, it first waits for the workers' last
+        replies.
         """
         with super().maybe_profile():
             self._is_at_work = True
@@ -107,7 +111,7 @@ class WorkersRunner(FnApiRunner):
 
 
 def leave() -> None:
-    """End this worker process when its work is done.
+    """End this worker process at once when its work is done.
 
     Exit handlers run, but objects are not freed. Freeing them would take a second for each worker, and Beam waits for
     one worker after another.
@@ -117,10 +121,11 @@ def leave() -> None:
 
 
 def end_with(parent: int, wanted: str) -> None:
-    """End this worker process when the process ``parent`` has ended, or when the folder ``wanted`` is removed.
+    """Start a thread that ends this worker process when its run ends.
 
-    A thread checks both conditions twice a second. When the run is stopped, the parent waits for the last replies of
-    this process before it removes the folder.
+    The run has ended if the process with the id ``parent`` has ended, or if the folder ``wanted`` was removed. The
+    thread checks both twice a second. When the run is stopped, the parent waits for the last replies of this process
+    before it removes the folder.
     """
     last = LastReplies(Path(wanted))
 

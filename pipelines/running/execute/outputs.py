@@ -41,10 +41,14 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Add the transforms that write all outputs of the DAG ``wired`` into the folder ``job``, the manifest last.
+    """Add the transforms that write all outputs of a recipe into the folder of a job. The manifest is written last.
 
-    ``shared`` is the data that all rows share. ``roots`` are the folders of the media. ``write`` holds the settings of
-    the shards.
+    Args:
+        wired: The recipe's graph of stages, with its outputs.
+        shared: The data that all rows share, such as the recipe's name.
+        job: The path or URL of the folder.
+        roots: The folders of the media, and the settings of an object store.
+        write: The settings of the files of rows.
     """
     ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()

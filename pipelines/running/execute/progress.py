@@ -28,19 +28,24 @@ REDRAW_S = 0.5
 LINE_EVERY_S = 5.0
 CHECK_EVERY_S = 0.5
 StagesBefore = Mapping[str, str]
-"""For each stage, the stage before it, whose kept records are its input."""
+"""Maps the name of each stage to the name of the stage before it, if the input of the stage is what that stage kept."""
 
 
 @contextlib.contextmanager
 def show_progress(
     stages: StageList, part: str = "", notes: str = "", expected: ExpectedRun | None = None
 ) -> Iterator[None]:
-    """Show the progress of the stages on stderr while the body runs, and the last state when the body ends.
+    """Show the progress of a run on stderr while the body of the ``with`` statement runs, and once at its end.
 
-    ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only one
-    part). ``notes`` is the folder in which the run's processes write their waits, requests and costs
-    (:mod:`groundtrace.inference.flow.notes`). ``expected`` holds the expected calls and seconds of each stage. If it is
-    given, the time left of the whole run is shown (:mod:`groundtrace.pipelines.running.execute.time_left`).
+    Args:
+        stages: The stages of the run.
+        part: The name of this part of the run, shown before each line and above the table; "" if the run has only one
+            part.
+        notes: The folder in which the run's processes write their waits, requests and costs
+            (:mod:`groundtrace.inference.flow.notes`); "" if there is none.
+        expected: The expected calls and seconds of each stage, from which the time left of the whole run is estimated
+            (:mod:`groundtrace.pipelines.running.execute.time_left`); None if they are unknown. The time left is then
+            not shown.
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
@@ -57,9 +62,13 @@ def show_progress(
 
 
 class RunView:
-    """Shows a run as a table or as one line.
+    """Shows the progress of a run as a table or as one line.
 
-    ``expected`` holds the expected calls and seconds of each stage; None if they are unknown.
+    Args:
+        stages: The stages of the run.
+        part: The name of this part of the run; "" if the run has only one part.
+        notes: The folder in which the run's processes write their requests and costs; "" if there is none.
+        expected: The expected calls and seconds of each stage; None if they are unknown.
     """
 
     def __init__(
@@ -74,13 +83,13 @@ class RunView:
         self._left = TimeLeft(expected, self._before)
 
     def table(self) -> Group:
-        """Return the table, with tokens, cost, the time left and the waits below it."""
+        """Return the table of the stages, with the tokens, the cost, the time left and the waits below it."""
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
         below = [part for part in (taken_text(self._reader.read()), self._left_text()) if part]
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """Return the present state in one line. The line is empty before the first stage or request."""
+        """Return the present state of the run in one line; "" before the first stage or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text()]
         if not stages and so_far.requests:
@@ -88,15 +97,18 @@ class RunView:
         return "; ".join(part for part in shown if part)
 
     def waits(self) -> list[str]:
-        """Return one line for each server that the run waits for."""
+        """Return one line of text for each server for which the run waits; empty if it waits for none."""
         return waiting(self._notes) if self._notes else []
 
     def watch(self) -> None:
-        """Record the progress of the stages, from which the time left is estimated. Call this about once a second."""
+        """Record the present state of the stages. The time left is estimated from these records.
+
+        Call this method about once a second.
+        """
         self._left.watch(time.monotonic(), board())
 
     def note_seconds(self) -> None:
-        """Write the seconds of each stage into the live counts (``board()``), from which the summary reads them."""
+        """Write the seconds of each stage into its live counts (``board()``). The run's summary reads them there."""
         self.watch()  # a short run ends before anything else does
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():
@@ -136,7 +148,7 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(stages: StageList) -> StagesBefore:
-    """Map each stage to the stage before it.
+    """Return the name of the stage before each stage, by the name of the stage.
 
     A stage is left out if its input differs from the records that the stage before it kept, for example because it
     reads only a sample of the records.
@@ -146,15 +158,21 @@ def stages_before(stages: StageList) -> StagesBefore:
 
 
 def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
-    """Return how many elements the stage before ``stage`` has kept so far, or None if that stage is not known."""
+    """Return how many elements a stage gets: the number that the stage before it has kept so far.
+
+    ``stage`` is the name of the stage. ``stages`` holds the counts of each stage that has begun. ``before`` maps the
+    name of a stage to the stage before it. The result is None if the stage before is unknown or has not begun.
+    """
     known = stages.get(before.get(stage, ""))
     return known.kept if known else None
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Return the number of seconds that a stage still needs if it keeps its present rate; None if unknown.
+    """Return the number of seconds that a stage still needs if it keeps its present rate.
 
-    ``total`` is the number of elements that the stage gets; None if it is unknown.
+    ``progress`` holds the counts of the stage. ``total`` is the number of elements that the stage gets; None if it is
+    unknown. ``now_s`` is the present time of ``time.monotonic()``. The result is None if ``total`` or the rate is
+    unknown, or if the stage has finished all elements.
     """
     finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
     if total is None or not rate or finished >= total:
@@ -163,7 +181,7 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
 
 
 def duration_text(seconds: float) -> str:
-    """Return the duration as text, such as ``40 s``, ``12 min`` or ``3 h 20 min``."""
+    """Return a number of seconds as text, such as ``40 s``, ``12 min`` or ``3 h 20 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -171,7 +189,7 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(so_far: RunningTotals) -> str:
-    """Return the run's tokens, cost and failed requests as text. The text is empty if all of them are 0."""
+    """Return the tokens, the cost and the failed requests of a run so far as text; "" if all of them are 0."""
     parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
     parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
     taken = [", ".join(parts)] if parts else []
@@ -183,7 +201,11 @@ def taken_text(so_far: RunningTotals) -> str:
 
 
 def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
-    """Return the progress of all stages as a table."""
+    """Return the progress of all stages as a table with one row for each stage.
+
+    ``stages`` holds the counts of each stage that has begun. ``before`` maps the name of a stage to the stage before
+    it. ``title`` is a heading; None for no heading.
+    """
     names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
     table = Table(*names, box=None, title=title, title_justify="left")
     now_s = time.monotonic()
@@ -197,11 +219,12 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """Return one line on the progress of the first stage that waits for replies.
+    """Return one line on the progress of a run: the first stage that waits for replies, and the calls of all stages.
 
-    If no stage waits for replies, the line is about the last stage. It is empty if there are no stages. Stages after a
-    waiting stage have finished all elements that they have received. So their counts do not show the progress of the
-    run.
+    If no stage waits for replies, the last stage is shown. Stages after a waiting stage have finished all elements that
+    they have received, so their counts do not show the progress of the run. The line is "" if no stage has begun.
+    ``stages`` holds the counts of each stage that has begun. ``before`` maps the name of a stage to the stage before
+    it.
     """
     if not stages:
         return ""

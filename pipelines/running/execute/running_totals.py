@@ -1,4 +1,4 @@
-"""Computes the running totals of a run: the sums over its processes' notes.
+"""Sums up the requests and costs of a run while it runs, from the notes of its processes.
 
 :mod:`groundtrace.inference.flow.notes` writes the notes.
 """
@@ -18,9 +18,11 @@ HTTP_TOO_MANY_REQUESTS = 429
 
 @dataclass
 class RunningTotals:
-    """Holds a run's requests, tokens, dollars and failed requests so far, and the message of the last failure.
+    """Holds the sums of a run so far.
 
-    ``rate_limited`` is the number of failed requests that a server answered with HTTP 429.
+    ``requests`` is the number of requests, ``tokens`` the number of input and output tokens, and ``usd`` the cost in
+    dollars. ``failed_tries`` is the number of failed requests. ``rate_limited`` is how many of these a server answered
+    with HTTP 429. ``last_error`` is the message of the last failure; "" if there was none.
     """
 
     requests: int = 0
@@ -32,8 +34,10 @@ class RunningTotals:
 
 
 class NotesReader:
-    """Adds up the calls and costs in the files of notes in the folder ``root`` ("" for a run without notes). Each line
-    of a file is read once."""
+    """Reads the notes of a run's processes while they are written, and sums them up.
+
+    ``root`` is the folder of the files of notes; "" for a run without notes. Each line of a file is read once.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = Path(root) if root else None
@@ -41,7 +45,7 @@ class NotesReader:
         self._sums = RunningTotals()
 
     def read(self) -> RunningTotals:
-        """Read the new notes, and return the sums so far."""
+        """Read the notes that were added since the last call, and return the sums of all notes so far."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests

@@ -25,9 +25,15 @@ from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, Expec
 from groundtrace.stages.plumbing.metrics import StageProgress
 
 MIN_UNITS = 5
-"""The number of units of a stage from which on it counts for the ratio of both runs, and for the records kept."""
+"""The minimum number of units (calls or records) of a stage before its figures are used.
+
+They are used for the ratio of the seconds of both runs, and for the share of records that the stage keeps.
+"""
 PRIOR_UNITS = 20
-"""The number of units of a stage from which on its own seconds are used; the earlier run's count as much as these."""
+"""The minimum number of units (calls or records) of a stage before its own seconds are used.
+
+The seconds of the earlier run are averaged with them, with the weight of this number of units.
+"""
 _NOT_BEGUN = StageProgress()
 
 
@@ -54,8 +60,8 @@ class _Watched:
 class TimeLeft:
     """Follows the stages of a run, and estimates the time left.
 
-    ``expected`` holds the expected calls and seconds of each stage; None if they are unknown. ``before`` maps a stage
-    to the stage whose kept records are its input. Stages with another input are left out of ``before``.
+    ``expected`` holds the expected calls and seconds of each stage; None if they are unknown. ``before`` maps the name
+    of a stage to the stage whose kept records are its input. A stage with another input is not in ``before``.
     """
 
     def __init__(self, expected: ExpectedRun | None = None, before: Mapping[str, str] | None = None) -> None:
@@ -65,8 +71,9 @@ class TimeLeft:
         self._rest_s = 0.0
 
     def watch(self, now_s: float, stages: Mapping[str, StageProgress]) -> None:
-        """Record the state of the stages at the time ``now_s``.
+        """Record the present state of the stages.
 
+        ``now_s`` is the present time of ``time.monotonic()``. ``stages`` holds the counts of each stage that has begun.
         The time since the last call of this method is divided among the stages that are at work.
         """
         passed_s = 0.0 if self._now_s is None else now_s - self._now_s
@@ -87,14 +94,18 @@ class TimeLeft:
                 watched.points.append((watched.wall_s, watched.units))
 
     def seconds(self) -> dict[str, tuple[float, float]]:
-        """Return two times in seconds for each stage, from which a later run is estimated.
+        """Return two times in seconds for each stage, by its name. A later run is estimated from them.
 
-        They are the wall time, and the in-flight time (the sum of the durations of the stage's calls).
+        The first is the stage's share of the run's time (wall time). The second is the sum of the durations of the
+        stage's calls (in-flight time).
         """
         return {name: (watched.wall_s, watched.in_flight_s) for name, watched in self._watched.items()}
 
     def left_s(self, stages: Mapping[str, StageProgress]) -> float | None:
-        """Return the seconds that the run still needs; None if they are unknown, or if no work is left."""
+        """Return the number of seconds that the run still needs; None if it is unknown, or if no work is left.
+
+        ``stages`` holds the counts of each stage that has begun.
+        """
         scale = self._scale()
         if self._expected is None or scale is None:
             return None

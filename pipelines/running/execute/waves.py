@@ -1,8 +1,8 @@
-"""Decides how many questions each wave draws, in a run with a target number of SFT rows.
+"""Decides how many questions each wave of a run draws, if the run has a target number of SFT rows.
 
-A wave runs the whole DAG on the questions whose ids have a hash below a threshold. The threshold grows from wave to
-wave, so a wave includes the questions of earlier waves. The replies for those questions come from the cache. The size
-of a wave depends only on counts, not on the order of records.
+A wave runs the whole graph of stages on the questions whose ids have a hash below a threshold. The threshold grows from
+wave to wave, so a wave includes the questions of earlier waves. The replies for those questions come from the cache.
+The size of a wave depends only on counts, not on the order of records.
 """
 
 MIN_FIRST_WAVE = 32
@@ -12,10 +12,10 @@ _HASH_BITS = 64
 
 
 def first_wave_share(target: int, questions: int | None) -> float:
-    """Return the share of the questions (0–1) that the first wave draws.
+    """Return the share (0–1) of the questions that the first wave draws.
 
-    ``target`` is the target number of SFT rows, and ``questions`` the number of questions. If ``questions`` is None
-    (unknown), the share is 0, and the first wave only counts the questions.
+    ``target`` is the target number of SFT rows. ``questions`` is the number of questions in the input. If it is None
+    (unknown), the share is 0, and the first wave only counts the questions. If it is 0, the share is 1.
     """
     if questions is None:
         return 0.0
@@ -24,11 +24,19 @@ def first_wave_share(target: int, questions: int | None) -> float:
 
 
 def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
-    """Return the share of the questions (0–1) that the next wave draws.
+    """Return the share (0–1) of the questions that the next wave draws.
 
-    The last wave had the share ``share``. It drew ``drawn`` of the ``questions``, and only ``accepted`` rows resulted.
-    The observed yield (rows per question) is extrapolated to the target plus two standard deviations, so that a further
-    wave is seldom needed. A wave is at least 1.5 times and at most 8 times as large as the wave before it.
+    The yield of the last wave (rows for each question) is extrapolated to the target plus two standard deviations, so
+    that a further wave is seldom needed. A wave is at least 1.5 times and at most 8 times as large as the wave before
+    it, if enough questions are left.
+
+    Args:
+        target: The target number of SFT rows.
+        accepted: The number of SFT rows that the last wave made.
+        drawn: The number of questions that the last wave used.
+        questions: The number of questions in the input.
+        share: The share of the questions that the last wave drew. If it is 0, the result is that of
+            :func:`first_wave_share`.
     """
     if share <= 0:
         return first_wave_share(target, questions)
@@ -38,10 +46,10 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the hash threshold for a share of the questions, as hex text; "" for a share of 1.
+    """Return the threshold for a share (0–1) of the questions, as a hexadecimal number; "" for a share of 1.
 
-    For example, half of the questions have ids whose hashes are below the threshold for the share 0.5.
-    :class:`groundtrace.stages.plumbing.recipe.Draw` selects the questions whose ids have a smaller hash.
+    :class:`groundtrace.stages.plumbing.recipe.Draw` selects the questions whose ids have a hash below this threshold.
+    For example, half of the questions have a hash below the threshold for the share 0.5, ``8000000000000000``.
     """
     if share >= 1:
         return ""
