@@ -1,4 +1,4 @@
-"""Defines the spending limit of a run, over all its worker processes and waves."""
+"""Defines the spending limit of a run. It holds for all worker processes and all waves of the run together."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,11 @@ from groundtrace.pipelines.running.plan.options import OptionError
 
 @dataclass(frozen=True)
 class RunBudget:
-    """Holds the limits of a run's total cost: in US dollars, and in input and output tokens (None: no limit)."""
+    """Holds the spending limits of a run.
+
+    ``usd`` is the maximum cost in US dollars. ``tokens`` is the maximum number of input and output tokens together.
+    None means that there is no limit.
+    """
 
     usd: float | None = None
     tokens: int | None = None
@@ -26,9 +30,9 @@ class RunBudget:
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
-        """Raise an error if a limit in dollars is set, but an endpoint of ``models`` has no price.
+        """Raise an error if a limit in dollars is set, but an endpoint has no price. Such a limit would have no effect.
 
-        Without the price, the limit would have no effect. A price of 0 is accepted. A model in the worker process needs
+        ``models`` are the settings of the run's models. A price of 0 is accepted. A model in the worker process needs
         no price. The error is a :class:`groundtrace.pipelines.running.plan.options.OptionError`.
         """
         if self.usd is None:
@@ -47,11 +51,10 @@ class RunBudget:
             )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
-        """Return the settings of the models with this budget added.
+        """Return the settings of the models with this budget added, so that all workers of a run share it.
 
-        The settings are returned unchanged in two cases: no limit is set, or the settings name no folder for notes on
-        requests. All workers of a run share the budget. :class:`groundtrace.inference.coordination.budget.Budget`
-        enforces it.
+        :class:`groundtrace.inference.coordination.budget.Budget` enforces the budget. The settings are returned
+        unchanged in two cases: no limit is set, or ``models.notes`` names no folder for notes on requests.
         """
         if not self.bounded or not models.notes:
             return models

@@ -1,4 +1,4 @@
-"""Checks, without opening media, that the endpoints have the abilities that a recipe needs for this input."""
+"""Checks, without opening media, that the model servers have the abilities that a recipe needs for an input."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,10 @@ VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".m
 
 @dataclass(frozen=True)
 class MediaScan:
-    """Describes the media of the first ``records`` records of an input.
+    """Describes the media of the first records of an input.
 
-    ``most_media`` is the maximum number of media in a record. ``videos`` is the number of records with a clip.
+    ``records`` is the number of these records. ``most_media`` is the maximum number of images and clips in one record.
+    ``videos`` is the number of records with a clip.
     """
 
     records: int = 0
@@ -36,9 +37,11 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Scan the media fields of the first ``most_records`` records.
+    """Look at the names of the media in the first records of an input, and return what was found.
 
-    The result has zero ``records`` if the input's format cannot list these fields without reading media.
+    ``sources`` are the files of the input. ``rows`` are the settings with which they are read. ``most_records`` is the
+    maximum number of records to look at. If the names cannot be read without reading the media, the result has 0
+    ``records``.
     """
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
@@ -52,16 +55,22 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
 
 @dataclass(frozen=True)
 class AnswerScan:
-    """Counts the gold answers that are free text, in the first ``records`` records. A judge grades such answers."""
+    """Describes the gold answers of the first records of an input.
+
+    ``records`` is the number of these records. ``free_texts`` is how many of them have free text as their answer, which
+    only a judge can grade.
+    """
 
     records: int = 0
     free_texts: int = 0
 
 
 def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
-    """Scan the gold answers of the first ``most_records`` records.
+    """Look at the gold answers of the first records of an input, and return what was found.
 
-    The result has zero ``records`` if the input's format cannot list the answers without reading media.
+    ``sources`` are the files of the input. ``rows`` are the settings with which they are read. ``most_records`` is the
+    maximum number of records to look at. If the answers cannot be read without reading the media, the result has 0
+    ``records``.
     """
     found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
     kept = list(itertools.islice(found, most_records))
@@ -78,12 +87,15 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
-    """Return two lists of lines for the user: the problems and the notes on free-text answers without a judge.
+    """Return the problems and the notes, as two lists of lines, if no judge grades answers that are free text.
 
-    There is at most one line, which states what a run does with records whose gold answer is free text. If a stage
-    rejects them, the line names the stage. It is then a problem if the input has no other records, and otherwise a
-    note. If no stage rejects them, the line is a note that answers in other words are unscored. Both lists are empty if
-    a judge reads text, or if ``scan`` has found no free text.
+    There is at most one line in all. It states what a run does with records whose gold answer is free text. If a stage
+    rejects them, the line names the stage. It is a problem if the input has no other records, and otherwise a note. If
+    no stage rejects them, the line is a note that answers in other words are unscored. Both lists are empty if a judge
+    reads text, or if ``scan`` has found no free text.
+
+    ``models`` are the settings of the models. ``scan`` describes the gold answers of the input. ``stages`` are the
+    stages of the recipe.
     """
     if not scan.free_texts or models.judges_text:
         return [], []
@@ -113,10 +125,13 @@ def _is_video(medium: object) -> bool:
 
 
 def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
-    """Return two lists of lines for the user: the problems and the notes.
+    """Return what the endpoints of a run cannot do: two lists of lines for the user, the problems and the notes.
 
-    A problem is an ability that a stage needs and its endpoint lacks, for example several images in one request. A
-    note is a fact that does not prevent the run, for example that an endpoint accepts no reply schema.
+    A problem is an ability that a stage needs and its endpoint lacks, for example several images in one request. A note
+    is a fact that does not prevent the run, for example that an endpoint accepts no reply schema.
+
+    ``stages`` are the stages of the recipe. ``models`` are the settings of the models. ``scan`` describes the media of
+    the input.
     """
     problems, notes = unfit_for(models, stages.asks), list[str]()
     if scan.videos:

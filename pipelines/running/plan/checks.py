@@ -1,4 +1,4 @@
-"""Checks a plan before anything is written."""
+"""Checks the plan of a run before anything is written."""
 
 import os
 from pathlib import Path
@@ -78,10 +78,11 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
 
 
 def check_cache(plan: Plan) -> None:
-    """Raise :class:`OptionError` if the cache's folder cannot be created or written, or holds wrong entries.
+    """Raise :class:`OptionError` if the place of the reply cache cannot be used.
 
-    An entry is wrong if the cache's file is a folder, or if the cache's log folder is a file. A remote cache is not
-    checked.
+    This is so if its folder cannot be created or written, if the cache's file is a folder, or if the cache's log folder
+    is a file. A missing folder is created. The cache is not checked if it is remote or if the workers are on other
+    machines.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return

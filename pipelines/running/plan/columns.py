@@ -1,4 +1,4 @@
-"""Guesses from the name of an input column which field it holds, and writes the config block that maps the columns."""
+"""Guesses by the name of an input column which field it holds, such as the question, and writes config lines for it."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -22,27 +22,31 @@ _NAMES = {
     "source": ("source", "data_source", "dataset", "dataset_name", "origin"),
     "license": ("license", "licence"),
 }
-"""Column names that usually hold a field, the likelier first."""
+"""The names of columns that usually hold a field, by field. The more likely names are first."""
 _CLOSE = {
     "answer_type": ("type", "answer_type", "answer_kind", "answer_format"),
     "boxes": ("boxes", "box", "bbox", "bboxes", "bounding_box", "bounding_boxes"),
 }
-"""Column names that may hold a field, but often hold something else: they are suggested and not mapped."""
+"""The names of columns that may hold a field, but often hold something else, by field.
+
+For such a column, the config has a commented line.
+"""
 _SUGGESTED = {
     "answer_type": "if it holds answer types: mcq, numeric, bool, text or boxes",
     "boxes": "if it holds gold boxes",
 }
 MAX_KEPT = 3
-"""The number of columns in the example of ``keep``."""
+"""The maximum number of columns in the example of ``keep``."""
 _FILLED_IN = ("source", "license")
 """Fields that are often the same for a whole input, so that a constant can replace the column."""
 _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """Return, for each field (such as ``question``), the input column that probably holds this field.
+    """Return the input column that probably holds each field, e.g. ``{"question": "query"}``.
 
-    Only the names of the columns are compared. A field without such a column is left out.
+    ``columns`` are the names of the input's columns; only these names are compared. A field without such a column is
+    left out.
     """
     by_name = {_plain(column): column for column in sorted(columns, reverse=True)}
     return {
@@ -57,13 +61,21 @@ def _plain(column: str) -> str:
 
 
 def unused_columns(columns: Collection[str]) -> list[str]:
-    """Return the sorted columns that hold no field: neither by their name nor by the guess of :func:`guess_columns`."""
+    """Return the sorted names of the columns that hold no field.
+
+    ``columns`` are the names of the input's columns. A column holds a field if it has the field's name, or by the guess
+    of :func:`guess_columns`.
+    """
     guessed = guess_columns(columns)
     return sorted({*columns} - {field if field in columns else guessed.get(field) for field in FIELDS})
 
 
 def suggestions(unused: Iterable[str]) -> list[str]:
-    """Return commented config lines of ``[input.columns]`` for unused columns with names similar to a field."""
+    """Return commented config lines for ``[input.columns]``, for columns that may hold a field.
+
+    ``unused`` are the names of the columns that hold no field. A line is returned for each of them whose name is
+    similar to ``answer_type`` or ``boxes``, e.g. ``# boxes = "bbox"  # if it holds gold boxes``.
+    """
     return [
         f"# {field} = {_quoted(column)}  # {_SUGGESTED[field]}"
         for field, names in _CLOSE.items()
@@ -73,10 +85,11 @@ def suggestions(unused: Iterable[str]) -> list[str]:
 
 
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
-    """Return the required fields that neither a column nor a constant provides.
+    """Return the names of the required fields that neither a column nor a constant of the config provides.
 
-    ``are_rows`` is True for inputs that are not JSON Lines. The rows of such inputs need no id, and their media may be
-    in the column ``images`` or ``image``.
+    ``columns`` are the names of the input's columns. ``rows`` are the settings with which the input is read.
+    ``are_rows`` is True for inputs that are not JSON Lines. Such inputs need no id, and their media may be in the
+    column ``images`` or ``image``.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
@@ -89,10 +102,16 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 def input_block(
     columns: Collection[str], fields: Iterable[str], source: str, suggested: Sequence[str] = ()
 ) -> list[str]:
-    """Return the config lines for these fields: guessed columns, constants, and placeholders that the user fills in.
+    """Return config lines that state where the values of fields are in the input.
 
-    ``source`` is the default for the constant ``source``. ``suggested`` are comments for the end of
-    ``[input.columns]``, from :func:`suggestions`.
+    A line names the guessed column of a field, gives a constant for a field, or is a placeholder that the user fills
+    in.
+
+    Args:
+        columns: The names of the input's columns.
+        fields: The names of the fields.
+        source: The name of the input, which is the value of the constant ``source``.
+        suggested: The lines of :func:`suggestions`, which are put at the end of ``[input.columns]``.
     """
     guessed = guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
@@ -110,10 +129,10 @@ def input_block(
 
 
 def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
-    """Return comments that name the unused columns, and show how some of them are kept; empty if none is unused.
+    """Return comments for ``[input]`` that name the unused columns, and show how some of them are copied into the rows.
 
-    ``suggested`` are the lines of :func:`suggestions`; the columns in them are not in the example of ``keep``. The
-    lines belong to ``[input]``.
+    ``unused`` are the names of the columns that hold no field; the result is empty if there are none. ``suggested`` are
+    the lines of :func:`suggestions`; the columns in them are not in the example of ``keep``.
     """
     if not unused:
         return []

@@ -1,4 +1,4 @@
-"""Checks whether a config fits the stages that the recipe wires with it."""
+"""Checks whether a config fits the stages of the recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,8 @@ JUDGES = frozenset({"judge", "second_judge"})
 def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> None:
     """Raise ConfigError if the stages could not work with the config, or if their results would be wrong.
 
-    ``given`` are the values that the user has set.
+    ``stages`` are the stages that the recipe has with this config. ``settings`` is the config. ``given`` holds the
+    values of the config that the user has set, without the defaults.
     """
     _check_roles(stages, settings)
     check_kept_names(stages, settings.input.keep)
@@ -35,7 +36,11 @@ def _check_roles(stages: StageList, settings: Any) -> None:
 
 
 def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
-    """Raise ConfigError if a column of the input would be kept under a name that has another meaning in the rows."""
+    """Raise ConfigError if a column of the input cannot be copied into the rows, because its name is taken.
+
+    ``stages`` are the stages of the recipe, which may add columns. ``names`` are the names of the columns to copy
+    (``input.keep``). Upper and lower case are not distinguished.
+    """
     taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
     if name := next((name for name in names if name.casefold() in taken), ""):
         raise ConfigError(

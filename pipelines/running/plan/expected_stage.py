@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExpectedStage:
-    """Holds the expected values of a stage: the records that it reads and keeps, its calls, and its speed.
+    """Holds the expected counts and speed of one stage in a run.
 
-    ``unit_s`` is the number of seconds for one call, or for one record if the stage makes no calls; 0 if it is unknown.
-    Only the ratio between the values of ``unit_s`` of different stages is used. If ``is_sample`` is True, the stage
-    reads a sample of the records. The number of its calls is then independent of the records that other stages keep.
+    Attributes:
+        read: The number of records that the stage reads.
+        kept: The number of records that it keeps.
+        calls: The number of its calls of models.
+        unit_s: The seconds for one call, or for one record if the stage makes no calls; 0 if it is unknown. Only the
+            ratio between the values of different stages is used.
+        is_sample: Whether the stage reads only a sample of the records. The number of its calls is then independent of
+            the records that other stages keep.
     """
 
     read: float
@@ -23,9 +28,10 @@ class ExpectedStage:
 
 @dataclass(frozen=True)
 class ExpectedRun:
-    """Holds the expected counts and speed of each stage, in order, and the seconds ``rest_s`` in which no stage works.
+    """Holds the expected counts and speed of each stage of a run.
 
-    For example, no stage works while the workers start.
+    ``stages`` maps the name of each stage to these values, in the order of the stages. ``rest_s`` is the number of
+    seconds in which no stage works, for example while the workers start.
     """
 
     stages: Mapping[str, ExpectedStage]
@@ -33,10 +39,12 @@ class ExpectedRun:
 
 
 def unit_seconds(wall_s: float, in_flight_s: float, units: float) -> float:
-    """Return the seconds for one of the ``units`` (calls or records) of a stage; 0 if the stage did nothing.
+    """Return the seconds for one call or one record of a stage, to forecast a larger run; 0 if the stage did nothing.
 
-    The value is for the forecast of a larger run, which may have more calls in flight. If the processor is the limit,
-    the wall time per unit stays the same in the larger run. If the latency of a server is the limit, the in-flight time
-    per unit stays the same. The result is the geometric mean of both times, whose error is small in both cases.
+    ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the sum of the durations of its calls.
+    ``units`` is the number of its calls, or of its records if it makes no calls. A larger run may have more calls at
+    the same time. If the processor is the limit, the wall time per unit stays the same in the larger run. If the
+    latency of a server is the limit, the in-flight time per unit stays the same. The result is the geometric mean of
+    both times, whose error is small in both cases.
     """
     return math.sqrt(wall_s * in_flight_s) / units if units else 0.0

@@ -21,12 +21,15 @@ class CommandError(UserError):
 
 
 def check_command(pipeline: str, input: str, config: str | None, overrides: Sequence[str]) -> None:
-    """Raise an error if a pipeline, a config or an input that the command line names does not exist or is not readable.
+    """Raise an error if the pipeline, the config or the input that a command line names is missing or cannot be read.
 
-    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
-    :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`. A user's recipe is not imported. Keys of
-    the config are not checked. A config in a pipe is not read, since it can be read only once, by the plan. An input is
-    not checked if it may be a data set, a pattern of files, or in a store.
+    ``pipeline``, ``input`` and ``config`` are the names on the command line (``config``: None if it is left out).
+    ``overrides`` are the values of ``--set``. Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
+    :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`.
+
+    Some things are not checked here. A user's recipe is not imported. Keys of the config are not checked. A config in a
+    pipe is not read, since only the plan can read it, once. An input is not checked if it may be a data set, a pattern
+    of files, or in a store.
     """
     recipe_file(pipeline)
     given_values(None if config is not None and is_pipe(config) else config, overrides)

@@ -1,6 +1,7 @@
-"""Forecasts calls, cost, yield and workers' time of a run on the whole input, from a preview or an earlier run.
+"""Forecasts what a run on the whole input will need: calls, cost, rows and the time of workers.
 
-Calls, cost and yield have a 95 % interval. The constants on workers are from our benchmarks:
+The forecast is made from a preview or an earlier run. Calls, cost and rows have a 95 % interval. The constants on
+workers are from our benchmarks:
 
 | constant | measured with | date |
 |---|---|---|
@@ -40,17 +41,20 @@ START_S = 64.0
 
 @dataclass(frozen=True)
 class Sums:
-    """Describes ``n`` values by their sum and the sum of their squares."""
+    """Describes the values of previewed records, such as their numbers of calls.
+
+    ``n`` is the number of values, ``total`` their sum, and ``squares`` the sum of their squares.
+    """
 
     n: int
     total: float
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """Predict the total over ``records`` records, which include the ``n`` known records.
+        """Predict the sum of the values over ``records`` records. The known ``n`` records are among them.
 
-        Returns the expected total, and the lower and upper bound of Student's prediction interval (95 %). If ``n`` is
-        1, the spread is unknown, and the interval is from the observed sum to infinity.
+        Returns three numbers: the expected sum, and the lower and the upper bound of Student's prediction interval (95
+        %). If ``n`` is 1, the spread is unknown, and the interval is from the observed sum to infinity.
         """
         rest = max(0, records - self.n)
         mean = self.total / self.n
@@ -67,10 +71,10 @@ class Sums:
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence``.
 
-    Up to 200 ``degrees`` of freedom, the quantile is found by bisection on the distribution function. This function is
-    a finite sum for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4). Above 200 degrees, the
-    expansion around the normal quantile is used (Abramowitz and Stegun 26.7.5). Raises ValueError for fewer than 1
-    degree.
+    ``degrees`` is the number of degrees of freedom of T. Up to 200 degrees, the quantile is found by bisection on the
+    distribution function. This function is a finite sum for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and
+    26.7.4). Above 200 degrees, the expansion around the normal quantile is used (Abramowitz and Stegun 26.7.5). Raises
+    ValueError for fewer than 1 degree.
     """
     if degrees < 1:
         raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")
@@ -100,7 +104,13 @@ def _within(t: float, degrees: int) -> float:
 
 
 def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
-    """Return the forecast for an input of ``total`` records (None if unknown), from the previewed records.
+    """Return the forecast of a run on the whole input, as text of a few lines.
+
+    Args:
+        summary: The summary of a preview.
+        total: The number of records of the input; None if it is unknown.
+        stages: The stages of the recipe.
+        settings: The config.
 
     The forecast number of calls is proportional to the number of records, with two exceptions. Some stages read a
     sample of limited size; the calls of such a stage do not exceed the maximum of the stage. Other stages draw a sample
@@ -108,7 +118,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
 
     All calls are priced as if they were sent, so a preview from the cache gives the same forecast. If no endpoint has a
     price, tokens are forecast instead of the cost. The interval of calls and cost is Student's prediction interval for
-    the records that are not in the preview. The interval of the yield (a share) is Wilson's. Few previewed records give
+    the records that are not in the preview. The interval of the number of rows is Wilson's. Few previewed records give
     wide intervals. Raises ValueError if ``summary`` is not of a preview.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
@@ -151,7 +161,11 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
 
 
 def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
-    """Return how many calls ``total`` records need, extrapolated from a run of fewer records with the same settings."""
+    """Return how many calls of models a run on ``total`` records needs.
+
+    ``summary`` is the summary of a run on fewer records with the same settings, from which the number is extrapolated.
+    ``stages`` are the stages of the recipe. ``settings`` is the config.
+    """
     sides = _side_calls(summary, stages)
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
@@ -161,10 +175,11 @@ def expected_calls(summary: RunSummary, total: int, stages: StageList, settings:
 
 
 def expected_tokens(summary: RunSummary, total: int, stages: StageList, settings: Any) -> tuple[float, float]:
-    """Return how many input and output tokens ``total`` records need, from a run of fewer records.
+    """Return how many input tokens and how many output tokens a run on ``total`` records needs, as a pair.
 
-    Cached calls of a stage are assumed to need as many tokens as the calls that the stage sent. If a stage sent no
-    request, its number of tokens is unknown, and 0 is used.
+    ``summary`` is the summary of a run on fewer records, from which the numbers are extrapolated. ``stages`` are the
+    stages of the recipe. ``settings`` is the config. Cached calls of a stage are assumed to need as many tokens as the
+    calls that the stage sent. If a stage sent no request, its number of tokens is unknown, and 0 is used.
     """
     factor = total / summary.counts.input
     growths = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
@@ -203,9 +218,10 @@ def run_to_expect(plan: Plan) -> ExpectedRun | None:
 
 
 def expected_run(summary: RunSummary, total: int, stages: StageList, settings: Any) -> ExpectedRun:
-    """Return the expected counts and speed of each stage for ``total`` records.
+    """Return the expected counts and speed of each stage in a run on ``total`` records.
 
-    They are extrapolated from ``summary``, a run of fewer records with the same settings.
+    ``summary`` is the summary of a run on fewer records with the same settings, from which they are extrapolated.
+    ``stages`` are the stages of the recipe. ``settings`` is the config.
     """
     factor = total / summary.counts.input
     drawn = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
@@ -239,16 +255,17 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:
-    """Return the minimum and maximum hours of one core for these numbers of records and calls.
+    """Return the minimum and the maximum number of hours that one processor core needs for a run.
 
-    The time of waiting for servers is not included.
+    ``records`` and ``calls`` are the numbers of records and of calls of models. The minimum is for small drawings, and
+    the maximum for large images. The time of waiting for servers is not included.
     """
     least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
     return least / 3600, most / 3600
 
 
 def workers_text(records: float, calls: float) -> str:
-    """Return the forecast's line on the workers' time for these numbers of records and calls."""
+    """Return the line of a forecast on the time of the workers, for numbers of records and of calls of models."""
     least, most = worker_hours(records, calls)
     return (
         f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "

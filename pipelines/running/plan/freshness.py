@@ -1,6 +1,6 @@
-"""Keeps the state of ``--fresh``, which ignores replies that are older than the command.
+"""Stores the time of ``--fresh``. This option makes a run ignore replies that are older than the command.
 
-RUN/.fresh.json holds a time. Only replies since that time are used in this run folder.
+The file RUN/.fresh.json holds the time. Only replies since that time are used in this run folder.
 
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
 nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
@@ -23,9 +23,9 @@ class FreshnessError(UserError):
 
 
 def fresh_since(root: Path) -> str:
-    """Return the ISO time since which replies are used in the run folder; "" if replies of any age are used.
+    """Return the time since which replies are used in a run folder, as ISO text; "" if replies of any age are used.
 
-    Raises FreshnessError if the file is damaged.
+    ``root`` is the run folder. Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
     file = root / FRESH
     try:
@@ -41,7 +41,8 @@ def fresh_since(root: Path) -> str:
 def begin_fresh(root: Path) -> None:
     """Write the present time into RUN/.fresh.json, so that only replies since this time are used.
 
-    The file is not changed if a run with ``--fresh`` is unfinished.
+    ``root`` is the run folder. If a run with ``--fresh`` is unfinished in it, the file stays, so that this run is
+    resumed. Raises FreshnessError if the file is damaged.
     """
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
@@ -49,7 +50,11 @@ def begin_fresh(root: Path) -> None:
 
 
 def is_unfinished_fresh(root: Path) -> bool:
-    """Return whether the last run with ``--fresh`` has not finished, or was ended by its budget."""
+    """Return whether the last run with ``--fresh`` in a run folder has not finished, or was ended by its budget.
+
+    ``root`` is the run folder. The result is False if no run had ``--fresh``. Raises FreshnessError if the file
+    RUN/.fresh.json is damaged.
+    """
     since = fresh_since(root)
     try:
         summary = json.loads((root / "run.json").read_text("utf-8"))

@@ -34,10 +34,13 @@ AS_IT_IS = RowSettings()
 def find_input(
     name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD, may_lack_questions: bool = False
 ) -> Input:
-    """Return the input that the command line names.
+    """Find the input that the command line names, and return its description.
 
-    ``rows`` are the settings for reading the input. ``storage`` are the settings of an object store. If
-    ``may_lack_questions`` is True, the input may be a folder of images without questions.
+    Args:
+        name: The name of the input: a file, a folder, a URL, or the id of a data set.
+        rows: The settings with which the input is read, such as its column map.
+        storage: The settings of an object store.
+        may_lack_questions: Whether the input may be a folder of images without questions.
 
     Raises :class:`InputError` if the input cannot be read, or evidently lacks a configured column or split. Raises
     :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
@@ -65,9 +68,10 @@ def find_input(
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """Return how many records the input holds, or None if they cannot be counted without reading media.
+    """Return how many records the input holds; None if they cannot be counted without reading media.
 
-    With a ``limit``, only the first ``limit`` records of the whole input are counted.
+    ``sources`` are the files of the input. With a ``limit``, only the first ``limit`` records of the whole input are
+    counted; None means all.
     """
     total = 0
     for source in sources:
@@ -80,20 +84,27 @@ def count_records(sources: Sequence[Source], limit: int | None = None) -> int | 
 
 
 def first_rows(found: Input) -> list[Row]:
-    """Return the first rows of an input, unchanged. The list is empty if they cannot be read before a run."""
+    """Return the first rows of an input, unchanged; an empty list if they cannot be read before a run.
+
+    ``found`` describes the input.
+    """
     rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
     return list(itertools.islice(rows, FIRST_ROWS))
 
 
 def seen_shape(found: Input) -> Shape:
-    """Return the shape (layout of records in rows) that the input's columns and first rows have."""
+    """Return the shape of an input (how its rows hold records), as its columns and first rows suggest.
+
+    ``found`` describes the input.
+    """
     return shape_of(found.columns, first_rows(found))
 
 
 def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = False) -> None:
-    """Raise :class:`InputError` if the input evidently lacks a required field, so that a run would reject each record.
+    """Raise :class:`InputError` if the input lacks a required field, so that a run would reject every record.
 
-    ``may_lack_questions`` is True if the recipe also accepts images without questions.
+    ``found`` describes the input. ``rows`` are the settings with which it is read. ``may_lack_questions`` is True if
+    the recipe also accepts images without questions.
     """
     if not may_lack_questions:
         check_questions(found, rows)
@@ -109,10 +120,11 @@ def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = Fal
 
 
 def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) -> list[str]:
-    """Return the required fields that neither a column nor a constant of the config provides.
+    """Return the names of the required fields that neither a column nor a constant of the config provides.
 
-    The list is empty if the columns of the input are not known before a run. If ``may_lack_questions`` is True, an
-    input that lacks both the question and the answer is accepted, and the list then contains neither of the two.
+    ``found`` describes the input. ``rows`` are the settings with which it is read. The list is empty if the columns of
+    the input are not known before a run. If ``may_lack_questions`` is True, an input that lacks both the question and
+    the answer is accepted, and the list then contains neither of the two.
     """
     if not found.columns:
         return []
@@ -126,7 +138,8 @@ def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) ->
 def check_questions(found: Input, rows: RowSettings) -> None:
     """Raise :class:`InputError` if the input is a folder of images without questions.
 
-    The user cannot correct this by naming columns, so the error describes another remedy.
+    ``found`` describes the input. ``rows`` are the settings with which it is read. The user cannot correct this by
+    naming columns, so the error describes another remedy.
     """
     if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(

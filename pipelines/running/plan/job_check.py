@@ -1,4 +1,4 @@
-"""Checks the options of a job for other machines before the job is planned.
+"""Checks the Beam options of a job before it is planned, above all for jobs on other machines.
 
 With wrong options Beam would retry for minutes.
 """
@@ -24,16 +24,16 @@ from groundtrace.config.extras import require_extra
 from groundtrace.pipelines.running.plan.options import OptionError, runner_name
 
 CONNECT_S, ANSWER_S = 1.0, 5.0
-"""Timeouts for a job server to accept a connection, and then to answer on it."""
+"""The seconds that a job server gets to accept a connection, and the seconds that it then gets to answer."""
 _BUCKET = re.compile(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]")
 _STORES = ("gs://", "s3://")
 
 
 def check_job(options: PipelineOptions) -> None:
-    """Check the options of a job. An error is one line, and is raised within seconds.
+    """Check the Beam options of a job within seconds. The message of an error is one line.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that cannot work, and
-    :class:`groundtrace.config.extras.MissingExtra` if packages for Dataflow are missing.
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that cannot work or a job server
+    that does not answer, and :class:`groundtrace.config.extras.MissingExtra` if packages for Dataflow are missing.
     """
     runner = runner_name(options)
     _check_locations(options)
@@ -46,7 +46,7 @@ def check_job(options: PipelineOptions) -> None:
 
 
 def is_dry_run(options: PipelineOptions) -> bool:
-    """Return whether the job is only built, and not submitted."""
+    """Return whether the job is only built and described, and not submitted (Beam's option ``--dry_run``)."""
     return str(options.view_as(TestOptions).dry_run).lower() not in ("false", "none", "0", "")
 
 

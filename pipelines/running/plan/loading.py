@@ -25,10 +25,11 @@ class PipelineError(UserError):
 
 
 def load_recipe(name: str) -> "Recipe":
-    """Return a recipe: a bundled recipe by its name or its file, or a user's recipe by its file.
+    """Import the recipe that the command line names, and return it.
 
-    A user's file may import modules beside it and use prompts from a folder ``prompts`` beside it. Raises
-    :class:`PipelineError` if the recipe is not found or cannot be imported.
+    ``name`` is the name or the file of a bundled recipe, or the file of a user's recipe. A user's file may import
+    modules beside it and use prompts from a folder ``prompts`` beside it. Raises :class:`PipelineError` if the recipe
+    is not found or cannot be imported.
     """
     from groundtrace.stages.plumbing.recipe import Recipe  # imports Beam, and a wrong name does not need it
 
@@ -40,9 +41,10 @@ def load_recipe(name: str) -> "Recipe":
 
 
 def recipe_file(name: str) -> Path:
-    """Return the file of a pipeline. ``name`` is the file's path, or the name of a bundled pipeline.
+    """Return the path of a recipe's file, without symbolic links.
 
-    Raises :class:`PipelineError` if there is no such pipeline.
+    ``name`` is the file's path, or the name of a bundled recipe. Raises :class:`PipelineError` if there is no such
+    recipe.
     """
     path, bundled = local_path(name), bundled_names()
     with contextlib.suppress(OSError):  # such as a name that is too long
@@ -54,12 +56,15 @@ def recipe_file(name: str) -> Path:
 
 
 def bundled_names() -> list[str]:
-    """Return the names of the bundled recipes."""
+    """Return the sorted names of the recipes that Groundtrace contains, such as ``grounded_cot``."""
     return sorted(file.stem for file in _BUNDLED.glob("*.py") if not file.stem.startswith("_"))
 
 
 def is_bundled(file: Path) -> bool:
-    """Return whether the file is one of the bundled pipelines. Symbolic links in its path must be resolved."""
+    """Return whether a file is one of the recipes that Groundtrace contains.
+
+    ``file`` is its path, in which symbolic links must be resolved.
+    """
     return file.parent == _BUNDLED
 
 
@@ -87,11 +92,12 @@ def _no_bytecode() -> Iterator[None]:
 
 
 def adopt_file(path: str) -> ModuleType:
-    """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
+    """Import the file of a recipe, and return its module.
 
-    Worker processes also call this function, so that a pipeline's stages have the same module names in all processes.
-    The import writes no bytecode into the folder of a user's file, as when Python runs a script. Raises
-    :class:`PipelineError` if the file cannot be imported, or another module has its name.
+    ``path`` is the path of the file. Its folder is added to the import path first, and a folder ``prompts`` beside it
+    to the prompt folders. Worker processes also call this function, so that a recipe's stages have the same module
+    names in all processes. The import writes no bytecode into the folder of a user's file, as when Python runs a
+    script. Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name.
     """
     file = Path(path)
     if is_bundled(file):

@@ -31,18 +31,18 @@ _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
 """Names in the staging folder: of the replaced outputs, of the mark that all outputs were moved there, and of the mark
 to keep them."""
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
-"""The names that every run may write. A recipe may add artifacts, whose names are in ``run.json``."""
+"""The names of the outputs that every run may write. A recipe may add artifacts; their names are in ``run.json``."""
 
 
 class RunFolderError(UserError):
-    """Raised if the folder cannot be used for this run. The message states the reason and the remedy."""
+    """Raised if a folder cannot be used for this run. The message states the reason and the remedy."""
 
 
 class LocalRun:
-    """Manages a run folder on a disk, at the path ``root``.
+    """Manages a run folder on a disk. ``root`` is its path.
 
-    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store. There
-    ``root`` is the local working copy.
+    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store. For this
+    class, ``root`` is a working copy on this machine.
     """
 
     def __init__(self, root: Path) -> None:
@@ -50,7 +50,7 @@ class LocalRun:
 
     @property
     def place(self) -> Place:
-        """Return the place where the user finds the folder: on a disk or in a store."""
+        """Return the place where the user finds the folder: its path on a disk, or its place in a store."""
         return self.root
 
     @property
@@ -60,7 +60,10 @@ class LocalRun:
 
     @property
     def previous(self) -> Path:
-        """Return the folder of older outputs. They were replaced by the last run whose result differed from theirs."""
+        """Return the folder of older outputs, RUN/previous.
+
+        They were replaced by the last run whose result differed from theirs.
+        """
         return self.root / "previous"
 
     @property
@@ -74,7 +77,7 @@ class LocalRun:
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
-        """Return the newest run folders beside this one (at most 8) that have the same input and a reply cache.
+        """Return run folders in the same parent folder that have the same input and a reply cache: the newest 8.
 
         The replies in the caches of these folders are used again. So a run finds the replies that its preview has paid
         for. ``fingerprint`` is a digest of the input's content.
@@ -90,10 +93,13 @@ class LocalRun:
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Mark the folder as belonging to this input, and remove the files that an interrupted run left.
 
-        ``fingerprint`` is a digest of the input's content. If ``fresh`` is True, earlier replies are not used. If
-        ``resume`` is True, a folder that belongs to another input is refused. If ``resume`` is False, such a folder is
-        accepted, but it is marked only when :meth:`commit` replaces its outputs. Cached replies stay, because the cache
-        finds them by the content of their requests.
+        Args:
+            input_name: The name of the input, for messages.
+            fingerprint: A digest of the input's content.
+            resume: Whether to refuse a folder that belongs to another input. If it is False, such a folder is accepted,
+                but it is marked only when :meth:`commit` replaces its outputs.
+            fresh: Whether to ignore replies from before this command. Otherwise cached replies are used, even those of
+                another input, because the cache finds them by the content of their requests.
 
         Raises :class:`RunFolderError` if the folder cannot be used or written, and
         :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
@@ -119,15 +125,16 @@ class LocalRun:
             ) from error
 
     def clear_staging(self) -> None:
-        """Remove the staged files, except :data:`RUN_MARKER`. The outputs in the run folder stay."""
+        """Remove the files in the staging folder, except the mark of the folder's input. The finished outputs stay."""
         for path in self.staging.iterdir():
             if path.name != RUN_MARKER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def check(self, fingerprint: str, resume: bool) -> None:
-        """Raise RunFolderError if the folder is not a run folder or, with ``resume``, if it belongs to another input.
+        """Raise RunFolderError if the folder cannot be used for a run. Nothing is changed.
 
-        ``fingerprint`` is a digest of the input's content. Nothing is changed. An empty or missing folder is accepted.
+        ``fingerprint`` is a digest of the input's content. A folder with other files is refused; an empty or missing
+        folder is accepted. If ``resume`` is True, a run folder that belongs to another input is refused, too.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
@@ -171,16 +178,16 @@ class LocalRun:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder while the body runs, so that only this process writes into it.
+        """Lock the folder while the body of the ``with`` statement runs, so that only this process writes into it.
 
-        If another process holds the lock, raises :class:`RunFolderError`, or
-        :class:`groundtrace.storage.lease.Held` for a folder in a store.
+        If another process holds the lock, raises :class:`RunFolderError`, or :class:`groundtrace.storage.lease.Held`
+        for a folder in a store.
         """
         with locked(self.root, RunFolderError):
             yield
 
     def bring_notes(self) -> None:
-        """Download the notes of remote workers on their requests, if the folder is in a store."""
+        """Download the notes of workers on other machines on their requests. Nothing happens for a folder on a disk."""
 
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
         """Return the path or URL that workers use for ``path``, a path in this folder.
@@ -190,23 +197,26 @@ class LocalRun:
         return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
 
     def remote_job(self, name: str) -> RemotePath | None:
-        """Return a folder in the store for the files of a job's remote workers, or None for a run folder on a disk.
+        """Return a folder in the store for the files that workers on other machines write in a job.
 
-        The returned folder is removed when the run folder is unlocked.
+        ``name`` is the name of the job. The result is None for a run folder on a disk. The returned folder is removed
+        when the run folder is unlocked.
         """
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that workers have already written into the store. Do nothing for a folder on a disk.
+        """Remember outputs that workers have already written into the store, for :meth:`commit`.
 
-        ``outputs`` maps the final name of each output to its present path in the store.
+        ``outputs`` maps the final name of each output to its present path in the store. Nothing happens for a folder on
+        a disk.
         """
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs with the staged outputs; ``run.json`` is last, because it marks a complete run.
+        """Replace the old outputs of the folder with those in the staging folder.
 
-        With ``keep_previous``, the old outputs are kept in RUN/previous. If the process is killed meanwhile, the next
-        :meth:`prepare` finishes the commit. At any time, the disk holds all outputs of the old run or of the new run.
+        ``run.json`` is replaced last, because it marks a complete run. If ``keep_previous`` is True, the old outputs
+        are kept in RUN/previous. If the process is killed meanwhile, the next :meth:`prepare` finishes the commit. At
+        any time, the disk holds all outputs of the old run or of the new run.
         """
         if keep_previous:
             (self.staging / _KEEP).touch()

@@ -1,4 +1,4 @@
-"""Parses the Beam options of a run, and finds out from them where its workers are."""
+"""Parses the Beam options of a run, and finds out from them where its workers run."""
 
 import argparse
 import difflib
@@ -24,7 +24,7 @@ LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
 """Runners whose workers cannot access this machine's disk. The workers of other engines may share folders with it."""
 _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
-"""The option that holds the place of a runner's workers, if no job server is named."""
+"""The option that states where a runner's workers run, by runner. It is used if no job server is named."""
 
 
 class OptionError(UserError, ValueError):
@@ -32,9 +32,10 @@ class OptionError(UserError, ValueError):
 
 
 def pipeline_options(flags: Sequence[str]) -> Options:
-    """Parse the Beam options after ``--``.
+    """Parse the Beam options of a command line, and return them.
 
-    Raises :class:`OptionError` for an option that Beam would ignore, or that would make Beam fail.
+    ``flags`` are the arguments after ``--``. Raises :class:`OptionError` for an option that Beam would ignore, or that
+    would make Beam fail.
     """
     if any("\n" in flag.strip() for flag in flags):
         raise OptionError("a Beam option has several lines: if $(…) prints the options, write it without quotes")
@@ -76,10 +77,11 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """Return the runner that the options name, in lower case and without its module; "" if they name no runner.
+    """Return the name of the Beam runner in the options, in one form for all its names; "" if they name no runner.
 
-    A run without a named runner uses this machine. Beam accepts ``Dataflow`` as a name of ``DataflowRunner``.
-    ``TestDataflowRunner`` sends the same job to the same service, so it has the same name here.
+    The name is in lower case and without its module, e.g. ``Dataflow`` → ``dataflowrunner``. ``TestDataflowRunner``
+    sends the same job to the same service, so it has the same name here. A run without a named runner uses this
+    machine.
     """
     name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     whole = name if not name or name.endswith("runner") else f"{name}runner"
@@ -110,15 +112,15 @@ def runner_line(options: PipelineOptions) -> str:
 
 
 def see_no_disk(options: PipelineOptions) -> bool:
-    """Return whether the workers certainly cannot access this machine's disk."""
+    """Return whether the workers certainly cannot read this machine's disk, because they run in a cloud."""
     return runner_name(options) in CLOUD_RUNNERS
 
 
 def check_in_store(named: Iterable[tuple[str, str]]) -> None:
-    """Raise :class:`OptionError` if an option names a folder of this machine, because the workers cannot access it.
+    """Raise :class:`OptionError` if an option names a folder of this machine, although the workers cannot access it.
 
-    ``named`` are pairs of an option and its value. The value of ``--input`` is accepted if it is not an existing local
-    path, since it may be the id of a data set of the Hub.
+    ``named`` are pairs of an option and its value, such as ``("--output", "runs/a")``. A value of ``--input`` that is
+    no existing local path is accepted, since it may be the id of a data set of the Hugging Face Hub.
     """
     for option, name in named:
         if not is_remote(name) and (option != "--input" or Path(name).exists()):

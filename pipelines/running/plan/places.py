@@ -15,15 +15,16 @@ from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, is
 
 FILE = "replies.sqlite"
 OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
-"""Names in a run folder that each run rewrites or removes."""
+"""The names in a run folder that each run rewrites or removes. A reply cache must not be there."""
 
 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
-    """Return the run folder that ``--output`` names, on a disk or in a store.
+    """Return an object that manages the run folder which ``--output`` names. The folder may be on a disk or in a store.
 
-    Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a name that cannot be a path, and
-    for a URL of a folder that is not a run folder. Raises :class:`groundtrace.storage.places.StorageError` for a URL
-    that cannot be used.
+    ``name`` is its path or URL. ``storage`` are the settings of an object store. Raises
+    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a name that cannot be a path, and for a URL
+    of a folder that is not a run folder. Raises :class:`groundtrace.storage.places.StorageError` for a URL that cannot
+    be used.
     """
     target = place(name, storage)
     return StoreRun(target) if isinstance(target, RemotePath) else LocalRun(_root_on_disk(name))
@@ -52,7 +53,8 @@ def _root_on_disk(name: str) -> Path:
 def cache_path(named: str | None, folder: LocalRun) -> str:
     """Return the path or URL of the reply cache's file.
 
-    The file is in ``named``, a folder or a URL. If ``named`` is None, the file is in the run folder ``folder``.
+    ``named`` is the value of ``--cache``: the folder of the file, or its URL. None means that the option is left out;
+    the file is then in the run folder ``folder``.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` if ``named`` is empty, or if a run would
     delete a cache at this place. Also raises it if ``named`` is the folder of another run: the user should name the

@@ -29,7 +29,7 @@ from groundtrace.vision.media import MediaRoots
 
 
 def check_sandbox() -> None:
-    """Raise :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code."""
+    """Raise :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate model-written code."""
     from groundtrace.sandbox.requirements import check  # only recipes that execute code need its extra
 
     check()
@@ -39,9 +39,22 @@ def check_sandbox() -> None:
 class RunArguments:
     """Holds the arguments of a run, as the command line gives them.
 
-    With ``fresh``, replies that were requested before this command are ignored
-    (:mod:`groundtrace.pipelines.running.plan.freshness`). With ``measure``, the calls and the cost of each record are
-    counted, for a preview's forecast. With ``replace``, a run that keeps no rows may replace a run that has rows.
+    Attributes:
+        pipeline: The name of a bundled pipeline, or the path of a pipeline's file.
+        input: The input: a file, a folder, a URL, or the id of a data set.
+        output: The path or URL of the run folder.
+        config: The path of the TOML config; None for the defaults.
+        overrides: Changes of the config, each in the form ``a.b=c``.
+        limit: The number of records to read from the beginning of the input; None for all.
+        cache: The folder of the reply cache; None for the cache in the run folder.
+        resume: Whether to refuse a run folder that belongs to another input or holds a run of more records.
+        beam_options: The options for Beam.
+        target_sft: The target number of SFT rows; None for no target.
+        budget: The spending limits.
+        measure: Whether to count the calls and the cost of each record, for a preview's forecast.
+        fresh: Whether to ignore replies that were requested before this command
+            (:mod:`groundtrace.pipelines.running.plan.freshness`).
+        replace: Whether a run that keeps no rows may replace a finished run that has rows.
     """
 
     pipeline: str
@@ -69,10 +82,10 @@ class Plan:
         options: The parsed Beam options. A runner changes its options, so each job gets a copy.
         recipe: The recipe.
         settings: The config, an object of the recipe's settings class.
-        stages: The stages that the recipe wires with these settings.
+        stages: The stages that the recipe has with these settings.
         input: The input.
         folder: The run folder.
-        models: The models of the roles to which the stages send requests.
+        models: The settings of the models, for the roles (such as teacher) to which the stages send requests.
         context: The context that is passed to the recipe's ``build``.
     """
 
@@ -98,7 +111,7 @@ class Plan:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Return the names of the endpoints by role, for the roles to which the recipe's stages send requests.
+        """Return the name of the endpoint (model server) of each role to which the recipe's stages send requests.
 
         Roles without an endpoint are left out.
         """
@@ -113,15 +126,17 @@ class Plan:
 
     @property
     def models_asked(self) -> ModelsSettings:
-        """Return the settings of the models with only the roles of :attr:`roles`."""
+        """Return the settings of the models, with only those roles to which the recipe's stages send requests."""
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
-        """Wire the recipe's DAG on a pipeline, and return the result.
+        """Wire the recipe's stages on a Beam pipeline, and return the result.
 
-        The default pipeline is never run. The default context is the plan's. Raises the errors of
+        ``pipeline`` is the pipeline; None for a new one that is never run. ``context`` is passed to the recipe's
+        ``build``; None for the context of this plan. Raises the errors of
         :func:`groundtrace.pipelines.running.plan.wiring.wire`, and
-        :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG has other stages than the plan.
+        :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the recipe now has other stages than in the
+        plan.
         """
         wired = wire(self.recipe, pipeline or UnrunPipeline(), context or self.context, self.settings)
         if wired.stages != self.stages:
@@ -138,9 +153,10 @@ class Plan:
 
 
 def make_plan(arguments: RunArguments) -> Plan:
-    """Return the plan of a run: parse and check the Beam options, load recipe, config and input, and find the stages.
+    """Return the plan of a run. Nothing is written.
 
-    Raises the errors of these steps. Nothing is changed.
+    The function parses and checks the Beam options, loads the recipe, the config and the input, and finds the stages.
+    Raises the errors of these steps. ``arguments`` are the arguments of the command line.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)

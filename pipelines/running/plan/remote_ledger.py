@@ -18,7 +18,11 @@ LEDGER = "ledger"
 
 
 class RemoteLedger:
-    """Copies ``ledger/`` between the run folder ``target`` in a store and ``root`` on this machine."""
+    """Copies the ledger (the payments of a run folder) between a store and this machine.
+
+    ``target`` is the run folder in the store. ``root`` is its working copy on this machine. The ledger is the subfolder
+    ``ledger/`` of both.
+    """
 
     def __init__(self, target: RemotePath, root: Path) -> None:
         self._target, self._root = target, root
@@ -44,9 +48,9 @@ class RemoteLedger:
                 del self._brought[name]
 
     def send(self) -> None:
-        """Upload the files that were written on this machine, and delete in the store the files that were deleted here.
+        """Upload the files of the ledger that were written on this machine since the last call.
 
-        Raises OSError if the store is unreachable.
+        Files that were deleted on this machine are deleted in the store. Raises OSError if the store is unreachable.
         """
         with self._lock:
             here = self._here()
@@ -61,12 +65,15 @@ class RemoteLedger:
                 self._brought.pop(name, None)
 
     def begin(self) -> None:
-        """Start to call :meth:`bring` and :meth:`send` every few seconds (:mod:`groundtrace.storage.uploads`)."""
+        """Start a thread that copies the ledger in both directions every few seconds.
+
+        :mod:`groundtrace.storage.uploads` runs it.
+        """
         self._uploads = Uploads()
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop copying. Afterwards the caller must call :meth:`send` to upload the last notes."""
+        """Stop copying the ledger. Afterwards the caller must call :meth:`send` to upload the last notes."""
         self._uploads.close()
 
     def _copy(self) -> None:

@@ -27,17 +27,17 @@ MAX_RECORDS = 5000
 MIN_RECORDS = 50
 """The number of records that are read even if this takes longer than :data:`MAX_READ_S`."""
 MAX_READ_S = 60.0
-"""After this time no further record is read: the media may be large or remote."""
+"""The number of seconds after which no further record is read, since the media may be large or remote."""
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
-"""Reasons whose detail names a file. All rejections with such a reason are reported as one problem."""
+"""The reasons of rejection whose detail names a file. All rejections for such a reason are reported as one problem."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """Describes why some records of the input cannot be used.
 
-    ``reason`` and ``detail`` are those of the rejection. ``records`` is the number of records with this problem.
-    ``first_number`` is the number of the first such record, counted in the input.
+    ``reason`` and ``detail`` are those with which a run would reject the first such record. ``records`` is the number
+    of records with this problem. ``first_number`` is the number of the first such record, counted in the input.
     """
 
     reason: str
@@ -48,7 +48,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class RecordSample:
-    """Holds a sample of an input: the number of records read, the drafts of usable records, and the problems found."""
+    """Holds the first records of an input, as a run would read them.
+
+    ``read`` is the number of records read. ``drafts`` are the usable records. ``problems`` states why the other records
+    cannot be used.
+    """
 
     read: int
     drafts: tuple[Draft, ...]
@@ -62,12 +66,20 @@ def sample_records(
     video: VideoSettings | None,
     may_lack_question: bool = False,
 ) -> RecordSample:
-    """Read and check the first records of the input.
+    """Read and check the first records of an input, and return the result.
 
     At most :data:`MAX_RECORDS` records are read. Reading stops after :data:`MAX_READ_S` seconds, if at least
     :data:`MIN_RECORDS` records have been read. Decoded frames and other derived images are written into a temporary
-    folder. If ``video`` is None, clips are not accepted. ``may_lack_question`` is True if a record may have images and
-    no question. Raises the errors of reading the input.
+    folder.
+
+    Args:
+        sources: The files of the input.
+        rows: The settings with which they are read.
+        roots: The folders of the media.
+        video: The settings for clips; None if clips are not accepted.
+        may_lack_question: Whether a record may have images and no question.
+
+    Raises the errors of reading the input.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()

@@ -43,10 +43,10 @@ def _resumable() -> Iterator[None]:
 
 
 class StoreRun(LocalRun):
-    """Manages the run folder ``target`` in a store. ``root`` is its local working copy during a run.
+    """Manages a run folder in a store. ``target`` is its place.
 
-    ``root`` is a temporary folder, which is removed with this object. The constructor raises
-    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if the target is neither empty nor a run
+    ``root`` is its working copy on this machine: a temporary folder, which is removed with this object. The constructor
+    raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if the target is neither empty nor a run
     folder, and :class:`groundtrace.storage.places.StorageError` if the store cannot be used. Methods that use the store
     raise :class:`groundtrace.pipelines.running.endings.RunPaused` if it is unreachable.
     """
@@ -80,17 +80,17 @@ class StoreRun(LocalRun):
 
     @property
     def place(self) -> Place:
-        """Return the folder in the store."""
+        """Return the place of the run folder in the store."""
         return self.target
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lease while the body runs, so that only this process writes into the folder.
+        """Lock the folder in the store while the body of the ``with`` statement runs: only this process writes into it.
 
-        While the lease is held, the notes on the run's costs are uploaded. If the run fails, failed.html is uploaded at
-        the end. Raises :class:`groundtrace.storage.lease.Held` if another process holds the lease. Raises
-        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process has changed the folder
-        since this process read it.
+        The lock is a lease, which expires if this process ends. While it is held, the notes on the run's costs are
+        uploaded. If the run fails, failed.html is uploaded at the end. Raises :class:`groundtrace.storage.lease.Held`
+        if another process holds the lease. Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`
+        if another process has changed the folder since this process read it.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
@@ -113,25 +113,29 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def bring_notes(self) -> None:
-        """Download the notes of remote workers."""
+        """Download the notes of workers on other machines on their requests."""
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:
-        """Return a folder in the store for a job's files. It is removed when the lease ends."""
+        """Return a folder in the store for the files of a job. It is removed when the lock of the run folder ends.
+
+        ``name`` is the name of the job.
+        """
         self._jobs.append(self.target / JOBS / name)
         return self._jobs[-1]
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs that workers have already written into the store. :meth:`commit` copies them.
+        """Remember outputs that workers have already written into the store. :meth:`commit` copies them.
 
         ``outputs`` maps the final name of each output to its present path in the store.
         """
         self._made.update(outputs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Prepare the working copy, in the same way as a run folder on a disk, and mark the folder in the store.
+        """Prepare the working copy for a run, and mark the folder in the store as belonging to the input.
 
-        If the folder in the store belongs to another input, it is marked only when the run has succeeded.
+        The arguments are those of :meth:`LocalRun.prepare`. If the folder in the store belongs to another input, it is
+        marked only when the run has succeeded.
         """
         super().prepare(input_name, fingerprint, resume, fresh)
         self.begin()
@@ -150,7 +154,10 @@ class StoreRun(LocalRun):
         (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs with the staged outputs: first in the working copy, then in the store."""
+        """Replace the old outputs with those in the staging folder: first in the working copy, then in the store.
+
+        If ``keep_previous`` is True, the old outputs are kept in RUN/previous.
+        """
         super().commit(keep_previous)
         self.deliver(keep_previous)
 
@@ -158,8 +165,9 @@ class StoreRun(LocalRun):
     def deliver(self, keep_previous: bool) -> None:
         """Replace the old outputs in the store with the outputs of the working copy, as the module describes.
 
-        Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lease. After that nothing
-        more is changed.
+        If ``keep_previous`` is True, the old outputs are kept in RUN/previous. Raises
+        :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lock of the folder. After that
+        nothing more is changed.
         """
         assert self._lease is not None, "a folder is delivered while it is held"
         old, new = self._outputs_there(), self._outputs_here()

@@ -1,6 +1,7 @@
-"""Wires a recipe's DAG on a Beam pipeline, and reads the stages, their rejections and each set's columns from the DAG.
+"""Wires a recipe's stages on a Beam pipeline, and finds out from the result which stages the recipe has.
 
-A recipe's file therefore names a stage only once, at the place where it wires the stage.
+The rejections of each stage, and the columns of each set, are also found from the pipeline. So a recipe's file names a
+stage only once, at the place where it wires the stage.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +28,14 @@ from groundtrace.stages.plumbing.stage_list import StageList, list_stages
 
 @dataclass(frozen=True)
 class WiredPipeline:
-    """Holds a recipe's DAG on a Beam pipeline.
+    """Holds a recipe's stages on a Beam pipeline.
 
     Attributes:
         ends: The outputs that the recipe's ``build`` returned.
         stages: The stages in the order in which they are wired. Stages that read a sample are last.
-        rejected: The rejections of each stage.
-        read: The number and id of each record that was read.
-        side_calls: The calls of the stages that read a sample.
+        rejected: The collections of rejected records, one for each stage that rejects records.
+        read: The collections with the number and the id of each record that was read.
+        side_calls: The collections with the model calls of the stages that read only a sample.
         added: The columns that the stages add to each set (``sft``, ``rl``, ``rejected``). A set has the columns of the
             stages through which its rows passed.
     """
@@ -48,10 +49,13 @@ class WiredPipeline:
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
-    """Wire the recipe's DAG on a pipeline, and return the result.
+    """Wire a recipe's stages on a Beam pipeline, and return the result. The pipeline is not run.
 
-    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the DAG would lose records. Also raises
-    it if a transform does the work of a stage that is not listed in the DAG, because the funnel and the card would omit
+    ``context`` holds the input and the models; it is passed to the recipe's ``build`` together with ``settings``, the
+    config.
+
+    Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
+    raises it if a transform does the work of a stage that is not in the list of stages, because the reports would omit
     this stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the
     same name. Raises the errors of ``build``.
     """
@@ -78,12 +82,13 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
-    """Return the stages that the recipe wires in a run with this context and config, without expanding the stages.
+    """Return the stages that a recipe has with this config, without setting up their Beam transforms.
 
-    A stage consists of several Beam transforms. Setting these up takes most of the time of :func:`wire` (90 to 290 ms
-    for the bundled recipes; this function takes 12 to 35 ms). So each stage is replaced by a placeholder. This works if
-    ``build`` only passes the outputs of stages to other transforms; otherwise the DAG is wired completely. Raises the
-    errors of :func:`wire`.
+    ``context`` holds the input and the models; it is passed to the recipe's ``build`` together with ``settings``, the
+    config. A stage consists of several Beam transforms. Setting these up takes most of the time of :func:`wire` (90 to
+    290 ms for the bundled recipes; this function takes 12 to 35 ms). So each stage is replaced by a placeholder. This
+    works if ``build`` only passes the outputs of stages to other transforms; otherwise the pipeline is wired
+    completely. Raises the errors of :func:`wire`.
     """
     outline = _Outline()
     try:
@@ -104,9 +109,10 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class UnrunPipeline(beam.Pipeline):
-    """Is a pipeline that is wired and never run.
+    """Is a Beam pipeline on which stages are wired, but which is never run.
 
     Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed at once.
+    ``options`` are options for Beam.
     """
 
     def __init__(self, options: Sequence[str] = ()) -> None:

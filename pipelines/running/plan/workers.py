@@ -1,4 +1,4 @@
-"""Divides the endpoints' limits and the budget between the workers, if workers on several machines share them."""
+"""Divides the endpoints' limits and the budget between several machines, if workers on all of them share these."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,10 +13,12 @@ LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
 
 
 def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[str, EndpointSettings]:
-    """Return the endpoints with each limit divided by ``workers``, the number of machines, and rounded down.
+    """Return the endpoints with the limits that each machine gets: each limit divided by ``workers`` and rounded down.
 
-    Endpoints whose model runs in the worker process are unchanged. Raises OptionError if a limit above 0 is smaller
-    than ``workers``.
+    ``endpoints`` are the settings of the endpoints (model servers) by name. ``workers`` is the number of machines. The
+    limits are the maximum numbers of requests at the same time, of requests for each minute, and of tokens for each
+    minute. Endpoints whose model runs in the worker process are unchanged. Raises OptionError if a limit above 0 is
+    smaller than ``workers``.
     """
     parts: dict[str, EndpointSettings] = {}
     for name, endpoint in endpoints.items():
@@ -33,7 +35,10 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
 
 
 def overshoot_line(models: ModelsSettings) -> str:
-    """Return a sentence for the user that states the maximum by which the workers of a run may exceed its budget."""
+    """Return a sentence for the user on how far the machines of a run can exceed its budget at most.
+
+    ``models`` are the settings of the run's models, which also hold the number of machines.
+    """
     asked = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
     at_once = sum(each.max_concurrency for each in asked.values() if not kind_of(each.kind).in_process)
     return (
@@ -43,7 +48,7 @@ def overshoot_line(models: ModelsSettings) -> str:
 
 
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
-    """Raise OptionError for limits or a budget that an unknown number of machines may share.
+    """Raise OptionError if several machines may share limits or a budget, but the number of machines is not set.
 
     Call this only if the setting ``workers`` (the number of machines) is not set. Machines share the limits of
     ``endpoints`` if the ``cache`` is in a store or on a network file system. ``shares_budget`` is True if workers on
