@@ -1,4 +1,6 @@
-"""Curates executable reasoning, which teaches when to write code and how (CodeDance §3.2, §7.1).
+"""Curates executable reasoning, which teaches a model when to write code and how (CodeDance §3.2, §7.1).
+
+The stages of the recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw
 → ┬ with a question ──────────────────────────────────────────────────────────┬ join → attempt → split by media group
@@ -8,13 +10,16 @@ ingest → clean → deduplicate → decontaminate → draw
                        └ some: confirm → reason in text ┬ rewrite with code ───┘           │
                                                         └──────────────────────────────────┘
 → RL side:  difficulty → confirm → cut → cap answers → rl shards
-If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the judge must
-confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is used as the
-gold answer (``question_source``).
-The weak policy's attempts divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
-the band of pass rates that ``difficulty`` sets. A strong teacher writes trajectories for the hard questions. The prompt
-of each trajectory names one kind of operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on
-a machine that cannot isolate code.
+
+Questions: If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the
+judge must confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is
+used as the gold answer (``question_source``).
+
+Easy and hard: The attempts of a weak policy divide the questions (weak-to-strong filtering). A question is easy if its
+pass rate is above the band of pass rates that ``difficulty`` sets. A strong teacher writes trajectories for the hard
+questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names one kind of
+operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot isolate code.
+
 Two further routes are off by default. ``trajectory.rewritten_sources`` names sources whose hard questions are first
 solved in text; then code replaces the calculations (Tables 8 and 9). ``text_from`` is a pass rate: hard questions with
 at least this pass rate keep a solution in text.

@@ -1,6 +1,7 @@
 """Curates data that teaches a model when and how to think (SAIL-RL §3.4, App. A.1).
 
-The model first judges whether it needs to think, then thinks, then answers. The stages of the recipe are:
+In each response, the model first judges whether it needs to think, then thinks, then answers. The stages of the recipe
+are:
 
 ingest → clean → deduplicate → decontaminate → draw → complexity → split by media group
 → SFT side: judged trace → verify → leak → redundancy → balance of lengths → cut → sft shards
@@ -8,15 +9,18 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
 → RL side:  open choices → rewrite choices → domain
               → STEM:    attempt → difficulty ┐
               → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
+
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
 
-The recipe deviates from the paper in some points. The complexity of a question is annotated once, before the split,
-since both sides need it. On the SFT side, the teacher writes a trace that fits the complexity. On the RL side, the
-judging reward compares the decision of a response with the complexity. The split puts no image on both sides; the paper
-does not mention this. The policy that makes the attempts should be the SFT model. So a first run makes the SFT shards.
-A second run makes the RL shards, with the trained model as the policy (``attempt.as_trained`` uses the prompts of the
-training rows). A run has the same mix of sources as its input. Of the paper's sizes (400K SFT rows, 50K + 20K RL rows),
-only the ratio 50 to 20 is used.
+The recipe deviates from the paper in some points. The complexity of a question states whether the question needs
+thinking. It is annotated once, before the split, since both sides need it. On the SFT side, the teacher writes a trace
+that fits the complexity. On the RL side, the judging reward compares the decision of a response with the complexity.
+The split puts no image on both sides; the paper does not mention this.
+
+The policy that makes the attempts should be the SFT model. So a first run makes the SFT shards. A second run makes the
+RL shards, with the trained model as the policy (``attempt.as_trained`` uses the prompts of the training rows). A run
+has the same mix of sources as its input. Of the paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to
+20 is used.
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Reads, checks and documents the settings of a TOML config."""
+"""Reads a TOML config into settings objects, checks its values, and writes the reference of all settings."""

@@ -1,4 +1,4 @@
-"""Makes the error messages for configs. Each is one line with the key, the expected value and the actual value."""
+"""Makes the error messages for configs. A message is one line with the key, the expected value and the actual value."""
 
 import dataclasses
 import difflib

@@ -6,7 +6,10 @@ from groundtrace.schemas.errors import UserError
 
 
 class MissingExtra(UserError, ModuleNotFoundError):
-    """Raised if a requested feature needs packages of an extra (a group of optional packages) that is not installed."""
+    """Raised if a feature needs packages that are not installed.
+
+    The message names the extra (the group of optional packages) with these packages.
+    """
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:

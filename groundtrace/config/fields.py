@@ -1,4 +1,4 @@
-"""Reads the fields of settings classes: their defaults, and the settings classes in their types."""
+"""Reads two facts about a field of a settings class: its default, and the settings class in its type."""
 
 import dataclasses
 import types

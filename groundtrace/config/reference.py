@@ -1,7 +1,7 @@
-"""Documents the keys of a config: as a reference in Markdown, and as TOML with the defaults and comments.
+"""Writes the documentation of a config: a reference in Markdown, and TOML with all defaults and comments.
 
-The reference and the TOML are made only from the settings classes. The types, bounds and meanings of the keys are from
-the annotations; the texts of the sections are from the docstrings.
+Both are made only from the settings classes. The types, bounds and meanings of the keys are from the annotations; the
+texts of the sections are from the docstrings.
 """
 
 import dataclasses

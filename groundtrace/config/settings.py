@@ -90,20 +90,21 @@ Plugins = Annotated[
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def settings(cls: type[T]) -> type[T]:
-    """Make a class of settings: a frozen dataclass that validates its values whenever it is built.
+    """Make a settings class: a frozen dataclass that checks its values whenever an object is created.
 
-    ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` gives a field its type, its bound and the line that
-    ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int is accepted as a
-    float. Floats are finite.
+    Use it as a decorator; ``cls`` is the class with annotated fields. For example, the field ``k:
+    Annotated[PositiveInt, "attempts at each question"] = 4`` has a type with a bound, a meaning and a default. ``beam
+    config`` and docs/config.md show the meaning. Types are strict: a bool is not accepted as an int, though an int is
+    accepted as a float. Floats must be finite.
 
-    ``__post_init__`` contains checks across fields. If the message of its ValueError begins with a field's name, the
-    error of the config names the full key; a ConfigError is raised unchanged. The message of a field's own validator
-    continues a sentence that begins with the key ("must be …").
+    A method ``__post_init__`` can check several fields together. If the message of its ValueError begins with the name
+    of a field, the user's message names the full key, such as ``trace.n``. A ConfigError is raised unchanged. The
+    message of a field's own validator is the end of a sentence that begins with the key ("must be …").
 
-    ``RENAMED`` (a ``ClassVar``) maps each former key to the key that replaces it; keys are dotted and relative to this
-    section.
+    A class variable ``RENAMED`` maps each former key to the key that replaces it. Both keys are dotted and relative to
+    this section. A config with a former key is refused, with the new key in the message.
 
-    If a value is invalid, building the class directly raises ValueError with a message of one line.
+    Creating an object with an invalid value raises ValueError with a message of one line.
     """
     made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False))(cls)
     checked = made.__init__

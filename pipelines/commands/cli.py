@@ -3,9 +3,9 @@
 The exit codes are:
 
 - 0: The command is done. Outputs are replaced only with this exit code.
-- 1: The run failed: records are unaccounted for, or an error occurred.
-- 2: The user has to change something first: the command, the config, the input, or an endpoint that refuses requests or
-  mostly fails. The code is also 2 if a run kept no rows and would replace a finished run that has rows.
+- 1: The run failed: records were lost or written twice, or an error occurred.
+- 2: The user has to change something first: the command, the config, the input, or an endpoint (a model server) that
+  refuses requests or mostly fails. The code is also 2 if a run kept no rows and would replace a run that has rows.
 - 3: A server is unreachable, a disk is full or a worker was killed. The same command resumes the run.
 - 130: The run was interrupted. The same command resumes the run.
 - 141: The output pipe was closed.

@@ -1,8 +1,8 @@
-"""Provides the entry point of the ``beam`` script. It ends the process without the teardown of the interpreter.
+"""Provides the entry point of the ``beam`` script. It ends the process faster than Python does.
 
-The teardown frees every object of Beam and its packages one by one. This takes up to a second and changes nothing
-outside the process. All other steps of a normal exit happen: threads end, functions registered with ``atexit`` run, and
-the output is flushed.
+Python frees every object of Beam and its packages one by one at the end (the teardown of the interpreter). This takes
+up to a second and changes nothing outside the process, so it is left out. All other steps of a normal exit happen:
+threads end, functions registered with ``atexit`` run, and the output is flushed.
 """
 
 import atexit

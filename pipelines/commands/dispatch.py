@@ -1,4 +1,4 @@
-"""Runs the command of a command line and reports its errors. A user's mistake is one line without a traceback."""
+"""Runs the command that a command line names, and reports its errors. A user's mistake is reported in one line."""
 
 import argparse
 import atexit

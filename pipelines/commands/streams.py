@@ -46,9 +46,9 @@ def end_if_nobody_reads() -> None:
 
 
 def standard_streams() -> list[TextIO]:
-    """Return the open ones of standard output and standard error.
+    """Return standard output and standard error, each only if it is open.
 
-    A stream is left out if it was closed before this process began, because Python then sets it to None.
+    A stream that was closed before this process began is left out, because Python sets it to None.
     """
     return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
 

@@ -1,7 +1,7 @@
-"""Runs the command of a step as a process of its own, and copies its output to the terminal and to a log.
+"""Runs the command of a step as a process of its own, and copies its output to the terminal and to a log file.
 
-The process gets SIGTERM when the loop is interrupted, and, on Linux, when the loop is killed. So a training saves its
-last complete step, and no step continues after its loop has ended.
+The process gets the signal SIGTERM when the loop is interrupted, and, on Linux, when the loop is killed. So a training
+saves its last complete step, and no step continues after its loop has ended.
 """
 
 import contextlib

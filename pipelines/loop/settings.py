@@ -18,7 +18,7 @@ Overrides = Annotated[Mapping[str, Any], "keys of this step's config and their v
 
 @settings
 class HeldOutSettings:
-    """Holds the settings that choose the questions for the evaluation. No step trains on them."""
+    """Holds the settings that choose the held-out questions. The evaluation asks them, and no step trains on them."""
 
     share: Annotated[float, Field(gt=0, lt=1), "the share of the questions to hold out"] = 0.1
     seed: Annotated[int, "the seed by which the media groups are chosen"] = 0
@@ -26,7 +26,10 @@ class HeldOutSettings:
 
 @settings
 class CurateSettings:
-    """Holds the config of the curation, and of the later run over the trained policy."""
+    """Holds the config of the curation, which is the first run of the pipeline.
+
+    The second run, which measures the trained policy, starts from the same config.
+    """
 
     config: Annotated[str, "the config of `beam run`, relative to this file (empty: the embedded engine)"] = ""
     set: Overrides = field(default_factory=dict)
@@ -34,7 +37,7 @@ class CurateSettings:
 
 @settings
 class TrainerConfigSettings:
-    """Holds the config that SFT, GRPO and the evaluation share."""
+    """Holds the trainer's config, which SFT, GRPO and the evaluation share, and the number of GPUs."""
 
     config: Annotated[
         str, "a trainer's config: a file, relative to this one, or a bundled name (empty: tiny, with --model tiny only)"
@@ -44,14 +47,14 @@ class TrainerConfigSettings:
 
 @settings
 class StepSettings:
-    """Holds the changes to the config of this step alone."""
+    """Holds changes to the config of one step. The config of the other steps stays unchanged."""
 
     set: Overrides = field(default_factory=dict)
 
 
 @settings
 class ServeSettings:
-    """Holds the settings with which the model after SFT answers as the policy of the second run."""
+    """Holds the settings of the server for the model after SFT, which is the policy of the pipeline's second run."""
 
     kind: Annotated[
         Literal["vllm", "transformers_chat"] | None,
@@ -70,10 +73,10 @@ class ServeSettings:
 
 @settings
 class LoopSettings:
-    """Holds the config of ``beam loop``.
+    """Holds the config of ``beam loop``, which runs a pipeline twice: before SFT and after it.
 
-    ``rl.set`` changes the config of the run that measures the pass rates of the trained policy. This run has the config
-    of the curation, except for ``attempt.k``, ``attempt.k_min`` and ``[difficulty]``, which have the recipe's defaults.
+    The second run measures the pass rates of the trained policy; ``rl.set`` changes its config. It has the config of
+    the first run, except for ``attempt.k``, ``attempt.k_min`` and ``[difficulty]``, which have the recipe's defaults.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

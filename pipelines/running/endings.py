@@ -20,10 +20,10 @@ _AGAIN = "All replies so far are kept: they are neither requested nor paid for a
 
 
 class ConservationError(Exception):
-    """Raised if the records of the input and those in the outputs differ: each record must be in them exactly once.
+    """Raised if the outputs of a run do not hold every record of the input exactly once.
 
-    A record has no final outcome or several ones, or the outputs hold a record that was not read. The old outputs were
-    not replaced.
+    This means: a record has no final outcome or several ones, or the outputs hold a record that was not read. The old
+    outputs were not replaced.
     """
 
 
@@ -42,7 +42,7 @@ class JobIncomplete(Exception):
 
 
 class RunNote(str):
-    """Is a note on an error (``add_note``) for the user, such as a run's cost and the path of its report.
+    """Holds a note on an error (``add_note``) for the user, such as a run's cost and the path of its report.
 
     The message that the user gets contains this note. It contains no other notes of the error.
     """

@@ -1,4 +1,4 @@
-"""Defines the settings that every pipeline has: its input, its models and its shards."""
+"""Defines the settings that every pipeline has, such as its input and its models."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -19,8 +19,8 @@ from groundtrace.storage.places import StorageSettings
 class RunSettings:
     """Holds the settings that all pipelines share. The class of each pipeline adds the sections of its stages.
 
-    Self-judging (the teacher's endpoint is also the judge) is allowed by default, because the embedded engine has every
-    role and judges by arithmetic on pixels and text. The lineage always marks rows that were judged by their teacher.
+    By default, the teacher's endpoint may also be the judge (self-judging), because the embedded engine has every role
+    and judges by arithmetic on pixels and text. Each row states in its lineage whether its teacher was also its judge.
     """
 
     input: RowSettings = field(default_factory=RowSettings)

@@ -1,4 +1,4 @@
-"""Accounts for a run: computes its counts, costs, failures and summary, and puts the outputs in place.
+"""Computes the counts, costs, failures and summary of a run, and puts the outputs in place.
 
 It imports ``execute`` and ``plan``.
 """

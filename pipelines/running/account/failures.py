@@ -1,7 +1,7 @@
-"""Decides whether a run has failed.
+"""Decides whether a run has failed because the input or a stage failed.
 
-A run has failed if a stage could not do its work, for example because its model calls failed. The outputs of such a run
-are useless.
+A stage fails if it could not do its work for too many records, for example because its model calls failed. The outputs
+of such a run are useless.
 """
 
 from collections import Counter

@@ -19,7 +19,7 @@ _ADVICE = {
 
 
 class NothingKept(UserError):
-    """Raised if a run kept no rows, but its folder holds rows of a finished run."""
+    """Raised if a run kept no rows, but its folder holds rows of a finished run. The old rows were not replaced."""
 
 
 def why_no_rows(summary: RunSummary) -> str:

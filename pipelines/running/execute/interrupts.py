@@ -70,7 +70,7 @@ def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
 
 
 class Interrupting:
-    """Is a signal handler that raises KeyboardInterrupt.
+    """Handles signals by raising KeyboardInterrupt. Register an object of this class as the handler of a signal.
 
     If several signals arrive within :data:`SAME_STOP_S` seconds, the error is raised only for the first signal.
     ``number`` is the number of the last signal for which the error was raised; None if there was none.

@@ -33,7 +33,7 @@ Such a thread raises an error if its process failed.
 
 
 class WorkersRunner(FnApiRunner):
-    """Is Beam's local runner with worker processes that end when the run ends.
+    """Runs a pipeline on this machine with Beam's local runner, in worker processes that end when the run ends.
 
     A worker process runs the Python code ``code`` with the interpreter ``python``. ``more`` are further arguments of
     Beam's class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker

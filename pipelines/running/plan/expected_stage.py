@@ -1,4 +1,4 @@
-"""Defines the expected counts and speed of a run's stages, taken from an earlier run, to estimate the time left."""
+"""Defines the expected counts and speed of a run's stages. They are taken from an earlier run."""
 
 import math
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Copies the ledger (payments) of a run folder between a store and this machine, in both directions.
+"""Copies the ledger (the payments of a run folder) between a store and this machine, in both directions.
 
-The driver writes sums, and local workers write notes, on this machine. Workers on other machines write notes into the
-store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted on the side that wrote it, it is also deleted
-on the other side.
+The main process writes sums on this machine, and workers on this machine write notes on it. Workers on other machines
+write notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted on the side that wrote
+it, it is also deleted on the other side.
 """
 
 import contextlib

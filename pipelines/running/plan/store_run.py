@@ -1,8 +1,8 @@
 """Manages a run folder in a store. A run works in a local folder, which is uploaded when the run has succeeded.
 
 Workers on this machine write the staging folder, drawn images and notes on its disk. Workers on other machines write
-all of these into the store. They write a job's files into ``jobs/<job>/``, and the driver downloads the files that it
-needs. Data that must survive the loss of this machine is uploaded every few seconds: replies into ``cache/``
+all of these into the store. They write a job's files into ``jobs/<job>/``, and the main process downloads the files
+that it needs. Data that must survive the loss of this machine is uploaded every few seconds: replies into ``cache/``
 (:mod:`groundtrace.inference.cache.shared`), and payments into ``ledger/``. At the end the old outputs are copied to
 ``previous/`` if they must be kept, and the new outputs are written under their names. ``run.json`` is written last: a
 folder without it holds no finished run.

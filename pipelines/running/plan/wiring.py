@@ -109,7 +109,7 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class UnrunPipeline(beam.Pipeline):
-    """Is a Beam pipeline on which stages are wired, but which is never run.
+    """Provides a Beam pipeline on which stages are wired, but which is never run.
 
     Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed at once.
     ``options`` are options for Beam.
