@@ -140,7 +140,7 @@ def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
     ``draft`` holds the question and the response from which the row is made. The class is the mode of the response: the
     answer alone, reasoning in text, or reasoning with code. ``weights`` holds a weight for each class. If it has no
     class ``code``, rows with code are divided further: the class of such a row is its kind of operation, such as a
-    crop, or :data:`SEVERAL` if it does not have exactly one kind.
+    drawing, or :data:`SEVERAL` if it does not have exactly one kind.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:
@@ -198,7 +198,7 @@ def is_asked(draft: Draft) -> bool:
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on a Beam pipeline, and return the outputs: the SFT drafts and the RL drafts.
+    """Add the recipe's stages to a Beam pipeline, and return the outputs: the SFT drafts and the RL drafts.
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
     the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media

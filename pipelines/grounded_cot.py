@@ -64,7 +64,7 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the recipe's stages on a Beam pipeline, and return the outputs: SFT drafts, RL drafts, ``rubrics.json``.
+    """Add the recipe's stages to a Beam pipeline, and return the outputs: SFT drafts, RL drafts, ``rubrics.json``.
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
     the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media

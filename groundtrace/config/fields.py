@@ -10,8 +10,9 @@ from typing import Any
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
     """Return the default of a dataclass field; ``dataclasses.MISSING`` if the field has no default.
 
-    ``holder`` is an object of the field's class that holds the defaults of a config's section. If it is given, the
-    result is the field's value in this object. If it is None, the result is the default that the class declares.
+    ``holder`` is an object of the settings class to which the field belongs. It holds the defaults of a section of a
+    config. If it is given, the result is the field's value in this object. If it is None, the result is the default
+    that the class declares.
     """
     if holder is not None:
         return getattr(holder, field.name)
@@ -21,9 +22,9 @@ def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
 def section_class(hint: Any) -> tuple[type | None, bool]:
     """Return the settings class in a field's type, and whether the field holds several objects of this class.
 
-    ``hint`` is the field's type. A field holds several objects if its type is a mapping or a tuple, e.g. ``Mapping[str,
-    EndpointSettings]`` → ``(EndpointSettings, True)``. The class is None if the type contains no settings class, e.g.
-    ``int`` → ``(None, False)``.
+    ``hint`` is the field's type. A field holds several objects if its type is a mapping or a tuple, e.g.
+    ``Mapping[str, EndpointSettings]`` → ``(EndpointSettings, True)``. The class is None if the type contains no
+    settings class, e.g. ``int`` → ``(None, False)``.
     """
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, False

@@ -92,10 +92,10 @@ Plugins = Annotated[
 def settings(cls: type[T]) -> type[T]:
     """Make a settings class: a frozen dataclass that checks its values whenever an object is created.
 
-    Use it as a decorator; ``cls`` is the class with annotated fields. For example, the field ``k:
-    Annotated[PositiveInt, "attempts at each question"] = 4`` has a type with a bound, a meaning and a default. ``beam
-    config`` and docs/config.md show the meaning. Types are strict: a bool is not accepted as an int, though an int is
-    accepted as a float. Floats must be finite.
+    Use it as a decorator; ``cls`` is the class with annotated fields. For example, the field
+    ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` has a type with a bound, a meaning and a default.
+    ``beam config`` and docs/config.md show the meaning. Types are strict: a bool is not accepted as an int, though an
+    int is accepted as a float. Floats must be finite.
 
     A method ``__post_init__`` can check several fields together. If the message of its ValueError begins with the name
     of a field, the user's message names the full key, such as ``trace.n``. A ConfigError is raised unchanged. The

@@ -265,8 +265,8 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
     """Return the usage of the calls of a run (requests, tokens, cost), by role and stage.
 
     ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
-    of the run's processes on their requests and payments; each request is in one note. A sample of a reply is counted
-    as cached if no request of this run returned it.
+    of the run's processes on their requests and payments; each request is counted once. A sample (one reply to a call)
+    is counted as cached if no request of this run returned it.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()

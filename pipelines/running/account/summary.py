@@ -124,7 +124,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
-    """Return the figures of a run with a budget: the limits, what was spent, and how many records the budget cost.
+    """Return the figures of a run with a budget: the limits, what was spent, and how many records were left out.
 
     ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role; its dollars and tokens are
     summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and the number of records that

@@ -80,9 +80,9 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
 def check_cache(plan: Plan) -> None:
     """Raise :class:`OptionError` if the place of the reply cache cannot be used.
 
-    This is so if its folder cannot be created or written, if the cache's file is a folder, or if the cache's log folder
-    is a file. A missing folder is created. The cache is not checked if it is remote or if the workers are on other
-    machines.
+    The reason is one of these: its folder cannot be created or written, the cache's file is a folder, or the cache's
+    log folder is a file. If the folder is missing, it is created. The cache is not checked if it is remote or if the
+    workers are on other machines.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return

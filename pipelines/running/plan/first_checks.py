@@ -28,8 +28,8 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
     :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`.
 
     Some things are not checked here. A user's recipe is not imported. Keys of the config are not checked. A config in a
-    pipe is not read, since only the plan can read it, once. An input is not checked if it may be a data set, a pattern
-    of files, or in a store.
+    pipe is not read, because it can be read only once, and the plan reads it later. An input is not checked if it may
+    be a data set, a pattern of files, or in a store.
     """
     recipe_file(pipeline)
     given_values(None if config is not None and is_pipe(config) else config, overrides)

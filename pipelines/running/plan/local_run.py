@@ -77,7 +77,9 @@ class LocalRun:
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
-        """Return run folders in the same parent folder that have the same input and a reply cache: the newest 8.
+        """Return other run folders in the same parent folder that have the same input and a reply cache.
+
+        The result has at most 8 folders, those with the newest caches first.
 
         The replies in the caches of these folders are used again. So a run finds the replies that its preview has paid
         for. ``fingerprint`` is a digest of the input's content.
@@ -125,7 +127,7 @@ class LocalRun:
             ) from error
 
     def clear_staging(self) -> None:
-        """Remove the files in the staging folder, except the mark of the folder's input. The finished outputs stay."""
+        """Remove the files in the staging folder, except the one that names the input. The finished outputs stay."""
         for path in self.staging.iterdir():
             if path.name != RUN_MARKER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -187,7 +189,10 @@ class LocalRun:
             yield
 
     def bring_notes(self) -> None:
-        """Download the notes of workers on other machines on their requests. Nothing happens for a folder on a disk."""
+        """Download the notes that workers on other machines wrote about their requests.
+
+        Nothing happens for a folder on a disk.
+        """
 
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
         """Return the path or URL that workers use for ``path``, a path in this folder.

@@ -130,7 +130,7 @@ class Plan:
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
-        """Wire the recipe's stages on a Beam pipeline, and return the result.
+        """Add the recipe's stages to a Beam pipeline, and return the result.
 
         ``pipeline`` is the pipeline; None for a new one that is never run. ``context`` is passed to the recipe's
         ``build``; None for the context of this plan. Raises the errors of

@@ -85,7 +85,7 @@ class StoreRun(LocalRun):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder in the store while the body of the ``with`` statement runs: only this process writes into it.
+        """Lock the folder in the store so that only this process writes into it while the body runs.
 
         The lock is a lease, which expires if this process ends. While it is held, the notes on the run's costs are
         uploaded. If the run fails, failed.html is uploaded at the end. Raises :class:`groundtrace.storage.lease.Held`
@@ -113,7 +113,7 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def bring_notes(self) -> None:
-        """Download the notes of workers on other machines on their requests."""
+        """Download the notes that workers on other machines wrote about their requests."""
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:

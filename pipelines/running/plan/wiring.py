@@ -1,6 +1,6 @@
-"""Wires a recipe's stages on a Beam pipeline, and finds out from the result which stages the recipe has.
+"""Adds a recipe's stages to a Beam pipeline (wires them), and finds out which stages the recipe has.
 
-The rejections of each stage, and the columns of each set, are also found from the pipeline. So a recipe's file names a
+The rejections of each stage, and the columns of each set, are also found in the pipeline. So a recipe's file names a
 stage only once, at the place where it wires the stage.
 """
 
@@ -49,7 +49,7 @@ class WiredPipeline:
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
-    """Wire a recipe's stages on a Beam pipeline, and return the result. The pipeline is not run.
+    """Add a recipe's stages to a Beam pipeline, check them, and return the result. The pipeline is not run.
 
     ``context`` holds the input and the models; it is passed to the recipe's ``build`` together with ``settings``, the
     config.
@@ -109,7 +109,7 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class UnrunPipeline(beam.Pipeline):
-    """Provides a Beam pipeline on which stages are wired, but which is never run.
+    """Provides a Beam pipeline to which stages are added, but which is never run.
 
     Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed at once.
     ``options`` are options for Beam.
