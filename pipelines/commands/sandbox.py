@@ -19,11 +19,11 @@ def add_sandbox_parser(commands: Any) -> None:
 
 
 def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print how this machine isolates model-written code and how test programs fare, and return the exit code.
+    """Run test programs that try to get out of the sandbox, print the results, and return the exit code.
 
-    Each test program tries to get out of the sandbox. The exit code is 0 if the sandbox stopped all of them, 1 if it
-    did not stop one of them, and 2 if the machine lacks something that the sandbox requires. The arguments are not
-    used.
+    The layers by which this machine isolates model-written code are printed first. The exit code is 0 if the sandbox
+    stopped all test programs, 1 if it did not stop one of them, and 2 if the machine lacks something that the sandbox
+    requires. The arguments are not used.
     """
     from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial

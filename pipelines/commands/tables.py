@@ -35,7 +35,7 @@ class FigureTable:
 
 
 def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print a table on a console.
+    """Print a table on ``console``, which is the terminal or a text in memory.
 
     A column of numbers is aligned to the right. Long cells are cut. If the output is not a terminal, the table has no
     border lines. ``title`` is a heading above the table; None prints no heading. ``columns`` are the names of the
@@ -54,10 +54,11 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 
 
 def value_text(value: object, max_chars: int | None) -> str:
-    """Return a value of a table as text that is safe to print: control characters are shown as escapes.
+    """Return the value of a table's cell as text that is safe to print: control characters are shown as escapes.
 
+    ``value`` may have any type; bytes are shown by their number, such as ``<12 bytes>``, and None as ``null``.
     ``max_chars`` is the maximum length of the text; a longer text is cut and ends with "…". None means that the text is
-    not cut. Bytes are shown by their number, such as ``<12 bytes>``, and None as ``null``.
+    not cut.
     """
     text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"

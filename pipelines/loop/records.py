@@ -50,7 +50,7 @@ def write_record(out: Path, name: str, record: StepRecord) -> None:
 
 
 def is_done(step: Step, identity: str, out: Path) -> bool:
-    """Return whether a step need not be done again: it was finished with this identity, and its result exists.
+    """Return whether ``step`` need not be done again: it was finished with this identity, and its result exists.
 
     ``identity`` is the digest of the step and of all that it depends on. ``out`` is the folder of the loop.
     """

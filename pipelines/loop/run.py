@@ -144,9 +144,10 @@ def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]
 def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
     """Run all steps of a loop that are not finished, and return the path of the page OUT/loop.html.
 
-    ``run_command`` runs the command of a step: it gets the words of the command and the path of a log file, and returns
-    the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a step fails, and UserError if a
-    training has no rows or its folder is in use.
+    ``loop`` holds the arguments and settings of the loop; its questions must be divided already. ``run_command`` runs
+    the command of a step: it gets the words of the command and the path of a log file, and returns the exit code. Tests
+    replace it. Raises :class:`StepFailed` if the command of a step fails, and UserError if a training has no rows or
+    its folder is in use.
     """
     names = [step.name for step in make_steps(loop)]
     for place, name in enumerate(names, 1):

@@ -111,8 +111,9 @@ class Step:
 def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
     """Return the steps of a loop in the order in which they run.
 
-    ``revision`` identifies the present weights of the model after SFT; "" as long as there is no such model. Replies
-    that an earlier model gave are then not used again. Raises UserError if the trainer's config is not set.
+    ``loop`` holds the arguments and settings of the loop. ``revision`` identifies the present weights of the model
+    after SFT; "" as long as there is no such model. Replies that an earlier model gave are then not used again. Raises
+    UserError if the trainer's config is not set.
     """
     tiny = [_tiny(loop)] if loop.model == TINY else []
     first = (MODEL,) if tiny else ()

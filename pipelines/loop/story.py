@@ -109,9 +109,10 @@ class Story:
 
 
 def write_story(loop: Loop, running: str = "") -> None:
-    """Write the page of a loop, OUT/loop.html.
+    """Write the page OUT/loop.html, which shows the results of a loop so far.
 
-    ``running`` is the name of the step that is running now; "" if no step is running.
+    ``loop`` holds the arguments and settings of the loop. ``running`` is the name of the step that is running now; ""
+    if no step is running.
     """
     page = story_page(loop, read_story(loop, running), running)
     write_atomically(loop.out / PAGE, page.encode("utf-8", "backslashreplace"))
@@ -120,8 +121,8 @@ def write_story(loop: Loop, running: str = "") -> None:
 def story_page(loop: Loop, story: Story, running: str) -> str:
     """Return the page of a loop as HTML.
 
-    ``story`` holds the data to show. ``running`` is the name of the step that is running now; "" if no step is running.
-    The page of a running loop reloads itself.
+    ``loop`` holds the arguments and settings of the loop. ``story`` holds the results to show. ``running`` is the name
+    of the step that is running now; "" if no step is running. The page of a running loop reloads itself.
     """
     return render(
         "groundtrace.pipelines.loop",
@@ -145,9 +146,9 @@ def story_page(loop: Loop, story: Story, running: str) -> str:
 def read_story(loop: Loop, running: str = "") -> Story:
     """Read the results of a loop so far from its folders, and return them.
 
-    ``running`` is the name of the step that is running now; "" if no step is running. Raises OSError, ValueError or
-    KeyError if a file is missing or damaged, and :class:`groundtrace.publishing.reading.InspectError` for a damaged
-    run.
+    ``loop`` holds the arguments and settings of the loop. ``running`` is the name of the step that is running now; ""
+    if no step is running. Raises OSError, ValueError or KeyError if a file is missing or damaged, and
+    :class:`groundtrace.publishing.reading.InspectError` for a damaged run.
     """
     steps = [_shown(loop, step, running) for step in make_steps(loop)]
     done = {step.name for step in steps if step.state == DONE}

@@ -67,8 +67,9 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
 def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> OpenedRun:
     """Run a pipeline on the first records of an input, as ``beam preview`` does, and return the finished run.
 
-    ``records`` is the number of these records. All other arguments and the errors are those of :func:`run`. The summary
-    of the returned run holds the sums from which a forecast for the whole input is made.
+    ``records`` is the number of these records. All other arguments (``pipeline``, ``input``, ``output`` and so on) and
+    the errors are those of :func:`run`. The summary of the returned run holds the sums from which a forecast for the
+    whole input is made.
     """
     return run(pipeline, input, output, limit=records, measure=True, **arguments)
 

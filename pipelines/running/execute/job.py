@@ -73,7 +73,8 @@ def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: 
 def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
     """Return the data that all rows of a run share, such as the recipe's name and the columns of each set.
 
-    ``wired`` is the graph of stages, which determines the columns.
+    ``plan`` is the plan of the run. ``wired`` holds the recipe's stages on a Beam pipeline, which determine the
+    columns.
     """
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(

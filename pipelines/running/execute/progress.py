@@ -148,10 +148,10 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(stages: StageList) -> StagesBefore:
-    """Return the name of the stage before each stage, by the name of the stage.
+    """Map the name of each stage to the name of the stage before it.
 
-    A stage is left out if its input differs from the records that the stage before it kept, for example because it
-    reads only a sample of the records.
+    ``stages`` are the stages of the run in order. A stage is left out if its input differs from the records that the
+    stage before it kept, for example because it reads only a sample of the records.
     """
     passed = [stage for stage in stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}

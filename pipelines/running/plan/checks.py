@@ -17,14 +17,14 @@ from groundtrace.storage.places import is_remote
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise an error if the plan cannot be executed or would damage data in its folder. Nothing is changed.
+    """Raise an error if a plan cannot be executed, or if the run would damage data in its folder. Nothing is changed.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit this run,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a folder that cannot be used,
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder,
     :class:`groundtrace.stages.sources.base.InputError` for an input without a required field,
     :class:`groundtrace.config.extras.MissingExtra` for a missing package, and
-    :class:`groundtrace.inference.open_files.TooFewFiles` for requests in flight that need too many open files.
+    :class:`groundtrace.inference.open_files.TooFewFiles` if so many requests at the same time need too many open files.
     """
     arguments = plan.arguments
     arguments.budget.check_prices(plan.models_asked)

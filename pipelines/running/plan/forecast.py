@@ -265,7 +265,10 @@ def worker_hours(records: float, calls: float) -> tuple[float, float]:
 
 
 def workers_text(records: float, calls: float) -> str:
-    """Return the line of a forecast on the time of the workers, for numbers of records and of calls of models."""
+    """Return the line of a forecast that states how long the workers need for a run.
+
+    ``records`` and ``calls`` are the numbers of records and of calls of models in the run.
+    """
     least, most = worker_hours(records, calls)
     return (
         f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "

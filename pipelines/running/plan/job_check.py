@@ -32,8 +32,9 @@ _STORES = ("gs://", "s3://")
 def check_job(options: PipelineOptions) -> None:
     """Check the Beam options of a job within seconds. The message of an error is one line.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that cannot work or a job server
-    that does not answer, and :class:`groundtrace.config.extras.MissingExtra` if packages for Dataflow are missing.
+    ``options`` are the options after ``--`` on the command line. Raises
+    :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that cannot work or a job server that
+    does not answer, and :class:`groundtrace.config.extras.MissingExtra` if packages for Dataflow are missing.
     """
     runner = runner_name(options)
     _check_locations(options)
@@ -46,7 +47,7 @@ def check_job(options: PipelineOptions) -> None:
 
 
 def is_dry_run(options: PipelineOptions) -> bool:
-    """Return whether the job is only built and described, and not submitted (Beam's option ``--dry_run``)."""
+    """Return whether the Beam options ask only to build and describe the job, and not to submit it (``--dry_run``)."""
     return str(options.view_as(TestOptions).dry_run).lower() not in ("false", "none", "0", "")
 
 

@@ -89,15 +89,15 @@ def runner_name(options: PipelineOptions) -> str:
 
 
 def is_local(options: PipelineOptions) -> bool:
-    """Return whether all workers run on this machine."""
+    """Return whether all workers run on this machine, according to the Beam options of the run."""
     return runner_name(options) in ("", *LOCAL_RUNNERS)
 
 
 def runner_line(options: PipelineOptions) -> str:
-    """Return one line for the user that names the runner and describes its workers.
+    """Return one line for the user that names the Beam runner and describes its workers.
 
-    For workers on this machine, the line contains their number; otherwise it contains the place or the job server where
-    they run.
+    ``options`` are the Beam options of the run. For workers on this machine, the line contains their number; otherwise
+    it contains the place or the job server where they run.
     """
     named = options.view_as(StandardOptions).runner
     if is_local(options):
@@ -112,7 +112,10 @@ def runner_line(options: PipelineOptions) -> str:
 
 
 def see_no_disk(options: PipelineOptions) -> bool:
-    """Return whether the workers certainly cannot read this machine's disk, because they run in a cloud."""
+    """Return whether the workers cannot read this machine's disk, because the Beam options name a runner in a cloud.
+
+    If the result is False, the workers may still be on other machines, which can share folders with this machine.
+    """
     return runner_name(options) in CLOUD_RUNNERS
 
 

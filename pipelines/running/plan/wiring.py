@@ -49,10 +49,10 @@ class WiredPipeline:
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
-    """Add a recipe's stages to a Beam pipeline, check them, and return the result. The pipeline is not run.
+    """Add the stages of ``recipe`` to a Beam pipeline, check them, and return the result. The pipeline is not run.
 
-    ``context`` holds the input and the models; it is passed to the recipe's ``build`` together with ``settings``, the
-    config.
+    ``pipeline`` is a new Beam pipeline. ``context`` holds the input and the models; it is passed to the recipe's
+    ``build`` together with ``settings``, the config.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
     raises it if a transform does the work of a stage that is not in the list of stages, because the reports would omit
@@ -82,13 +82,13 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
-    """Return the stages that a recipe has with this config, without setting up their Beam transforms.
+    """Return the stages that ``recipe`` has with this config, without setting up their Beam transforms.
 
     ``context`` holds the input and the models; it is passed to the recipe's ``build`` together with ``settings``, the
     config. A stage consists of several Beam transforms. Setting these up takes most of the time of :func:`wire` (90 to
     290 ms for the bundled recipes; this function takes 12 to 35 ms). So each stage is replaced by a placeholder. This
-    works if ``build`` only passes the outputs of stages to other transforms; otherwise the pipeline is wired
-    completely. Raises the errors of :func:`wire`.
+    works if ``build`` only passes the outputs of stages to other transforms. Otherwise the stages are set up
+    completely, by :func:`wire`. Raises the errors of :func:`wire`.
     """
     outline = _Outline()
     try:
