@@ -39,7 +39,13 @@ class PromptError(UserError):
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """Holds a filled prompt. ``variables`` holds the values with which it was filled, as sorted (name, value) pairs."""
+    """Holds a prompt whose variables and media slots are filled, ready to send to a model.
+
+    `name` and `sha256` identify the prompt file (:class:`Prompt`). `system` is the text of the system turn, and `user`
+    the text and media parts of the user turn in order. `reply_schema` is the JSON schema of the reply as text; None if
+    the reply is free text. `variables` holds the values with which the prompt was filled, as (name, value) pairs sorted
+    by name.
+    """
 
     name: str
     sha256: str
@@ -54,13 +60,26 @@ class RenderedPrompt:
 
     @property
     def media(self) -> tuple[MediaPart, ...]:
-        """Return the media parts in order."""
+        """Return the media parts of the user turn (images and frames), in order."""
         return tuple(part for part in self.user if isinstance(part, MediaPart))
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Holds the content of one prompt file. ``name`` is ``id.vN``; ``sha256`` is the digest of the file's bytes."""
+    """Holds the content of one prompt file, before its variables and media slots are filled.
+
+    Attributes:
+        name: the prompt's id and version, e.g. "judge_pair.v1".
+        sha256: the digest of the file's bytes.
+        purpose: a sentence about what the prompt is for.
+        paper: the part of a paper on which the prompt is based.
+        variables: the names of the variables that the texts use.
+        media: the names of the media slots, i.e. the places where images or frames are inserted.
+        system: the template of the system turn.
+        user: the parts of the user turn in order, as (kind, value) pairs. For the kind "text", the value is a template.
+            For "media", it is the name of a media slot.
+        reply_schema: the JSON schema of the reply as text; None if the reply is free text.
+    """
 
     name: str
     sha256: str
@@ -73,10 +92,11 @@ class Prompt:
     reply_schema: str | None
 
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
-        """Fill the prompt with variables and media.
+        """Fill the prompt with variables and media, and return the result.
 
-        ``media`` maps each media slot to its parts. The parts may include texts between the media. These texts are used
-        unchanged.
+        `media` maps the name of each media slot to the parts that are inserted there; None is the same as an empty
+        mapping. The parts may include texts between the media. These texts are used unchanged. `variables` gives each
+        variable's value by name.
 
         Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
         """
@@ -101,9 +121,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class RetiredPrompt:
-    """Describes a prompt version that is no longer sent.
+    """Describes a prompt version that no code sends any more.
 
-    ``revision`` is a commit of this repository that still contains the prompt's file.
+    `sha256` is the digest of its file, and `purpose` says what it was for. `revision` is a commit of this repository
+    that still contains the file.
     """
 
     sha256: str
@@ -132,7 +153,11 @@ _FOLDERS: list[Path] = []
 
 
 def add_prompt_folder(folder: Path) -> None:
-    """Also load prompts from this folder. Raises :class:`PromptError` if one of them has the name of another prompt."""
+    """Let :func:`load_prompt` also find the prompt files in `folder`, e.g. those of a user's own pipelines.
+
+    A folder that was added before is ignored. Raises :class:`PromptError` if a file in it has the name of another
+    prompt.
+    """
     if folder in _FOLDERS:
         return
     taken = sorted(set(_names(folder)) & {*prompt_names(), *retired_prompts()})
@@ -145,10 +170,10 @@ def add_prompt_folder(folder: Path) -> None:
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:
-    """Return the prompt ``id.vN``.
+    """Return the prompt with the given name, e.g. "judge_pair.v1".
 
     Raises :class:`PromptError` if the file does not exist, if the prompt is retired, or if a field is missing or
-    unknown. Also raises it if the file declares other variables or media slots than it uses.
+    unknown. Also raises it if the variables or media slots that the file declares are not exactly those that it uses.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
@@ -163,16 +188,17 @@ def load_prompt(name: str) -> Prompt:
 
 @functools.cache
 def retired_prompts() -> dict[str, RetiredPrompt]:
-    """Return the prompt versions that were released and are no longer sent, by name."""
+    """Return the prompt versions that were released and are no longer sent. A key is a name, e.g. "judge_answer.v2"."""
     retired = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
     return {name: RetiredPrompt(**fields) for name, fields in retired.items()}
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """Return the purpose of a prompt, from its name and digest in a row's lineage. Returns "" for an unknown prompt.
+    """Return the purpose of a prompt that a row's lineage names. Returns "" for an unknown prompt.
 
-    Retired prompts are found, too, if the digest is the same. A prompt is unknown if it belongs to a user's pipeline
-    that is not loaded here.
+    `name` is the prompt's name and version, and `sha256` the digest of its file. Both are in the lineage of a row.
+    Retired prompts are found, too, if the digest is the same. A prompt is unknown if, for example, it belongs to a
+    user's pipeline that is not loaded here.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""
@@ -183,7 +209,7 @@ def purpose_of(name: str, sha256: str) -> str:
 
 
 def prompt_names() -> list[str]:
-    """Return the names ``id.vN`` of all prompt files, sorted."""
+    """Return the sorted names of all prompt files, e.g. "judge_pair.v1". Retired prompts are not included."""
     return sorted(name for folder in (resources.files("groundtrace.prompts"), *_FOLDERS) for name in _names(folder))
 
 
@@ -192,8 +218,10 @@ def _names(folder: Traversable) -> list[str]:
 
 
 def parse_prompt(name: str, data: bytes) -> Prompt:
-    """Return the prompt in the bytes of its file. Raises :class:`PromptError` if the content is invalid, as
-    :func:`load_prompt` does.
+    """Return the prompt that the bytes of a prompt file describe.
+
+    `name` is the file's name without ``.yaml``; the id and version in the file must match it. `data` holds the file's
+    bytes. Raises :class:`PromptError` if the content is invalid, as :func:`load_prompt` does.
     """
     try:
         return _parse(name, data)

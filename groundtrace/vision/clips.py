@@ -22,16 +22,20 @@ JPEG_QUALITY = 95
 
 @settings
 class VideoSettings:
-    """Limits how many frames of a clip the models see; Argos §4 uses 32 frames."""
+    """Limits how many frames of a clip (a video) the models see. Argos §4 uses 32 frames."""
 
     max_frames: Annotated[int, Field(ge=1, le=32), "the maximum number of frames sampled from a clip"] = 32
     pointed_frames: Annotated[PositiveInt, "the number of these frames that the pointer sees"] = 8
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
-    """Select some frames of the clip, write them to the store and return the clip's reference.
+    """Sample frames of a video file, write them as JPEG files to the store, and return the reference to the clip.
 
-    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if ``data`` is not a complete clip within the limits.
+    `uri` is the clip's media URI, and `data` holds the bytes of its file. `store` is the media store of the run; it
+    gets the frames. `settings` holds the maximum number of frames. The reference lists the sampled frames with their
+    numbers, times and URIs.
+
+    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if `data` is not a complete clip within the limits.
     """
     clip = sample_frames(data, settings.max_frames)
     hashes = [pixel_sha256(frame.pixels) for frame in clip.frames]
@@ -58,7 +62,11 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """Return the RGB frame as JPEG bytes. PNG files of all frames would be several times as large as the clip."""
+    """Return a frame as the bytes of a JPEG file. `pixels` is ``(H, W, 3)`` uint8 RGB.
+
+    JPEG is used because PNG files of all frames would be several times as large as the clip. Raises ValueError if
+    OpenCV cannot encode the array.
+    """
     done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise ValueError(f"OpenCV cannot write a frame of shape {pixels.shape} as JPEG")

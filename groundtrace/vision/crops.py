@@ -47,9 +47,11 @@ class CropSettings:
 
 @dataclass(frozen=True)
 class Crop:
-    """Holds a rectangle of an image in whole pixels of the upright original; ``right`` and ``bottom`` are exclusive.
+    """Holds one rectangle to cut out of an image, in whole pixels of the upright original image.
 
-    ``is_union`` is true for the crop around all boxes.
+    `media_index` is the image's position among the media of the question, from 0. `left` and `top` are inclusive;
+    `right` and `bottom` are exclusive. `is_union` is True for the crop around all boxes of the image, and False for a
+    crop around one box.
     """
 
     media_index: int
@@ -61,16 +63,20 @@ class Crop:
 
     @property
     def rectangle(self) -> tuple[int, int, int, int]:
-        """Return left, top, right and bottom in pixels."""
+        """Return the tuple (left, top, right, bottom) in pixels."""
         return self.left, self.top, self.right, self.bottom
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """Return the crops of all images in order. The crops of an image are one for each box, and then one around all
-    boxes. The settings can leave out one of these two kinds.
+    """Return the rectangles to crop around predicted boxes, for all images of a question in order.
 
-    ``sizes`` holds an entry for each medium: an image's size, or None for a clip. The result is empty if no box can be
-    cropped. The function never raises.
+    `boxes` are the predicted boxes in original pixels; each names its image by `media_index`. `sizes` has one entry for
+    each medium of the question: (width, height) of an image, or None for a clip. `settings` holds the margin and the
+    limits of :class:`CropSettings`.
+
+    For each image, the result has the crops of single boxes first, and then the crop around all its boxes. The settings
+    can switch off one of these two kinds. The result is empty if there is no box that can be cropped. The function
+    never raises.
     """
     return tuple(
         crop
@@ -81,7 +87,10 @@ def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropS
 
 
 def cut(pixels: Pixels, crop: Crop) -> Pixels:
-    """Return a copy of the pixels of a crop."""
+    """Return a copy of the part of an image that a crop selects.
+
+    `pixels` is the upright image, ``(H, W, 3)`` uint8 RGB. `crop` is a rectangle within this image.
+    """
     return pixels[crop.top : crop.bottom, crop.left : crop.right].copy()
 
 
@@ -125,7 +134,11 @@ def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int
 
 
 def _widened(start: int, end: int, length: int, least: int) -> tuple[int, int]:
-    """Widen the span about its centre to at least ``least``, and shift it so that it is within 0 and ``length``."""
+    """Widen a one-dimensional interval and return its new start and end.
+
+    The interval from `start` to `end` is widened about its centre to at least `least` pixels. It is then shifted so
+    that it lies between 0 and `length`, the length of the image's side.
+    """
     least = min(max(least, end - start), length)
     start = min(max(0, start - (least - (end - start)) // 2), length - least)
     return start, max(start + least, min(end, length))

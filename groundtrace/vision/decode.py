@@ -46,7 +46,9 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Raised if bytes are not a usable image or clip. ``kind`` is a code for the reason, and ``detail`` explains it."""
+    """Raised if bytes are not a usable image or clip. `kind` is a short code for the reason, e.g. "truncated" or
+    "too_large". `detail` is a sentence that explains the reason.
+    """
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -62,8 +64,14 @@ class UndecodableMedia(ValueError):
 class Limits:
     """Holds the size limits of an image. They are checked against the file's header, before any pixel is decoded.
 
-    ``max_decoded_bytes`` limits the decoder's output before conversion to 8-bit RGB. For example, 16-bit RGBA takes 8
-    bytes per pixel. For all formats except PNG, Pillow's own limit against decompression bombs (179 Mpx) applies, too.
+    Attributes:
+        max_pixels: the maximum of width times height.
+        max_decoded_bytes: the maximum size of the decoder's output, before it is converted to 8-bit RGB. For example,
+            16-bit RGBA takes 8 bytes for each pixel.
+        min_side: the minimum width and the minimum height in pixels.
+        max_bytes: the maximum size of the file in bytes.
+
+    For all formats except PNG, Pillow's own limit against decompression bombs (179 megapixels) applies, too.
     """
 
     max_pixels: float = 100e6
@@ -77,10 +85,11 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class DecodedImage:
-    """Holds a decoded still image: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
+    """Holds a decoded still image. `pixels` is the upright image as ``(height, width, 3)`` uint8 RGB.
 
-    ``orientation`` is the EXIF value that was applied (1 if the file has none). ``format`` is the detected file format.
-    ``frames`` is the number of images (always 1, since a file with several images is rejected).
+    `width` and `height` are the size of the upright image in pixels. `orientation` is the EXIF value (1 to 8) that was
+    applied to turn it upright; it is 1 if the file has none. `format` is the detected file format, e.g. "PNG". `frames`
+    is the number of images in the file. It is always 1, because a file with several images is rejected.
     """
 
     pixels: Pixels
@@ -92,7 +101,11 @@ class DecodedImage:
 
 
 def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> DecodedImage:
-    """Decode one still image. For any bytes, the only error that this function raises is :class:`UndecodableMedia`."""
+    """Decode the bytes of one still image, and return its upright RGB pixels with their size and format.
+
+    `data` holds the bytes of the file. `limits` holds the accepted sizes. Raises :class:`UndecodableMedia` for any
+    bytes that are not a complete image within the limits. No other error is raised, whatever the bytes are.
+    """
     if not data:
         raise UndecodableMedia("empty", "the file has no bytes")
     if len(data) > limits.max_bytes:
@@ -240,7 +253,8 @@ def _ends_like_jpeg(data: bytes) -> bool:
 
 
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
-    """Return the loaded image as 8-bit RGB, composited on white."""
+    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white. `data` holds the file's bytes.
+    """
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
         return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))

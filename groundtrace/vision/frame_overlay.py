@@ -27,17 +27,20 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """Return the object number of each point, in the order of ``points``.
+    """Number the objects that the points of a clip mark, and return the object number of each point.
 
-    Points with the same label (ignoring case and white space) in the same medium are tracked from frame to frame. The
-    points of a frame are paired with the objects of the earlier frames. The pair with the smallest distance between the
-    point and the object's last position is chosen first. If two distances are equal, the older object is preferred,
-    then the earlier point. A point without a pair is a new object. Numbers start at 1, in order of first appearance.
+    The result has one number for each of `points`, in the same order. Numbers start at 1, in order of first appearance.
+    Two points on different frames get the same number if they are regarded as the same object.
 
-    Therefore, neither two points of one frame nor two labels share a number. An object keeps its number, however far it
-    moves. The number of objects with a label is the largest number of points that one frame has for this label. Points
-    without a frame are treated as the points of one frame before all others. Objects that cross can be confused,
-    because only positions are compared.
+    The method is tracking. It compares only points with the same label (ignoring case and white space) in the same
+    medium. Frames are processed in order. The points of each frame are paired with the objects of the earlier frames.
+    The pair with the smallest distance between the point and the object's last position is chosen first. If two
+    distances are equal, the older object is preferred, then the earlier point. A point without a pair becomes a new
+    object. Points without a frame number are treated as one frame before all others.
+
+    Two points of one frame never get the same number, and neither do two labels. An object keeps its number, however
+    far it moves. The number of objects with a label is the largest number of points that one frame has for this label.
+    Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -79,12 +82,16 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 
 
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
-    """Return each frame with the points on it and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
+    """Return a picture of each frame, with the frame's points and a caption (``frame F (T s)``) drawn on it.
 
-    ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number. ``ids`` are the object numbers
-    of the points from :func:`stable_ids`. ``k`` is 1 unless the frames are small. Frames without points are enlarged
-    too. Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in
-    length.
+    `frames` are the sampled frames of one clip. `points` are in original pixels; the `frame` of each point is the
+    `number` of a :class:`Frame`. `ids` has the object number of each point, from :func:`stable_ids`.
+
+    The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where `k` is the integer
+    factor by which the frame is enlarged. `k` is 1 unless the frames are small. Frames without points are enlarged,
+    too.
+
+    Raises :class:`ValueError` if a point's frame is not in `frames`, or if `ids` and `points` differ in length.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
     marks: list[list[OverlayPoint]] = [[] for _ in frames]

@@ -22,14 +22,15 @@ MAX_SCALE: Final = 4.0
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Return the SHA-256 of the bytes in lower-case hexadecimal digits."""
+    """Return the SHA-256 of the bytes as 64 lower-case hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def pixel_sha256(pixels: Pixels) -> str:
-    """Return the SHA-256 of an image's shape and pixel values in lower-case hexadecimal digits.
+    """Return the SHA-256 of an image's shape and pixel values as 64 lower-case hexadecimal digits.
 
-    The digest is the same for every lossless encoding of the same image.
+    `pixels` is the decoded image. Lossless files of the same image (e.g. a PNG and a BMP) therefore have the same
+    digest.
     """
     digest = hashlib.sha256(f"{pixels.shape}{pixels.dtype}".encode())
     digest.update(np.ascontiguousarray(pixels).data)
@@ -37,9 +38,11 @@ def pixel_sha256(pixels: Pixels) -> str:
 
 
 def dhash(pixels: Pixels) -> int:
-    """Return the 64-bit difference hash: one bit for each of 8x8 cells, row by row; the first cell is the highest bit.
+    """Return the 64-bit difference hash of an image, by which near duplicates are found.
 
-    A bit is 1 if its cell is darker than the cell to its right. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
+    `pixels` is ``(H, W, 3)`` uint8 RGB. The image is scaled down to a grid of grey values. The hash has one bit for
+    each of 8x8 cells, row by row; the first cell is the highest bit. A bit is 1 if its cell is darker than the cell to
+    its right.
     """
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
@@ -52,25 +55,26 @@ def dhash(pixels: Pixels) -> int:
 
 
 def hamming(a: int, b: int) -> int:
-    """Return the number of bits in which two hashes differ."""
+    """Return the number of bits in which two hashes (:func:`dhash`) differ: 0 for equal hashes, at most 64."""
     return (a ^ b).bit_count()
 
 
 def same_image(a: Pixels, b: Pixels) -> bool:
-    """Return whether two RGB images show the same pixels. Differences that are due to re-encoding, or to a change of
-    scale by a factor of at most 4, are ignored.
+    """Return whether two RGB images show the same content, so that one is a duplicate of the other.
 
-    The larger image is scaled down to the size of the smaller image. The images are different in three cases:
+    `a` and `b` are ``(H, W, 3)`` uint8. Small differences that re-encoding causes are ignored. A difference in scale by
+    a factor of at most 4 is ignored, too: the larger image is scaled down to the size of the smaller image. The images
+    are different if at least one of these conditions is true:
 
-    - The grey value of a pixel differs by more than 64. Grey values are smoothed over 3x3 pixels, which removes
+    - The aspect ratios differ by more than 2 %, or the scales by more than a factor of 4.
+    - The grey value of a pixel differs by more than 64 of 255. Grey values are smoothed over 3x3 pixels, which removes
       compression ringing.
-    - A colour channel of a pixel differs by more than 64. Channels are smoothed over 5x5 pixels, because chroma is
-      stored at half size.
+    - A colour channel of a pixel differs by more than 64. Channels are smoothed over 5x5 pixels, because JPEG stores
+      colour at half size.
     - The mean difference of all pixels exceeds 6 of 255.
 
-    Therefore a single object that was moved or recoloured makes the images different, however small it is. Fainter
-    changes are ignored. Images with different aspect ratios are different, too. The order of the arguments does not
-    matter.
+    Therefore an object that was moved or recoloured clearly makes the images different, even if the object is small.
+    Fainter changes are ignored. The order of the arguments does not matter.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

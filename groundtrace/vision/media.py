@@ -64,19 +64,20 @@ _SOUND_BRANDS: Final = (b"M4A ", b"M4B ", b"M4P ")
 
 
 class MediaMissing(FileNotFoundError):
-    """Raised if a media URI is allowed, but its file does not exist."""
+    """Raised if a media URI is valid, but its file does not exist."""
 
 
 class MediaNotAllowed(PermissionError):
-    """Raised if a URI is not a media URI. Also raised if its file is outside the data and run folders, or cannot be
-    read."""
+    """Raised if a text is not a valid media URI, if its file is outside the data folder and the run folder, or if the
+    file cannot be read.
+    """
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
-    """Return the kind of a file, from its first :data:`HEAD_BYTES` bytes (``data_head``). Returns None if the file is
-    neither an image nor a video.
+    """Return whether a file is an image or a video, judged by its first bytes. Returns None if it is neither.
 
-    The kind of a GIF is "image". The decoder rejects animated GIFs.
+    `data_head` holds the first :data:`HEAD_BYTES` bytes of the file, or all bytes of a shorter file. The kind of a GIF
+    is "image"; the decoder rejects animated GIFs later.
     """
     if data_head[4:8] == b"ftyp":
         brand = data_head[8:12]
@@ -99,11 +100,16 @@ def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
 
 
 class MediaStore:
-    """Opens media by URI, caches decoded pixels, and writes the images that stages make.
+    """Opens images and clips by URI, caches decoded pixels, and writes the images that stages make.
 
-    ``input_root`` is the data folder, ``run_root`` the run folder. ``cache_bytes`` is the size of the cache of decoded
-    pixels; the image that was used least recently is dropped first. ``storage`` holds the settings to access folders on
-    remote storage. The store is thread-safe; only its settings are pickled.
+    Attributes:
+        input_root: the data folder, a local path or a URL; URIs ``input:…`` are relative to it.
+        run_root: the run's output folder, a local path or a URL; URIs ``run:…`` are relative to it.
+        cache_bytes: the maximum size of the cache of decoded pixels. The least recently used image is dropped first.
+        limits: the accepted sizes of images.
+        storage: the settings to access folders on remote storage.
+
+    The store is thread-safe. Only its settings are pickled, not its cache.
     """
 
     def __init__(
@@ -124,15 +130,18 @@ class MediaStore:
         self._pixels: LruCache[Pixels] = LruCache(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
     def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits, StorageSettings]]:
-        """Return only the settings for pickle; a worker starts with an empty cache."""
+        """Return only the settings for pickle. Therefore a worker process starts with an empty cache."""
         return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits, self.storage)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
-        """Return the file's bytes.
+        """Return the bytes of the file that a URI names.
 
-        Raises :class:`MediaNotAllowed` and :class:`MediaMissing`. Raises :class:`UndecodableMedia` of kind
-        ``too_large`` if the file has more than ``max_bytes`` bytes. The file is then not read in full. Raises
-        UndecodableMedia of kind ``corrupt`` if the name of a ``run:`` file does not match the SHA-256 of its bytes.
+        `max_bytes` is the maximum size of the file; None means no limit. A file that is too large is not read in full.
+
+        Raises :class:`MediaNotAllowed` if `uri` is not a valid media URI or the file may not be read. Raises
+        :class:`MediaMissing` if there is no such file. Raises :class:`UndecodableMedia` of the kind ``too_large`` if
+        the file is too large. Raises UndecodableMedia of the kind ``corrupt`` if a ``run:`` file has changed: its name
+        is the SHA-256 of its bytes.
         """
         root, relative = self._split(uri)
         data = _read(root, relative, uri, max_bytes)
@@ -141,11 +150,14 @@ class MediaStore:
         return data
 
     def open_sniffed(self, uri: str, max_clip_bytes: int | None) -> tuple[Literal["image", "video"] | None, bytes]:
-        """Return the file's kind and its bytes. A local file is opened only once.
+        """Return the kind of a file ("image", "video", or None for neither) and its bytes. A local file is opened only
+        once.
 
-        If ``max_clip_bytes`` is None, a clip is returned without its bytes. Raises :class:`UndecodableMedia` of kind
-        ``too_large`` for a clip of more than ``max_clip_bytes`` bytes. The same error is raised for any other file
-        above the store's limits. In both cases the file is not read in full. Raises MediaNotAllowed and MediaMissing.
+        `max_clip_bytes` is the maximum size of a clip. If it is None, clips are not wanted: a clip is then returned
+        with empty bytes. For any other file, the maximum size is `max_bytes` of the store's limits.
+
+        Raises :class:`UndecodableMedia` of the kind ``too_large`` for a file above its maximum size; such a file is not
+        read in full. Raises :class:`MediaNotAllowed` and :class:`MediaMissing` as :meth:`open_bytes` does.
         """
         root, relative = self._split(uri)
         if isinstance(root, RemotePath):
@@ -165,13 +177,17 @@ class MediaStore:
         return _read_local(root, relative, uri, sniffed)
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """Return the file's kind, from its first bytes. Raises MediaNotAllowed and MediaMissing."""
+        """Return the kind of a file, judged by its first bytes: "image", "video", or None for neither.
+
+        Raises :class:`MediaNotAllowed` and :class:`MediaMissing` as :meth:`open_bytes` does.
+        """
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:
-        """Return the decoded still image, upright, as read-only ``(H, W, 3)`` uint8 RGB. Copy the array to change it.
+        """Return the upright pixels of the still image that a URI names, as a read-only ``(H, W, 3)`` uint8 RGB array.
 
-        Raises :class:`UndecodableMedia` and the errors of :meth:`open_bytes`.
+        The array is shared with the cache: copy it before you change it. Raises :class:`UndecodableMedia` if the file
+        is not a usable image, and the errors of :meth:`open_bytes`.
         """
         return self._pixels.of(uri, lambda: self._decoded(uri))
 
@@ -181,11 +197,13 @@ class MediaStore:
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Write an image's bytes to a file named by their SHA-256, and return its ``run:`` URI. ``ext`` is the file's
-        extension without a dot.
+        """Write the bytes of an image to the run folder, and return the ``run:`` URI of the new file.
 
-        If a file with these bytes exists already, it is kept. A file of this name with other bytes is replaced. The
-        write is atomic, also if several processes write the same file.
+        `data` holds the encoded image, e.g. the content of a PNG file. The file's name is the SHA-256 of these bytes,
+        so equal images share one file. `ext` is the file's extension without a dot, e.g. "png".
+
+        If a file with these bytes exists already, nothing is written. A file of this name with other bytes is replaced.
+        The write is atomic, even if several processes write the same file. Raises ValueError for an invalid `ext`.
         """
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(
@@ -215,9 +233,10 @@ class MediaStore:
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """Holds the data folder (``input:``) and the run folder (``run:``) of a run's media.
+    """Holds the two folders that contain a run's media, each a local path or a URL.
 
-    ``storage`` holds the settings to access folders on remote storage.
+    `input_root` is the data folder, to which ``input:`` URIs refer. `run_root` is the run's output folder, to which
+    ``run:`` URIs refer. `storage` holds the settings to access folders on remote storage.
     """
 
     input_root: str
@@ -225,7 +244,7 @@ class MediaRoots:
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Return the media store of these folders, with a cache of :data:`STAGE_CACHE_BYTES` bytes."""
+        """Return a new media store of these folders, with a cache of :data:`STAGE_CACHE_BYTES` bytes."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
@@ -286,8 +305,11 @@ def _is_inside(file: Path, root: Path) -> bool:
 
 
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
-    """Return the file's bytes, or only the first ``head_bytes`` if this number is not negative. If ``max_bytes`` is
-    given, at most one byte more is requested: if this byte arrives, the file is too large."""
+    """Return the file's bytes, or only the first `head_bytes` bytes if `head_bytes` is not negative.
+
+    If `max_bytes` is given, at most `max_bytes` + 1 bytes are requested: if the last one arrives, the file is too
+    large.
+    """
     bound = max_bytes + 1 if max_bytes is not None else None
     try:
         data = path.read_bytes(0, head_bytes if head_bytes >= 0 else bound)

@@ -1,9 +1,9 @@
-"""Draws numbered points and boxes on an image, with their coordinates as text beside them for a model to quote.
+"""Draws numbered points and boxes on an image, with captions that show their coordinates.
 
 Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it. A model that reads text well
 can then quote coordinates that it could not estimate. Therefore every number must be easy to read at any image size,
-must be next to its mark, and must hide as little of the image as possible. Coordinates are in original pixels; an image
-that is too small for legible text is first enlarged by an integer factor.
+must be next to its point or box, and must hide as little of the image as possible. Coordinates are in original pixels;
+an image that is too small for legible text is first enlarged by an integer factor. A mark is a drawn point or box.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from groundtrace.vision.samples import Pixels
 
 Floats = NDArray[np.float64]
 BoxMark = tuple[int, str, float, float, float, float]
-"""Number, label, then x1, y1, x2, y2 in original pixels."""
+"""A box to draw: its number, its label, then x1, y1, x2, y2 in original pixels."""
 
 MIN_FONT_PX: Final = 14
 MAX_FONT_PX: Final = 110
@@ -47,7 +47,8 @@ _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0,
 
 @dataclass(frozen=True)
 class OverlayPoint:
-    """Holds a point to draw. Its caption shows ``number`` and ``label``; ``x`` and ``y`` are in original pixels."""
+    """Holds a point to draw. `x` and `y` are in original pixels. The caption of the point is ``number (x, y) label``.
+    """
 
     number: int
     label: str
@@ -56,7 +57,10 @@ class OverlayPoint:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """Return an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast, not strong."""
+    """Return an image as the bytes of a PNG file. `pixels` is ``(H, W, 3)`` uint8 RGB.
+
+    Equal pixels give equal bytes. The compression is fast, and so the file is larger than it could be.
+    """
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -64,13 +68,15 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence[BoxMark] = ()) -> Pixels:
-    """Draw the marks on a copy of the image.
+    """Return a copy of the image with points, boxes and their captions drawn on it.
 
-    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The result is ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1
-    unless the image is small. The caption of a point is ``number (x, y) label``, and that of a box is ``number [x1, y1,
-    x2, y2] label``. A label that the built-in font cannot write is left out. All labels are left out if the coordinates
-    would not fit beside them. Marks outside the image are drawn on its border. The same input gives the same pixels.
-    Raises :class:`ValueError` for coordinates that are not finite.
+    `pixels` is ``(H, W, 3)`` uint8 RGB. The coordinates of `points` and `boxes` are in pixels of this image; those
+    outside the image are drawn on its border. The result is ``(kH, kW, 3)`` uint8 RGB, where `k` is the integer factor
+    by which the image is enlarged. `k` is 1 unless the image is small, or if there is nothing to draw.
+
+    The caption of a point is ``number (x, y) label``, and that of a box is ``number [x1, y1, x2, y2] label``. A label
+    that the built-in font cannot write is left out. All labels are left out if they do not fit beside the coordinates.
+    The same input gives the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
@@ -100,9 +106,10 @@ def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence
 def _draw(
     canvas: Pixels, targets: Floats, n_points: int, captions: Sequence[str], colours: Sequence[Colour], font_px: int
 ) -> None:
-    """Draw the marks onto the canvas, in this order: boxes, lines to far captions, captions, points.
+    """Draw the points and boxes onto the canvas, in this order: boxes, lines to far captions, captions, points.
 
-    ``targets`` is (n, 4): the corners of each mark, points first.
+    `targets` is ``(n, 4)``: x1, y1, x2, y2 of each point and box on the canvas. The first `n_points` of them are
+    points.
     """
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
     for (x1, y1, x2, y2), colour in zip(targets[n_points:].round().astype(int), colours[n_points:], strict=True):
@@ -219,10 +226,11 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """Return a caption's opacity mask, and the width in pixels of the mask's first part, which holds the number.
+    """Draw a caption as a mask, and return the mask with the width in pixels of its first part.
 
-    The mask is uint8 with the shape ``(h, w)``. ``pad`` is the padding in pixels to the left and right of the number
-    and of the other text.
+    `text` is the caption, e.g. "3 (120, 45) cup". Its first part ends at the first space; in a caption of a point or
+    box, this is the number. `font_px` is the font size in pixels. `pad` is the padding in pixels to the left and right
+    of each of the two parts. The mask is a uint8 array ``(h, w)`` that holds the opacity of the letters, from 0 to 255.
     """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad
@@ -237,11 +245,11 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 
 
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
-    """Return rectangles (x1, y1, x2, y2) for captions of the sizes ``(n, 2)``, near their targets.
+    """Return a rectangle (x1, y1, x2, y2) for each caption, near the point or box (target) that it describes.
 
-    The captions hide as little as possible of other marks and of the image. In the given order, each caption gets the
-    position with the lowest cost, out of about two hundred around its target and over the image. All captions are
-    inside the canvas if they fit.
+    `sizes` is ``(n, 2)``: the width and height of each caption. In the given order, each caption gets the position with
+    the lowest cost, out of about two hundred around its target and over the image. The cost is high where a caption
+    hides points, boxes, other captions or busy parts of the image. All captions are inside the canvas if they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)

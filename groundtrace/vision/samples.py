@@ -5,18 +5,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]
-"""``(H, W, 3)`` uint8 RGB, upright."""
+"""The pixels of an upright image: ``(H, W, 3)`` uint8 RGB."""
 Samples = NDArray[np.integer | np.floating]
-"""A decoder's output: grey, BGR or BGRA of any bit depth."""
+"""A decoder's output before conversion: grey, BGR or BGRA of any bit depth."""
 
 STRIPE_BYTES = 32 * 2**20
 
 
 def to_rgb(samples: Samples) -> Pixels:
-    """Convert OpenCV's samples (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB. Transparent pixels are composited on
-    white.
+    """Convert an image as OpenCV decodes it to 8-bit RGB, and return the ``(H, W, 3)`` uint8 pixels.
 
-    Large images are converted in stripes, because intermediate results need several times the memory of the samples.
+    `samples` holds grey, BGR or BGRA values of 8 or 16 bits. Transparent pixels are composited on white. Large images
+    are converted in stripes, because intermediate results need several times the memory of the samples.
     """
     rows = max(1, STRIPE_BYTES // max(1, samples[:1].nbytes))
     if len(samples) <= rows:
@@ -43,7 +43,11 @@ def _stripe_to_rgb(samples: Samples) -> Pixels:
 
 
 def upright(pixels: Pixels, orientation: int) -> Pixels:
-    """Undo the rotation and mirroring of this EXIF orientation (EXIF 2.32, tag 274)."""
+    """Return the image turned and mirrored so that it is upright.
+
+    `pixels` is the image as it is stored. `orientation` is its EXIF orientation, 1 to 8 (EXIF 2.32, tag 274); 1 changes
+    nothing.
+    """
     if orientation in (5, 6, 7, 8):
         pixels = pixels.transpose(1, 0, 2)
     if orientation in (3, 4, 7, 8):

@@ -1,9 +1,9 @@
 """Runs asynchronous work that calls models in a Beam pipeline: many elements at once, with results in any order.
 
 A stage that calls models consists of a coroutine function ``work(draft, session)`` and a small subclass of
-:class:`CallingStage`. :class:`CallModels` calls this function for each element on the event loop of the process, and
-keeps a bounded number of elements in flight. It emits finished results without waiting for the slowest call, and the
-remaining results at the end of the bundle.
+:class:`CallingStage`. :class:`CallModels` runs this function for each element on the event loop of the process. It
+works on a bounded number of elements at the same time. It emits each result as soon as it is finished, without waiting
+for the slowest call. At the end of the bundle, it emits the remaining results.
 """
 
 import concurrent.futures
@@ -46,7 +46,7 @@ from groundtrace.stages.plumbing.stage import (
 MIN_IN_FLIGHT = 64
 
 Work = Callable[[Any, Session], Awaitable[Any]]
-"""The type of a stage's work on one element.
+"""The type of a stage's work on one element: a coroutine function of the element and the session that makes the calls.
 
 A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that it raises becomes a rejection. If it
 returns a draft, the session's calls are added to the draft.
@@ -54,15 +54,16 @@ returns a draft, the session's calls are added to the draft.
 
 
 class CallModels(beam.DoFn):
-    """Runs ``work`` for each element, for at most ``in_flight`` elements at once.
+    """Runs `work` for each element of a collection, for at most `in_flight` elements at once.
 
-    If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
+    The inputs are drafts, or other elements with an ``id``. `stage` is the description of the stage, and `models` holds
+    the endpoints of the run's models. The outputs are the results and the rejections (``rejected``). A failed call, a
+    used-up budget and a reply of the wrong form become rejections. Any other exception is a defect of the code and
+    fails the run.
+
+    If `in_flight` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
     the endpoints. So the next elements are ready when a slow call ends. The number of simultaneous requests has its own
     limit (:class:`groundtrace.inference.flow.requests.Flow`).
-
-    The inputs are drafts, or other elements with an ``id``. The outputs are the results and the rejections
-    (``rejected``). A failed call, a used-up budget and a reply of the wrong form become rejections. Any other exception
-    is a defect and fails the run.
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
@@ -79,9 +80,10 @@ class CallModels(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Start the work on the element, and emit finished results.
+        """Start the work on the element, and emit the results that are finished.
 
-        If the limit of elements in flight is reached, wait until one of them is finished.
+        If the limit of simultaneous elements is reached, wait until one of them is finished. `window` and `timestamp`
+        are those that Beam gave to the element; its result gets the same.
         """
         count_in(self.stage.name)
         session = Session(runtime().models(self._settings))
@@ -93,7 +95,7 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining results as they complete.
+        """Emit the remaining results of the bundle as they are finished.
 
         Then wait until the run's other processes can see the notes about these requests (their tokens and cost).
         """
@@ -166,12 +168,15 @@ def _passed(stage: Stage, result: Any, session: Session) -> Any:
 def call_models(
     elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
 ) -> Any:
-    """Apply :class:`CallModels` as the step ``name``, and return its outputs.
+    """Apply :class:`CallModels` as the Beam step `name`, and return its outputs.
 
-    The outputs are ``kept``, ``rejected`` and one for each of ``tags``, which maps names of outputs to element types. A
-    sample stage reads some of the records and passes none on. For a sample stage, there is also an output
-    ``side_calls`` with the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The stage must return
-    this output too.
+    `elements` are the inputs of `work`. `stage` is the description of the stage, and `models` holds the endpoints of
+    the run's models. `kept` is the type of the results. The outputs are ``kept`` (the results), ``rejected`` (the
+    rejections), and one for each of `tags`, which maps names of further outputs to the types of their elements.
+
+    A sample stage reads some of the records and passes none on. For a sample stage there is one more output,
+    ``side_calls``. It holds the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The `expand`
+    method of the stage must return this output, too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls
@@ -179,22 +184,26 @@ def call_models(
 
 
 class CallingStage(DraftStage):
-    """Runs a stage that calls models.
+    """Base class of the stages that call models.
 
-    A subclass is a dataclass with a field ``models`` beside its settings. Its method :meth:`work` returns a coroutine
-    function, whose arguments are a draft and the session that makes the calls. If ``spread`` is True, the drafts are
-    redistributed over the workers before the calls. A stage directly after another stage that calls models does not
-    need to redistribute them.
+    A subclass is a dataclass. Its fields are its settings and `models`, which holds the endpoints of the run's models.
+    Its method :meth:`work` returns a coroutine function of a draft and the session that makes the calls. If `spread` is
+    True, the drafts are redistributed over the workers before the calls. It may be False if the stage directly follows
+    another stage that calls models, because the drafts are redistributed already.
     """
 
     spread: ClassVar[bool] = True
     models: ModelsSettings
 
     def work(self) -> Work:  # type: ignore[override]
-        """Return the coroutine function that is called with each draft and its session."""
+        """Return the coroutine function that is run on each draft. Its arguments are the draft and the draft's session.
+        """
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``, and one output for each name in ``routes``."""
+        """Add the stage to the pipeline, and return its outputs.
+
+        `drafts` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
+        """
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

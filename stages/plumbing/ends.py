@@ -1,9 +1,10 @@
-"""Defines the table of final outcomes (``ends``), which has one row for each record.
+"""Defines the table of final outcomes (``ends``), which has one row for each record: what became of it in the run.
 
-A row holds the names of the stages that the record passed, and the calls made for the record. Each shard has its own
-table, which is written once. The run's figures (the funnel, the ledger and the agreement of judges) are sums over the
-rows of these tables. The live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used. They may be
-too large or too small, because runners may repeat work and lose workers.
+A row holds the names of the stages that the record passed, and the calls made for the record. Each shard (Parquet file
+of rows) has its own table, which is written once. The figures of the run are sums over the rows of these tables. They
+are the funnel (records left after each stage), the ledger (calls and costs) and the agreement of judges. The live
+counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used for this. They may be too large or too small,
+because runners may repeat work and lose workers.
 """
 
 from typing import Any, TypedDict
@@ -41,16 +42,21 @@ ENDS_SCHEMA = pa.schema(
 )
 """The columns of the table of final outcomes, which has one row for each record.
 
-``worth_usd`` has a value for each key, or is empty if all values are 0. ``answered_by`` and ``taken_from`` also have a
-value for each key, or are empty if all are "". ``truncated`` and ``max_tokens`` are those of
-:class:`groundtrace.schemas.records.Call`; ``labels`` are the labels that two judges gave to the same trace.
+``passed`` lists the stages that the record passed. ``calls`` lists its model calls. In a call, ``worth_usd`` has a
+value for each key, or is empty if all values are 0. ``answered_by`` and ``taken_from`` also have a value for each key,
+or are empty if all are "". ``truncated`` and ``max_tokens`` are those of :class:`groundtrace.schemas.records.Call`.
+``labels`` are the labels that two judges gave to the same trace.
 """
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 """The columns of the list of records read: each row has a record's number in the input, and its id."""
 
 
 class EndData(TypedDict):
-    """Holds a record's row in the table of final outcomes (:data:`ENDS_SCHEMA`), without the id."""
+    """Holds the row of one record in the table of final outcomes (:data:`ENDS_SCHEMA`), without the column ``id``.
+
+    ``passed`` lists the stages that the record passed, ``calls`` the model calls made for it, and ``labels`` the labels
+    that two judges gave to the same trace.
+    """
 
     passed: list[str]
     calls: list[dict[str, Any]]
@@ -59,10 +65,11 @@ class EndData(TypedDict):
 
 @record
 class SideCalls:
-    """Holds the calls that a sample stage made for one element of its sample.
+    """Holds the model calls that a sample stage made for one element of its sample.
 
     A sample stage reads some of the records and passes none on. So its calls belong to the run and not to a record.
-    ``reason`` is the reason why the element failed; it is "" if the element did not fail.
+    `id` is the id of the element, and `stage` is the name of the stage. `reason` is the reason why the element failed;
+    it is "" if the element did not fail.
     """
 
     id: str
@@ -72,7 +79,10 @@ class SideCalls:
 
 
 def end_data(end: Draft | Rejected) -> EndData:
-    """Return the row that the table of final outcomes has for this draft or rejection, without the id."""
+    """Return the row of a record in the table of final outcomes, without the id.
+
+    `end` is the last state of the record: the draft that is written as a row, or the rejection.
+    """
     draft = end.draft if isinstance(end, Rejected) else end
     traces = () if draft is None else draft.traces
     labels = ((verdict.name, labels_of(verdict)) for trace in traces for verdict in trace.verdicts)
@@ -84,7 +94,8 @@ def end_data(end: Draft | Rejected) -> EndData:
 
 
 def call_row(call: Call) -> dict[str, Any]:
-    """Return a call as an entry of the column ``calls`` in the table of final outcomes."""
+    """Return a model call as an entry of the column ``calls`` in the table of final outcomes. Cache keys are shortened.
+    """
     return {
         "role": call.role,
         "stage": call.stage,

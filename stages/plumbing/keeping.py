@@ -1,4 +1,4 @@
-"""Keeps a limited number of drafts of each class: the drafts with the lowest id hashes.
+"""Limits how many drafts of each class are kept. The kept drafts are those with the lowest hashes of their ids.
 
 So the result does not depend on the order of the drafts. A single worker finds the limits; it holds only the hashes of
 the ids in memory.
@@ -19,19 +19,22 @@ OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]
 """A function that returns the class of a draft; None if no limit applies to the draft."""
 Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
-"""A function that maps the number of drafts of each class to the number that is kept."""
+"""A function that maps the number of drafts of each class to the number of drafts of each class to keep."""
 
 
 def draft_key(draft: Draft) -> str:
-    """Return the hash of a draft's id, as a sort key."""
+    """Return the hash of a draft's id. Drafts are sorted by this key to select some of them independently of their
+    order.
+    """
     return order_key(draft.id)
 
 
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
-    """Return the highest key to keep in each class; "" if no draft of the class is kept.
+    """Return, for each class, the highest key of the drafts to keep; "" if no draft of the class is kept.
 
-    ``keyed`` holds each class with the keys of its drafts (:func:`draft_key`). ``limits`` is a function. Its argument
-    has the number of drafts of each class, and its result has the number of drafts to keep of each class.
+    `keyed` yields pairs of a class and the keys (:func:`draft_key`) of its drafts. `limits` is a function. Its argument
+    maps each class to its number of drafts. Its result maps each class to the number of drafts to keep. For example, if
+    a class has the keys "a", "b" and "c" and two drafts are to be kept, its value is "b".
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
@@ -54,12 +57,15 @@ class _KeepLowestKeys(beam.DoFn):
 
 
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
-    """Keep the drafts with the lowest keys of each class, and return the outputs ``kept`` and ``rejected``.
+    """Keep a limited number of drafts of each class, and return the outputs ``kept`` and ``rejected``.
 
-    ``class_of`` returns the class of a draft; a draft with the class None is always kept. The argument of ``limits``
-    has the number of drafts of each class, and its result has the number of drafts to keep of each class. Workers must
-    be able to import ``class_of`` and ``limits``. The reason of all rejections is over_quota, which the stage must
-    declare. ``why`` is the detail of a rejection, with ``{}`` in place of the class.
+    The kept drafts of a class are those with the lowest keys (:func:`draft_key`). `stage` is the description of the
+    stage. `class_of` returns the class of a draft; a draft with the class None is always kept. `limits` is a function.
+    Its argument maps each class to its number of drafts. Its result maps each class to the number of drafts to keep.
+    Workers must be able to import `class_of` and `limits`.
+
+    All other drafts are rejected with the reason over_quota, which the stage must declare. `why` is the detail of these
+    rejections, with ``{}`` in place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

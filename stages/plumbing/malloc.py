@@ -14,11 +14,11 @@ _kept_bytes = 0
 
 
 def release_memory() -> None:
-    """Return the C library's free memory to the system, if the library has a function for this.
+    """Return the free memory of the C library to the system. Do nothing if the library has no function for this.
 
     The memory that a stage frees lies in pieces between memory in use, and glibc does not return it by itself. Objects
     in reference cycles, such as the runner's bundles, are collected first. Nothing is done if the process has grown by
-    less than :data:`MIN_GROWTH_BYTES` since the last release, so a small run releases nothing.
+    less than :data:`MIN_GROWTH_BYTES` since the last release. So a small run releases nothing.
     """
     global _kept_bytes
     held_bytes = _resident_bytes()

@@ -1,8 +1,8 @@
 """Counts elements and calls while stages run, in Beam metrics and on a live board for a local progress display.
 
-The namespace ``stage/<name>`` has the counters ``in`` and ``kept``, and ``rejected/<stage>`` has one counter for each
-reason. The counts are for display only, because a runner that repeats work counts this work twice. The counts of a
-finished run come from :mod:`groundtrace.stages.plumbing.ends` instead.
+The Beam namespace ``stage/<name>`` has the counters ``in`` and ``kept``. The namespace ``rejected/<stage>`` has one
+counter for each reason. The counts are for display only, because a runner that repeats work counts this work twice. The
+counts of a finished run come from :mod:`groundtrace.stages.plumbing.ends` instead.
 """
 
 import functools
@@ -26,11 +26,20 @@ def _counter(namespace: str, name: str):
 
 @dataclass
 class StageProgress:
-    """Holds the counts of one stage in this process, for display only.
+    """Holds the live counts of one stage in this process, for display only.
 
-    ``in_flight`` is the number of the stage's in-flight requests (:mod:`groundtrace.inference.flow.in_flight`).
-    ``wall_s`` is the stage's share of the run's time in seconds. ``in_flight_s`` is the sum of the seconds that each of
-    its requests took. ``wall_s`` and ``in_flight_s`` are set at the end of a run.
+    Attributes:
+        stage: the stage's name.
+        started_s: the time at which the stage began, in seconds of the monotonic clock.
+        seen: the number of elements that entered the stage.
+        kept: the number of elements that the stage passed on.
+        rejected: the number of elements that the stage rejected.
+        in_flight: the number of its requests that are being answered (:mod:`groundtrace.inference.flow.in_flight`).
+        calls: the number of its model calls.
+        requests: the number of requests that were sent to endpoints.
+        cached: the number of replies from the cache or from a call already in flight.
+        wall_s: its share of the run's time in seconds. It is set at the end of a run.
+        in_flight_s: the sum of the durations of its requests in seconds. It is set at the end of a run.
     """
 
     stage: str = ""
@@ -45,12 +54,15 @@ class StageProgress:
     wall_s: float = 0.0
     in_flight_s: float = 0.0
     _ended: deque[list[int]] = field(default_factory=deque)
-    """Pairs of a second of the monotonic clock and the number of elements that left the stage in it; only for the last
-    seconds.
+    """Pairs of a second of the monotonic clock and the number of elements that left the stage in this second.
+
+    Only the last seconds are kept.
     """
 
     def end(self, now_s: float) -> None:
-        """Record that an element has left the stage at the time ``now_s`` (monotonic clock, in seconds)."""
+        """Record that one element has left the stage, kept or rejected. `now_s` is the time of the monotonic clock in
+        seconds.
+        """
         second = int(now_s)
         if self._ended and self._ended[-1][0] == second:
             self._ended[-1][1] += 1
@@ -60,10 +72,10 @@ class StageProgress:
             self._ended.popleft()
 
     def per_second(self, now_s: float) -> float:
-        """Return the number of elements per second that left the stage in the last :data:`RATE_OVER_S` seconds.
+        """Return the mean number of elements per second that left the stage in the last :data:`RATE_OVER_S` seconds.
 
-        ``now_s`` is the time of the monotonic clock in seconds. If the stage began later, the rate is measured from its
-        beginning.
+        `now_s` is the time of the monotonic clock in seconds. If the stage began less than :data:`RATE_OVER_S` seconds
+        ago, the mean is computed over the time since its beginning.
         """
         since_s = max(self.started_s, int(now_s) - RATE_OVER_S + 1)
         ended = sum(count for second, count in list(self._ended) if second >= int(since_s))
@@ -75,31 +87,32 @@ _lock = threading.Lock()
 
 
 def progress(stage: str) -> StageProgress:
-    """Return the live counts of a stage in this process."""
+    """Return the live counts of the stage with the name `stage` in this process. They are created at the first call."""
     with _lock:
         return _board.setdefault(stage, StageProgress(stage))
 
 
 def board() -> dict[str, StageProgress]:
-    """Return the counts of all stages that have begun in this process, in the order in which they began."""
+    """Return the live counts of all stages that have begun in this process, by name, in the order in which they began.
+    """
     with _lock:
         return dict(_board)
 
 
 def clear_board() -> None:
-    """Remove the counts of an earlier run in this process."""
+    """Remove the live counts of all stages, so that an earlier run in this process does not appear in the next one."""
     with _lock:
         _board.clear()
 
 
 def count_in(stage: str) -> None:
-    """Count an element that enters the stage."""
+    """Count one element that enters the stage with the name `stage`."""
     _counter(f"stage/{stage}", "in").inc()
     progress(stage).seen += 1
 
 
 def count_kept(stage: str) -> None:
-    """Count an element that leaves the stage by its main output."""
+    """Count one element that the stage with the name `stage` passes on, by its main output or by another route."""
     _counter(f"stage/{stage}", "kept").inc()
     live = progress(stage)
     live.kept += 1
@@ -107,7 +120,7 @@ def count_kept(stage: str) -> None:
 
 
 def count_rejected(rejected: Rejected) -> None:
-    """Count a rejected element."""
+    """Count one rejected element, for the stage and the reason that `rejected` names."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     live = progress(rejected.stage)
     live.rejected += 1
@@ -115,7 +128,7 @@ def count_rejected(rejected: Rejected) -> None:
 
 
 def count_call(stage: str, call: Call) -> None:
-    """Count a model call of the stage, with its requests and cached replies."""
+    """Add a model call to the live counts of the stage with the name `stage`, with its requests and cached replies."""
     live = progress(stage)
     live.calls += call.usage.calls
     live.requests += call.usage.requests

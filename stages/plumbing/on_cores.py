@@ -1,7 +1,8 @@
-"""Runs CPU-bound work on all cores. The work must release Python's global lock, as decoding an image does.
+"""Runs CPU-bound work of a Beam pipeline on all cores, by threads.
 
-Beam's local runner passes the elements of a bundle to a stage one by one. :class:`OnAllCores` lets several threads work
-on the next few elements at once, and emits the results in the order of the elements.
+The work must release Python's global lock (GIL), as decoding an image does. Beam's local runner passes the elements of
+a bundle to a stage one by one. :class:`OnAllCores` lets several threads work on the next few elements at once, and
+emits the results in the order of the elements.
 """
 
 import os
@@ -20,24 +21,26 @@ AHEAD: Final = 4
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use; on macOS, the number of all cores."""
+    """Return the number of CPU cores that this process may use. On macOS, it is the number of all cores."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class OnAllCores(beam.DoFn):
-    """Runs :meth:`work` for each element on a thread; :meth:`outputs` then makes the outputs from the work's result.
+    """Base class of a Beam DoFn that does its work for several elements at once, each on a thread.
 
-    A subclass defines both methods. Beam cannot infer the type of the outputs, and pickles outputs without a type. So
-    declare the type by ``with_output_types``. An exception that :meth:`work` raises on a thread is raised again in the
-    DoFn. With one core, the work runs in the DoFn's own thread.
+    A subclass defines two methods. :meth:`work` computes a result for one element, on a thread. :meth:`outputs` then
+    makes the outputs from this result, in the DoFn's own thread. Beam cannot infer the type of the outputs, and it
+    pickles outputs of unknown type. So declare the type by ``with_output_types``. An exception that :meth:`work` raises
+    on a thread is raised again in the DoFn. With one core, the work runs in the DoFn's own thread.
     """
 
     def work(self, element: Any) -> Any:
-        """Return the result for an element. This method must be thread-safe, and cannot use Beam's metrics."""
+        """Return the result for one element. The method runs on several threads at once, and cannot use Beam's metrics.
+        """
         raise NotImplementedError
 
     def outputs(self, element: Any, result: Any) -> Iterator[Any]:
-        """Yield the outputs for an element and its result."""
+        """Yield the outputs for one element. `result` is the value that :meth:`work` returned for it."""
         raise NotImplementedError
 
     def setup(self) -> None:
@@ -53,7 +56,10 @@ class OnAllCores(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Give the element to a thread; if enough elements are in flight, wait for the oldest and emit its outputs."""
+        """Give the element to a thread. If enough elements wait already, wait for the oldest one and emit its outputs.
+
+        `window` and `timestamp` are those that Beam gave to the element; its outputs get the same.
+        """
         if self._pool is None:
             yield from self.outputs(element, self.work(element))
             return

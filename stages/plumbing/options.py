@@ -1,4 +1,4 @@
-"""Provides Beam options with cached views."""
+"""Provides Beam pipeline options that create each of their views only once."""
 
 import copy
 from typing import Any, TypeVar
@@ -9,16 +9,16 @@ View = TypeVar("View", bound=PipelineOptions)
 
 
 class Options(PipelineOptions):
-    """Holds Beam options, and creates each view of these options only once.
+    """Holds Beam pipeline options, and creates each view of these options only once.
 
     A view is an object of a subclass of ``PipelineOptions`` with the same values. Beam requests about seven views for
     each transform while it builds and translates a pipeline. Without this class, Beam would set up a parser of all the
-    view's flags each time, which takes a fifth of the time of a small run. Views share their values with the options,
-    so all views of one class are equivalent.
+    view's flags each time, which takes a fifth of the time of a small run. A view shares its values with the options,
+    so one view for each class is enough.
     """
 
     def view_as(self, cls: type[View]) -> View:
-        """Return the view of these options as ``cls``, the same object each time."""
+        """Return the view of these options as an object of the class `cls`. Each call returns the same object."""
         views: dict[type, Any] = self.__dict__.setdefault("_views", {})
         if cls not in views:
             views[cls] = super().view_as(cls)

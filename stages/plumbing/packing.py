@@ -25,9 +25,9 @@ LEVEL = 1
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the decompressed data.
+    """Return the bytes from which zlib made the compressed bytes `data`.
 
-    Raises ValueError if the data is cut short, is followed by more bytes, or is not packed.
+    Raises ValueError if `data` is truncated, has extra bytes at its end, or is not compressed by zlib.
     """
     unpacker = zlib.decompressobj()
     try:
@@ -49,7 +49,11 @@ def _row_coder(kind: Any) -> RowCoder:
 
 
 class PackedCoder(Coder):
-    """Encodes a record as a compressed row, which is written to the spool (files on this machine) if there is one."""
+    """Encodes a record for Beam as a compressed row.
+
+    `kind` is the record's class. `folder` is the folder of the spool (files on this machine), to which the compressed
+    row is written; "" means that there is no spool.
+    """
 
     def __init__(self, kind: Any, folder: str) -> None:
         self._kind, self._folder = kind, folder
@@ -61,22 +65,25 @@ class PackedCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """Return the coder of a record type, with the spool of the pipeline that is being built."""
+        """Return the coder of the record class `kind`, with the spool of the pipeline that is being built.
+
+        Beam calls this method. `registry` is Beam's registry of coders, which is not used.
+        """
         return cls(kind, spool_folder())
 
     def to_type_hint(self) -> Any:
-        """Return the record type."""
+        """Return the class of the records that this coder encodes."""
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """Return the compressed row, or a reference to its place in the spool.
+        """Return a record as bytes: the compressed row, or a short reference to its place in the spool.
 
         Raises OSError if the spool cannot be written.
         """
         return spill(zlib.compress(self._row.encode(value), LEVEL), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
-        """Return the decoded record. Raises ValueError for bytes that :meth:`encode` did not make."""
+        """Return the record that :meth:`encode` encoded. Raises ValueError for any other bytes."""
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:

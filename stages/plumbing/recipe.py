@@ -1,7 +1,8 @@
-"""Defines recipes. A recipe is a name, the class of its settings, and the function that wires its stages.
+"""Defines recipes. A recipe is a pipeline's name, the class of its settings, and the function that connects its stages.
 
-Each recipe is an object in its own file, in ``pipelines/`` or in any folder of its author. The list of its stages and
-the outputs with rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
+Each recipe is an object in its own file, in ``pipelines/`` or in any folder of its author. The function builds a DAG of
+Beam transforms. The list of stages and the outputs with rejections are read from this DAG
+(:mod:`groundtrace.pipelines.running.plan.wiring`).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +21,11 @@ from groundtrace.vision.media import MediaRoots
 
 @dataclass(frozen=True)
 class Draw:
-    """Determines which questions one pass over the input uses (draws).
+    """Determines which questions one pass over the input uses. A question that is used is called drawn.
 
-    A question is drawn if the hash of its id is below the threshold ``below``, in hexadecimal digits; "" draws all
-    questions. ``target_sft`` is the wanted number of SFT rows; None means that there is no target. ``last`` is True in
-    the last pass. If any other pass gives too few SFT rows, a new pass uses more questions.
+    `below` is a threshold in hexadecimal digits: a question is drawn if the hash of its id is below it. If `below` is
+    "", all questions are drawn. `target_sft` is the wanted number of SFT rows; None means that there is no wanted
+    number. `last` is True in the last pass. If any other pass gives too few SFT rows, a new pass draws more questions.
     """
 
     below: str = ""
@@ -34,11 +35,12 @@ class Draw:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Holds the run's input, media roots and models, from which a recipe wires its DAG.
+    """Holds the run's input, media folders and models. A recipe builds its DAG from these.
 
-    ``limit`` is the number of records to read from the beginning of the input (None: all). ``draw`` selects the
-    questions of this pass. A DAG that can make an exact number of rows applies ``draw`` in DrawQuestions before its
-    first model call, and in CutToTarget before its outputs.
+    `sources` are the parts of the input, such as files. `roots` holds the data folder and the run folder, and `models`
+    the endpoints of the models. `limit` is the number of records to read from the beginning of the input; None means
+    all. `draw` selects the questions of this pass. A DAG that can make an exact number of rows applies `draw` in
+    DrawQuestions before its first model call, and in CutToTarget before its outputs.
     """
 
     sources: tuple[Source, ...]
@@ -63,7 +65,8 @@ class Ends:
     artifacts: Mapping[str, PCollection] = field(default_factory=dict)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Create the ends. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions did."""
+        """Create the object. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions did.
+        """
         if values or "rejected" in named:
             raise RecipeError(
                 "`build` returns Ends(rejected=…): remove `rejected`, since rejections are collected from the DAG"
@@ -73,16 +76,17 @@ class Ends:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Describes a pipeline by its name, its settings and the function that wires its stages.
+    """Describes a pipeline by its name, its settings and the function that connects its stages.
 
     Attributes:
         name: the recipe's name in rows and in ``run.json``.
         settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section
             for each stage.
-        build: the function that wires the stages and returns the outputs.
+        build: the function that builds the DAG. Its arguments are the Beam pipeline, the run's context and the
+            settings. It returns the outputs.
         makes: a description of the recipe's rows for the data card, in one or two sentences.
-        reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
-            "" if there is no such reward.
+        reward: the name of the reward for which its RL rows are made
+            (:data:`groundtrace.rewards.recipes.registry.RECIPES`); "" if there is no such reward.
         forms: the forms of response that the prompts in its rows request, such as reasoning with boxes
             (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
         writes_questions: whether it writes questions for records that have only images. The input of such a recipe may

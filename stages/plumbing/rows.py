@@ -1,4 +1,7 @@
-"""Converts drafts to the rows of the shards. Image columns hold URIs here; the shard writer replaces them by bytes."""
+"""Converts drafts (questions with their data) to the rows of the shards.
+
+In these rows, image columns hold URIs. The code that writes the shards replaces the URIs by the bytes of the images.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,17 +15,21 @@ from groundtrace.schemas.records import Attempt, Draft, Origin, Question, Reject
 
 Row = dict[str, object]
 SCORES = ("outcome", "spatial", "temporal", "reasoning")
-"""The scorers whose values have a field of their own in ``scores``."""
+"""The names of the scorers whose values have their own fields in the column ``scores``."""
 
 
 @dataclass(frozen=True)
 class RowContext:
-    """Holds the data that all rows of a run share.
+    """Holds the data that all rows of a run have in common.
 
-    ``self_judged`` is True if judge and teacher have the same endpoint. ``self_checked`` is True if the detector and
-    the pointer (the model that points at objects) are the same model. ``added`` holds the columns of each set (``sft``,
-    ``rl``, ``rejected``) besides the core columns. ``other_traces`` is True if SFT rows have the column
-    ``other_traces``. ``rejected_images`` is True if rejections hold the bytes of their images.
+    Attributes:
+        recipe: the name of the recipe.
+        revision: the commit of the code that made the rows.
+        self_judged: whether judge and teacher have the same endpoint.
+        self_checked: whether the detector and the pointer (the model that points at objects) are the same model.
+        other_traces: whether SFT rows have the column ``other_traces``, with the traces that were not chosen.
+        rejected_images: whether rejected rows hold the bytes of their images.
+        added: the columns that each set (``sft``, ``rl``, ``rejected``) has besides the core columns.
     """
 
     recipe: str
@@ -34,19 +41,20 @@ class RowContext:
     added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """Return a row's values for the columns that the set ``name`` has besides the core columns.
+        """Return the values of one row for the columns that its set has besides the core columns, by column name.
 
-        ``values`` are the values that the stages added. ``origin`` has the values of the input columns that the config
-        keeps. A missing value is None.
+        `name` is the set: ``sft``, ``rl`` or ``rejected``. `origin` holds the values of the input columns that the
+        config keeps. `values` are the values that stages added. A column without a value gets None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """Return the row of a verified draft, with its best trace as the assistant's turn.
+    """Return the SFT row of a verified draft. Its best trace becomes the assistant's turn.
 
-    A trajectory (a trace with code) becomes several turns. Raises ValueError for a draft without a best trace.
+    A trajectory (a trace with code) becomes several turns. `context` holds the data that all rows have in common.
+    Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(
@@ -70,7 +78,10 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rl_row(draft: Draft, context: RowContext) -> Row:
-    """Return the row of a draft of the RL side, with the columns that the trainers verl and EasyR1 read."""
+    """Return the RL row of a draft, with the columns that the trainers verl and EasyR1 read.
+
+    `context` holds the data that all rows have in common.
+    """
     question = draft.question
     text = user_text(question, draft.form)
     row = _common(draft, context, "rl")
@@ -84,7 +95,10 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
-    """Return the row of a rejection, with all known data of the record; other columns are None."""
+    """Return the row of a rejection, with all known data of the record. Columns without data are None.
+
+    `context` holds the data that all rows have in common.
+    """
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}
     if rejected.draft is None:
@@ -140,7 +154,9 @@ def _asked(draft: Draft) -> Row:
 
 
 def attempt_rows(attempts: Sequence[Attempt]) -> list[Row]:
-    """Return the attempts as entries of the column ``attempts``."""
+    """Return the attempts (the policy's sampled answers) as entries of the column ``attempts``: text, answer and
+    correct.
+    """
     return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts]
 
 

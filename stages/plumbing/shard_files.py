@@ -1,8 +1,9 @@
-"""Writes the files of a job, under names that no other attempt uses, and their entries in the job's manifest.
+"""Writes the files of a job under unique names, and lists them in the job's manifest.
 
 A runner may run a writer twice, at the same time or later. A writer may also be lost before its files are complete. So
-every attempt writes its own files, and only complete files get an entry. The driver receives the entries. It then
-renames the files of these entries to their final names (:mod:`groundtrace.pipelines.running.execute.job_folder`).
+every execution of a writer creates its own files, and only complete files get an entry in the manifest. The driver (the
+process that started the run) receives the entries. It then renames the files of these entries to their final names
+(:mod:`groundtrace.pipelines.running.execute.job_folder`).
 """
 
 import hashlib
@@ -29,12 +30,17 @@ records read (:mod:`groundtrace.stages.plumbing.ends`).
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """Holds the manifest's entry of one shard.
+    """Holds the manifest's entry of one shard (Parquet file of rows).
 
-    ``set`` is sft, rl or rejected. ``name`` is the name that the shard has in a finished run. ``file`` is the name of
-    the shard's file in the folder of its set. ``ends`` is the name of the shard's table of final outcomes in the folder
-    ``ends``. ``sha256`` is the digest of the file. ``ids_sha256`` is the digest of the shard's ids in order
-    (:func:`ids_sha256`).
+    Attributes:
+        set: the set of rows: sft, rl or rejected.
+        name: the name that the shard has in a finished run.
+        file: the name of the shard's file in the folder of its set, before it is renamed.
+        ends: the name of the shard's table of final outcomes in the folder ``ends``.
+        rows: the number of rows.
+        size_bytes: the size of the file in bytes.
+        sha256: the digest of the file.
+        ids_sha256: the digest of the ids of its rows, in order (:func:`ids_sha256`).
     """
 
     set: str
@@ -48,18 +54,21 @@ class ShardEntry:
 
 
 def ids_sha256(ids: Sequence[str]) -> str:
-    """Return the SHA-256 of a shard's ids, in the order of its rows."""
+    """Return the SHA-256 of a shard's ids as hexadecimal digits. `ids` are the ids in the order of the shard's rows."""
     return hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def attempt_name(name: str) -> str:
-    """Return a unique name for one attempt at writing a file whose final name is ``name``."""
+    """Return a unique file name for one execution of a writer: `name` with a random part before its extension.
+
+    `name` is the final name of the file. For example, "a.parquet" becomes "a.<32 hexadecimal digits>.parquet".
+    """
     stem, _, kind = name.rpartition(".")
     return f"{stem}.{uuid.uuid4().hex}.{kind}"
 
 
 class HashedStream:
-    """Passes bytes on to a binary output stream, counts them and computes their SHA-256."""
+    """Passes bytes on to a binary output stream, counts them (`size_bytes`) and computes their SHA-256."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -68,14 +77,14 @@ class HashedStream:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Write the bytes, and return their number."""
+        """Write the bytes `data`, and return their number."""
         self._digest.update(data)
         self._stream.write(data)
         self.size_bytes += len(data)
         return len(data)
 
     def tell(self) -> int:
-        """Return the position of the next byte."""
+        """Return the position of the next byte, which is the number of bytes written so far."""
         return self.size_bytes
 
     def writable(self) -> bool:
@@ -95,20 +104,21 @@ class HashedStream:
         self._stream.flush()
 
     def close(self) -> None:
-        """Mark this stream as closed; the code that opened the underlying stream closes the underlying stream."""
+        """Mark this stream as closed. The underlying stream stays open; the code that opened it must close it."""
         self.closed = True
 
     @property
     def sha256(self) -> str:
-        """Return the digest of the bytes written so far."""
+        """Return the SHA-256 of the bytes written so far, as hexadecimal digits."""
         return self._digest.hexdigest()
 
 
 @contextmanager
 def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
-    """Yield a Parquet writer to a new file, and the stream that the writer writes to.
+    """Open a new Parquet file for writing. Yields the Parquet writer, and the stream that counts and hashes its bytes.
 
-    The file appears under its name only after the ``with`` block has ended without an error.
+    The file appears under the name `path` only after the ``with`` block has ended without an error. Missing parent
+    folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_to(path) as unfinished, unfinished.open("wb") as stream:
@@ -118,15 +128,16 @@ def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetW
 
 
 def write_table(path: Place, table: pa.Table) -> None:
-    """Write a small table to a new file."""
+    """Write a small table to a new Parquet file `path`."""
     with parquet_writer(path, table.schema) as (writer, _):
         writer.write_table(table)
 
 
 def write_manifest(folder: Place, entries: Sequence[str]) -> str:
-    """Write the entries of a job's manifest to a new file, one JSON object in each line, and return the file's name.
+    """Write the manifest of a job to a new file in `folder`, and return the file's name.
 
-    The last line holds the number of entries, so that a reader notices a truncated manifest.
+    `entries` are its lines: one JSON object for each shard or other result. They are sorted. The last line holds the
+    number of entries, so that a reader notices a truncated manifest.
     """
     name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,16 +147,17 @@ def write_manifest(folder: Place, entries: Sequence[str]) -> str:
 
 
 def entry_line(entry: ShardEntry) -> str:
-    """Return the manifest's line for a shard."""
+    """Return the line of the manifest for a shard, as JSON."""
     return json.dumps({"shard": asdict(entry)})
 
 
 def side_line(side: SideCalls) -> str:
-    """Return the manifest's line for the calls that a sample stage made for one element of its sample."""
+    """Return the line of the manifest, as JSON, for the calls that a sample stage made for one element of its sample.
+    """
     calls = [call_row(call) for call in side.calls]
     return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})
 
 
 def artifact_line(name: str, text: str) -> str:
-    """Return the manifest's line for an artifact."""
+    """Return the line of the manifest, as JSON, for a further text file of the run. `name` is the file's name."""
     return json.dumps({"artifact": name, "text": text})

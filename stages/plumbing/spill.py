@@ -1,10 +1,10 @@
 """Keeps the data of a run's shuffles in files on this machine (the spool), so that only references cross the shuffles.
 
 Beam's runner on one machine keeps every copy of the data that crossed a shuffle in memory until the run ends. Inside
-:func:`spooling`, coders write the data into files of a folder and give the runner a slip (a reference): 29 bytes with
-file, offset and length. Every process appends to its own file and reads the files of all processes. This module removes
-no files: the creator of the folder removes the folder with all its files. Runners that use several machines have no
-spool.
+:func:`spooling`, coders write the data into files of a folder and give the runner only a slip. A slip is a reference of
+29 bytes with file, offset and length. Every process appends to its own file and reads the files of all processes. This
+module removes no files. The code that created the folder removes it with all its files. Runners that use several
+machines have no spool.
 """
 
 import contextlib
@@ -23,9 +23,10 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
-    """Let the pipelines that are built and run in the ``with`` block use a spool in ``folder``, which must exist.
+    """Let all pipelines that are built and run in the ``with`` block write the data of their shuffles to files in
+    `folder`.
 
-    If ``folder`` is "", they use no spool.
+    The folder must exist. If `folder` is "", the pipelines keep the data in memory.
     """
     token = _FOLDER.set(folder)
     try:
@@ -38,15 +39,15 @@ def spooling(folder: str) -> Iterator[None]:
 
 
 def spool_folder() -> str:
-    """Return the folder of the innermost active :func:`spooling`; "" if none is active."""
+    """Return the folder of the innermost active :func:`spooling`; "" if there is none, or if it uses no folder."""
     return _FOLDER.get()
 
 
 def spill(data: bytes, folder: str) -> bytes:
-    """Write the data to the spool, and return the slip (reference) that crosses a shuffle in place of the data.
+    """Write data to the spool, and return the slip (a reference of 29 bytes) that crosses a shuffle in its place.
 
-    If the data is short, or if ``folder`` is "", return bytes that contain the data itself. Raises OSError if the
-    spool's file cannot be written.
+    `folder` is the folder of the spool. If it is "", or if the data is short, the returned bytes contain the data
+    itself. :func:`read_spilled` reads both forms. Raises OSError if the file of the spool cannot be written.
     """
     if not folder or len(data) <= 2 * _SLIP.size:
         return _HERE + data
@@ -54,9 +55,10 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """Return the data for which :func:`spill` returned the bytes ``crossed``.
+    """Return the data for which :func:`spill` returned the bytes `crossed`.
 
-    Raises ValueError for bytes that :func:`spill` did not make, and OSError if the spool's file cannot be read.
+    `folder` is the folder of the spool. Raises ValueError for bytes that :func:`spill` did not make, and OSError if the
+    file of the spool cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:

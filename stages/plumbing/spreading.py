@@ -1,8 +1,7 @@
-"""Redistributes elements over the workers before slow work, by a key of each element.
+"""Redistributes elements over the workers before slow work. The key of an element determines its worker.
 
-The destination of an element depends on its key alone. Beam's own Reshuffle is not used. On some runners it distributes
-elements in order of arrival. If a worker is lost, its elements are computed again and may then get other destinations,
-so that records are lost or duplicated.
+Beam's own Reshuffle is not used. On some runners it distributes elements in order of arrival. If a worker is lost, its
+elements are computed again and may then go to other workers, so that records are lost or duplicated.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,9 +28,10 @@ class _Begin(beam.DoFn):
 
 
 class SpreadByKey(beam.PTransform):
-    """Redistributes elements of the type ``kind`` over the workers by ``key``, which returns an element's key.
+    """Redistributes elements over the workers by a key of each element.
 
-    ``key_kind`` is the type of the keys. Elements with equal keys stay together, and no element is lost.
+    `key` is a function that returns the key of an element. `key_kind` is the type of the keys, and `kind` the type of
+    the elements. Elements with equal keys go to the same worker, and no element is lost.
     """
 
     def __init__(self, key: Callable[[Any], Any], key_kind: type, kind: type) -> None:
@@ -39,7 +39,7 @@ class SpreadByKey(beam.PTransform):
         self._key, self._key_kind, self._kind = key, key_kind, kind
 
     def expand(self, elements: PCollection) -> Any:
-        """Return the same elements, redistributed."""
+        """Return a collection with the same elements, redistributed over the workers."""
         key = self._key
         keyed: Any = elements | "Key" >> beam.Map(lambda element: (key(element), element)).with_output_types(
             tuple[self._key_kind, self._kind]
@@ -48,8 +48,9 @@ class SpreadByKey(beam.PTransform):
 
 
 class SpreadDrafts(beam.PTransform):
-    """Redistributes drafts over the workers, so that slow calls run on any worker with free capacity."""
+    """Redistributes drafts over the workers by the hashes of their ids, so that slow calls are shared by all workers.
+    """
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the same drafts, redistributed."""
+        """Return a collection with the same drafts, redistributed over the workers."""
         return drafts | SpreadByKey(draft_key, str, Draft)

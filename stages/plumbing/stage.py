@@ -1,9 +1,10 @@
-"""Defines a stage: its description, and the transform that runs its work on each draft.
+"""Defines a stage: its description, and the Beam transform that runs its work on each draft.
 
-A stage has four parts: a function of one draft, settings, a description (:class:`Stage`), and a small class that joins
-these three. The function returns the draft with its additions or raises :class:`Reject`. The class is derived from
-:class:`DraftStage`. If the function calls models, the class is derived from
-:class:`groundtrace.stages.plumbing.calling.CallingStage` instead.
+A draft is a question on its way through the pipeline, with the data that stages have added to it. A stage has four
+parts: a function of one draft, settings, a description (:class:`Stage`), and a small class that joins these three. The
+function returns the draft with its additions or raises :class:`Reject`. The class is derived from :class:`DraftStage`.
+If the function calls models, the class is derived from :class:`groundtrace.stages.plumbing.calling.CallingStage`
+instead.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +24,9 @@ from groundtrace.stages.plumbing.metrics import count_in, count_kept, count_reje
 
 REJECTED = "rejected"
 READ = "read"
-"""The output of a stage that reads an input: number and id of each record."""
+"""The name of an output of the stage that reads the input: it holds the number and the id of each record."""
 SIDE_CALLS = "side_calls"
-"""The output of a stage that looks at a sample: its calls (:class:`groundtrace.stages.plumbing.ends.SideCalls`)."""
+"""The name of an output of a sample stage: its model calls (:class:`groundtrace.stages.plumbing.ends.SideCalls`)."""
 CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
 TRUNCATED = "truncated"
 CALL_REASONS = {
@@ -34,14 +35,16 @@ CALL_REASONS = {
     TRUNCATED: "what a model wrote was cut off at a limit of tokens",
     BUDGET: "the budget ended first",
 }
-"""The reasons to reject of every stage that calls models; a stage adds its own reasons."""
+"""The reasons, with their meanings, for which every stage that calls models may reject. A stage adds its own reasons.
+"""
 
 
 class Reject(Exception):
-    """Raised if a stage's work rejects the draft, for one of the reasons that the stage declares.
+    """Raised by a stage's work to reject the draft, for one of the reasons that the stage declares.
 
-    ``detail`` states what was wrong. ``key`` is the cache key of the reply that led to the decision. ``draft`` is the
-    draft with all additions of the work so far; it is None if there are no additions.
+    `reason` is the code of the reason, e.g. "too_easy". `detail` states what was wrong. `key` is the cache key of the
+    model reply that led to the decision; None if there is no such reply. `draft` is the draft with all additions of the
+    work so far; None if there are no additions.
     """
 
     def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
@@ -51,19 +54,20 @@ class Reject(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """Describes a stage, for funnel, card, report, forecast, progress and validation.
+    """Describes a stage, for the run's funnel (records left after each stage), data card, report, forecast and
+    validation.
 
     Attributes:
-        name: the stage's name in ``rejected/``, the ledger and the funnel.
+        name: the stage's name in ``rejected/``, the ledger (calls and costs) and the funnel.
         does: its work, in one sentence for the data card.
-        reasons: its reasons to reject, each with its meaning; the reasons of failed calls are added automatically.
-        asks: the roles that it calls, with the prompts.
+        reasons: its reasons to reject, each with its meaning. The reasons of failed calls are added automatically.
+        asks: the model roles that it calls, such as teacher or judge, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
         max_calls: for a sample stage, a function of its settings that returns the maximum number of calls in a run of
             any size. A sample stage reads some of the records and passes none on. ``max_calls`` is None for all other
             stages.
-        max_kept: for a stage that draws a limited number of records and keeps them, a function of its settings that
-            returns this number. ``max_kept`` is None for all other stages. The number also bounds the calls of later
+        max_kept: for a stage that selects a limited number of records and keeps them, a function of its settings that
+            returns this number. ``max_kept`` is None for all other stages. The number also limits the calls of later
             stages, because records that leave by another output need no calls.
         joins: whether the stage's input differs from the records that the stage before it keeps. For example, the input
             may be the records of several stages.
@@ -105,17 +109,22 @@ class Stage:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Return every reason for which the stage may reject, with the reason's meaning."""
+        """Return all reasons for which the stage may reject, each with its meaning, including those of failed calls."""
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
-        """Return this description with the prompts that the stage sends to these models
-        (:meth:`groundtrace.inference.role_calls.Asks.to`).
+        """Return a copy of this description with the prompts that the stage sends to the given models.
+
+        `models` holds the endpoints of the run's models. Some model families have their own prompts for points and
+        boxes (:meth:`groundtrace.inference.role_calls.Asks.to`).
         """
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
-        """Return the rejection of a draft, or of a record with the id ``element``, with the cost of its ``calls``.
+        """Return the rejection of a record by this stage.
+
+        `element` is the rejected draft, or the id of a record that has no draft. `why` holds the reason and its detail.
+        `calls` are the model calls made for the record so far; their cost becomes part of the rejection.
 
         Raises ValueError if the stage does not declare the reason. Raises ColumnError if the draft has a new column
         that the stage does not declare.
@@ -133,21 +142,24 @@ class Stage:
 
 @dataclass(frozen=True)
 class Route:
-    """Holds a draft that leaves its stage by another output than ``kept``, and the name of this output."""
+    """Holds a draft that leaves its stage by another output than ``kept``. `output` is the name of this output."""
 
     output: str
     draft: Draft
 
 
 Work = Callable[[Draft], Draft | Route]
-"""The type of a stage's work on one draft.
+"""The type of a stage's work on one draft: a function that returns the draft with its additions, or a route.
 
-It may raise :class:`Reject`; any other exception is a defect and fails the run.
+It may raise :class:`Reject`. Any other exception is a defect of the code and fails the run.
 """
 
 
 class RunWork(beam.DoFn):
-    """Runs a plain function for each draft, counts the drafts, and turns :class:`Reject` into a typed rejection."""
+    """Runs a function for each draft, counts the drafts, and turns a raised :class:`Reject` into a rejection.
+
+    `stage` is the description of the stage, and `work` is the function.
+    """
 
     def __init__(self, stage: Stage, work: Work) -> None:
         self.stage, self._work = stage, work
@@ -166,9 +178,9 @@ class RunWork(beam.DoFn):
 
 @contextmanager
 def setting_columns(stage: Stage) -> Iterator[None]:
-    """Add the stage's name to a ColumnError that is raised in the ``with`` block.
+    """Add the stage's name to the message of a ColumnError that is raised in the ``with`` block.
 
-    Such an error is raised if a value has the wrong type for its column.
+    Such an error is raised if a stage sets a column to a value of the wrong type.
     """
     try:
         yield
@@ -177,10 +189,10 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Raise ColumnError if the stage has set a column that it does not declare, because no shard would hold the column.
+    """Check that a stage sets only columns that it declares. Raises ColumnError for any other column.
 
-    ``before`` is the stage's input, and ``after`` is its result: a draft, a route, or the draft of a rejection.
-    If ``before`` or ``after`` holds no draft, nothing is checked.
+    No shard would hold an undeclared column. `before` is the stage's input. `after` is its result: a draft, a route, or
+    the draft of a rejection. If `before` or `after` holds no draft, nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -195,12 +207,16 @@ def check_added(stage: Stage, before: object, after: object) -> None:
 
 
 def passing(stage: Stage, draft: Draft) -> Draft:
-    """Return the draft with this stage added to the stages that it has passed."""
+    """Return the draft with the name of this stage added to its list of passed stages."""
     return replace(draft, passed=(*draft.passed, stage.name))
 
 
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
-    """Count the result, add this stage to the stages that its draft has passed, and return the draft as an output."""
+    """Count a result as kept, and return its draft as an output of a Beam DoFn.
+
+    `result` is the draft, or a route that names another output for it. The name of this stage is added to the draft's
+    list of passed stages.
+    """
     count_kept(stage.name)
     if isinstance(result, Route):
         return TaggedOutput(result.output, passing(stage, result.draft))
@@ -208,16 +224,17 @@ def kept_output(stage: Stage, result: Draft | Route) -> Any:
 
 
 def rejected_output(rejected: Rejected) -> TaggedOutput:
-    """Count the rejection and return it as an output of a DoFn."""
+    """Count a rejection, and return it as an element of a Beam DoFn's output ``rejected``."""
     count_rejected(rejected)
     return TaggedOutput(REJECTED, rejected)
 
 
 def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any = Draft, **tags: Any) -> Any:
-    """Apply ``do`` as the step ``name``, and return its outputs.
+    """Apply the Beam DoFn `do` to `elements` as the step `name`, and return its outputs.
 
-    The outputs are ``kept`` (the main output), ``rejected`` and one for each of ``tags``, which maps names to element
-    types. The element types are declared, so that records cross shuffles as rows and not as pickles.
+    `side_inputs` are further arguments of the DoFn. The outputs are ``kept`` (the main output, with elements of the
+    type `kept`), ``rejected`` (rejections), and one for each of `tags`, which maps names of further outputs to the
+    types of their elements. The types are declared, so that records cross shuffles as rows and not as pickles.
     """
     types = {REJECTED: Rejected, **tags}
     typed = beam.ParDo(do, *side_inputs).with_output_types(kept)
@@ -228,12 +245,12 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 
 
 class DraftStage(beam.PTransform):
-    """Runs a stage whose work is a plain function of one draft.
+    """Base class of the stages whose work is a plain function of one draft.
 
-    A subclass is a dataclass whose fields are its settings. It sets ``stage``, and its method :meth:`work` returns the
-    function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the function sends
-    a draft to such an output by a :class:`Route`. If ``expand`` also does the work of other stages, ``inner`` has the
-    descriptions of these stages. In lists of stages, the stages of ``inner`` come before ``stage``.
+    A subclass is a dataclass whose fields are its settings. It sets `stage`, its description. Its method :meth:`work`
+    returns the function, which is pickled and sent to the workers. `routes` has the names of further outputs; the
+    function sends a draft to such an output by a :class:`Route`. If ``expand`` also does the work of other stages,
+    `inner` has the descriptions of these stages. In lists of stages, the stages of `inner` come before `stage`.
     """
 
     stage: ClassVar[Stage]
@@ -244,9 +261,12 @@ class DraftStage(beam.PTransform):
         super().__init__()
 
     def work(self) -> Work:
-        """Return the function that is called with each draft."""
+        """Return the function that is run on each draft."""
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``, and one output for each name in ``routes``."""
+        """Add the stage to the pipeline, and return its outputs.
+
+        `drafts` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
+        """
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

@@ -1,4 +1,4 @@
-"""Lists the stages of a DAG, and derives their roles, prompts, columns and maximum numbers of calls and records."""
+"""Lists the stages of a recipe's DAG, and derives the roles, prompts, columns and maximum counts that they need."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -16,18 +16,19 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.stages.plumbing.stage import Stage
 
 READ_BY_NAME: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS, STREAMS, STREAM_PROMPTS)
-"""Columns of the bundled stages that trainer, report and exports read by name; a user's stage may add them, too."""
+"""Columns of Groundtrace's own stages that trainer, report and exports read by name. A user's stage may add them, too.
+"""
 
 
 class RecipeError(UserError):
-    """Raised if a recipe's file has a mistake; the message names what to change."""
+    """Raised if the file of a recipe has a mistake. The message names what to change."""
 
 
 @dataclass(frozen=True)
 class StageList:
     """Holds the descriptions of a DAG's stages, each once, in the order in which records pass them.
 
-    Stages that read a sample come last.
+    Sample stages, which read some of the records and pass none on, come last.
     """
 
     stages: tuple[Stage, ...]
@@ -36,36 +37,38 @@ class StageList:
         return iter(self.stages)
 
     def stage(self, name: str) -> Stage | None:
-        """Return the stage of that name; None if there is no such stage."""
+        """Return the description of the stage with the name `name`; None if there is no such stage."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
-        """Return the list with the prompts that the stages send to these models."""
+        """Return a copy of the list with the prompts that the stages send to the given models (:meth:`Stage.asking`).
+        """
         return StageList(tuple(stage.asking(models) for stage in self.stages))
 
     @property
     def asks(self) -> tuple[Asks, ...]:
-        """Return the roles that the stages call, with the prompts, in the order of the stages."""
+        """Return the model roles that the stages call, each with its prompts, in the order of the stages."""
         return tuple(ask for stage in self.stages for ask in stage.asks)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles that must have endpoints, each once, in the order in which they are first called."""
+        """Return the model roles that must have endpoints, each once, in the order in which they are first called."""
         return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
 
     @property
     def roles_asked(self) -> tuple[str, ...]:
-        """Return the required roles and the optional roles, which are called only if the config gives them endpoints.
+        """Return all model roles that the stages may call, each once, in the order in which they are first called.
 
-        Each role is returned once.
+        These are the required roles and the optional roles. An optional role is called only if the config gives it an
+        endpoint.
         """
         return tuple(dict.fromkeys(ask.role for ask in self.asks))
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
-        """Return the prompts that a run with these models and this config may send, sorted.
+        """Return the sorted names of the prompts that a run may send.
 
-        The prompt that requests a repaired reply is among them if the run calls any model. ``clips`` is False if the
-        input is known to have no clips.
+        `models` holds the endpoints of the run, and `settings` its config. `clips` is False if the input is known to
+        have no clips. If the run calls any model, the result also has the prompt that requests a repaired reply.
         """
         sent = set[str]()
         for stage in self.stages:
@@ -82,9 +85,10 @@ class StageList:
         return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
 
     def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
-        """Return one sentence for each stage that left something unchecked in the records that it kept.
+        """Return one sentence for each stage that left out a check of the records that it kept.
 
-        ``kept`` is the number of kept records by the stage's name.
+        `settings` is the run's config, and `models` holds the endpoints. `kept` maps the name of each stage to the
+        number of records that it kept. The result is empty if nothing was left out.
         """
         found = []
         for stage in self.stages:
@@ -94,9 +98,10 @@ class StageList:
 
 
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
-    """Return the list of the recipe's stages; ``wired`` are the stages in the order in which the recipe wires them.
+    """Return the list of a recipe's stages, each once, with the sample stages at the end.
 
-    Raises RecipeError if two different stages, or two different columns, have the same name.
+    `recipe` is the name of the recipe, for error messages. `wired` are the stages in the order in which the recipe
+    connects them. Raises RecipeError if two different stages, or two different columns, have the same name.
     """
     known: dict[str, Stage] = {}
     for stage in wired:
@@ -129,9 +134,9 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
 
 
 def max_calls(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of calls of a sample stage in a run with these settings; None for other stages.
+    """Return the maximum number of model calls of a sample stage in a run; None for any other stage.
 
-    A sample stage reads some of the records and passes none on.
+    A sample stage reads some of the records and passes none on. `settings` is the run's config.
     """
     if stage.max_calls is None:
         return None
@@ -139,9 +144,9 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 
 
 def max_kept(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of records that a stage keeps in a run with these settings.
+    """Return the maximum number of records that a stage keeps in a run; None for a stage without such a maximum.
 
-    Return None for a stage without such a maximum.
+    `settings` is the run's config.
     """
     if stage.max_kept is None:
         return None
@@ -149,9 +154,9 @@ def max_kept(stage: Stage, settings: Any) -> int | None:
 
 
 def section_of(settings: Any, kind: type) -> Any:
-    """Return the first section of the config ``settings`` that is of the class ``kind``.
+    """Return the first section of a config that is an object of the class `kind`.
 
-    Return an object of the class with its default values if the config has no such section.
+    `settings` is the config. If it has no such section, return an object of the class with its default values.
     """
     values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()
     return next((value for value in values if isinstance(value, kind)), None) or kind()
