@@ -1,4 +1,4 @@
-"""Holds the stages, with one Beam transform in each file."""
+"""Contains the stages of the pipelines. Each file has one stage, which is one Beam transform."""
 
 if __name__ != "groundtrace.stages":  # such as by a script with the repository's top on its path
     raise ImportError(

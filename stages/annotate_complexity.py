@@ -1,8 +1,9 @@
 """Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
-The inputs are drafts. The outputs are drafts labelled ``simple`` or ``complex``, with the judge's reason. A draft is
-rejected if the judge cannot decide. This stage sets the form of the draft's responses to judge-think-answer: a judge
-section, a think section and the answer. The judge sees image and question, not the gold answer.
+The inputs are drafts (questions with their data). The outputs are drafts labelled ``simple`` or ``complex``, with the
+judge's reason. A draft is rejected if the judge cannot decide. This stage also determines that the draft's responses
+have the form judge-think-answer: a judge section, a think section and the answer. The judge sees image and question,
+but not the gold answer.
 
 Deviation: in the paper, one call during training both labels a question and compares a response with the label (App.
 C). Here each question gets one label before training. Its trace is written for this label, and the reward compares
@@ -44,7 +45,7 @@ class ComplexitySettings:
 
 
 def read_complexity(reply: CallResult) -> tuple[str, str]:
-    """Return the judge's label for a question, and the judge's reason.
+    """Read the judge's reply about a question, and return the label and the judge's reason.
 
     The label is ``simple``, ``complex`` or ``cannot_judge``. Raises BadReply if the reply has no such label or no
     reason.
@@ -60,7 +61,10 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
 
 
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
-    """Return the draft with the complexity of its question. Raises :class:`Reject` if the judge cannot decide."""
+    """Let the judge label a question as simple or complex, and return the draft with this label and the judge's reason.
+
+    `session` makes the call. Raises :class:`Reject` if the judge cannot decide.
+    """
     question = draft.question
     task = JudgeTask(
         PROMPT,
@@ -88,12 +92,17 @@ STAGE = Stage(
 
 @dataclass
 class AnnotateComplexity(CallingStage):
-    """Labels every question as simple or complex; see the module."""
+    """Stage that lets the judge label every question as simple or complex.
+
+    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    """
 
     settings: ComplexitySettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`annotate` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`annotate` with the settings of
+        this stage.
+        """
         return partial(annotate, settings=self.settings)

@@ -1,8 +1,8 @@
 """Answers easy questions with the gold answer alone, without any reasoning, as the paper encourages (CodeDance §3.2).
 
-The inputs are drafts of easy questions: the weak policy, whose attempts measure the difficulty, nearly always answers
-them right. The outputs are drafts whose only trace is the gold answer in answer tags. Their rows teach a model when
-code is not needed. No model is called.
+The inputs are drafts of easy questions. A question is easy if the weak policy nearly always answers it right; the
+policy's attempts measure this. The outputs are drafts whose only trace is the gold answer in answer tags. Their rows
+teach a model when code is not needed. No model is called.
 """
 
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ UNWRITABLE = "unwritable_answer"
 
 
 def answer_directly(draft: Draft) -> Draft:
-    """Return the draft with its gold answer as the trace.
+    """Return the draft with the trace ``<answer>…</answer>``, which holds only the gold answer and no reasoning.
 
-    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if the answer contains a tag.
+    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if the gold answer contains a tag.
     """
     answer = draft.question.answer.strip()
     if "<" in answer:
@@ -38,10 +38,10 @@ STAGE = Stage(
 
 @dataclass
 class AnswerDirectly(DraftStage):
-    """Gives every draft its gold answer as its trace; see the module."""
+    """Stage that gives every draft its gold answer as its only trace, without reasoning."""
 
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`answer_directly`, to be called with each draft."""
+        """Return the function to run on each draft (a question with its data): :func:`answer_directly`."""
         return answer_directly

@@ -1,9 +1,10 @@
-"""Shows the policy its crops, and lets it answer again in words alone, without boxes (iVGR §3.4, third step).
+"""Lets the policy answer again, in words alone, while it sees crops of the images (iVGR §3.4, third step).
 
-Crops are the parts of the images that the policy boxed. The inputs are drafts with attempts; for these attempts the
-policy saw no crops. The outputs are the same drafts with new graded answers, one for each attempt. For these answers
-the policy saw the images and their crops. A draft is rejected if a call failed or too few answers could be graded. For
-a draft without crops no call is made: its attempts are also used as its answers with crops.
+A crop is the part of an image inside a box that the policy predicted. The inputs are drafts with attempts (sampled
+answers) for which the policy saw no crops. The outputs are the same drafts with new graded answers, one for each
+attempt. For these answers the policy saw the images and their crops. A draft is rejected if a call failed or too few
+answers could be graded. For a draft without crops no call is made: its attempts are also used as its answers with
+crops.
 """
 
 import json
@@ -41,7 +42,7 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the policy's prompt, which shows the draft's images and their crops."""
+    """Return the prompt that shows the policy the images of a draft's question and their crops."""
     question = draft.question
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},
@@ -54,10 +55,10 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """Show the policy the images and crops, grade its answers, and return the draft with the graded answers.
+    """Let the policy answer with the images and crops, and return the draft with the graded answers.
 
-    ``judged`` is True if a judge grades free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer
-    than ``settings.k_min`` answers could be graded.
+    `session` makes the calls. `judged` is True if a judge model grades answers in free text. Raises
+    :class:`groundtrace.stages.plumbing.stage.Reject` if fewer than ``settings.k_min`` answers could be graded.
     """
     if not draft.overlays:
         return with_answers(draft, draft.attempts)
@@ -68,7 +69,7 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
-    """Return the draft with ``attempts`` as the answers for which the policy saw the crops."""
+    """Return the draft with `attempts` in the columns of the answers for which the policy saw the crops."""
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
 
@@ -85,23 +86,36 @@ STAGE = Stage(
 
 @dataclass
 class AnswerWithCrops(CallingStage):
-    """Lets the policy answer every question again, with the crops beside the images; see the module."""
+    """Stage that lets the policy answer every question again, while it sees crops beside the images.
+
+    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    """
 
     settings: AttemptSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`answer` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`answer` with the settings of
+        this stage.
+        """
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 
 
 @dataclass(frozen=True)
 class CropComparison:
-    """Holds the numbers of right answers and of graded answers, without and with crops, summed over questions.
+    """Compares the answers without crops and with crops, as counts that can be summed over questions.
 
-    ``better`` counts the questions whose share of right answers rose with crops, and ``worse`` counts the questions
-    whose share fell. ``cropped`` counts the questions that have crops, and ``crops`` counts all their crops.
+    Attributes:
+        questions: the number of questions.
+        cropped: the number of questions that have crops.
+        crops: the number of crops of all questions.
+        right_without: the number of right answers without crops.
+        graded_without: the number of graded answers without crops.
+        right_with: the number of right answers with crops.
+        graded_with: the number of graded answers with crops.
+        better: the number of questions whose share of right answers rose with crops.
+        worse: the number of questions whose share of right answers fell with crops.
     """
 
     questions: int = 0
@@ -116,7 +130,7 @@ class CropComparison:
 
 
 def compared(draft: Draft) -> CropComparison:
-    """Return the :class:`CropComparison` of one question."""
+    """Return the :class:`CropComparison` of the one question of a draft."""
     with_crops = [each["correct"] for each in draft.added(CROP_ATTEMPTS) or ()]
     (right, of), (right_with, of_with) = _counts([each.correct for each in draft.attempts]), _counts(with_crops)
     without, beside = right * of_with, right_with * of
@@ -131,13 +145,13 @@ def _counts(correct: Sequence[bool | None]) -> tuple[int, int]:
 
 
 def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
-    """Return the sum of several comparisons; the order does not matter."""
+    """Return the sum of several comparisons, field by field. The order does not matter."""
     found = list(comparisons)
     return CropComparison(*(sum(getattr(each, field.name) for each in found) for field in fields(CropComparison)))
 
 
 def crops_json(comparison: CropComparison) -> str:
-    """Return the content of ``crops.json``: the accuracies without and with crops, and the fields of ``comparison``.
+    """Return the content of the run's file ``crops.json``: the accuracies without and with crops, and all counts.
 
     An accuracy is null if no answer was graded.
     """

@@ -49,7 +49,11 @@ class DomainSettings:
 
 
 def domain_of(question: Question, settings: DomainSettings) -> Domain:
-    """Return the domain of a question; see the module."""
+    """Return the domain of a question, ``stem`` or ``general``.
+
+    If the settings list the question's source (data set), they determine the domain. Otherwise the question is ``stem``
+    if its answer is a number or its text contains words of maths or science.
+    """
     listed = settings.sources.get(question.source)
     if listed is not None:
         return listed
@@ -58,7 +62,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Return the draft with its domain, as a route to the output with the domain's name (``stem`` or ``general``)."""
+    """Add the domain to a draft, and send it to the output with the domain's name (``stem`` or ``general``)."""
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
 
@@ -73,12 +77,17 @@ STAGE = Stage(
 
 @dataclass
 class AssignDomain(DraftStage):
-    """Sorts the questions by domain; see the module. The outputs are ``stem`` and ``general``."""
+    """Stage that divides the questions into the outputs ``stem`` and ``general``.
+
+    The module's docstring describes the rules.
+    """
 
     settings: DomainSettings
     stage = STAGE
     routes = (STEM, GENERAL)
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`assign` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`assign` with the settings of
+        this stage.
+        """
         return partial(assign, settings=self.settings)

@@ -1,11 +1,11 @@
-"""Chooses the stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
+"""Chooses, for each cold-start question, whether its trace reasons with boxes or in words alone (iVGR §4.1).
 
-A trace of the grounded stream has boxes, a trace of the textual stream has words alone. The inputs are drafts of the
-SFT side. The outputs are the same drafts, in which a field names the form of the trace: with boxes, or in words alone.
-A hash of the question's id chooses the stream before the teacher is called. So the teacher is called for each question
-in one stream only, and the choice does not depend on other questions. On average, the numbers of questions in the two
-streams have the ratio of the config (32 to 3 in the paper, for 35,000 questions).
-:class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the ratio exact.
+These two ways of answering are called streams: a trace of the grounded stream has boxes, and a trace of the textual
+stream has words alone. The inputs are drafts of the SFT side. The outputs are the same drafts, in which a field names
+the form of the trace: with boxes, or in words alone. A hash of the question's id chooses the stream before the teacher
+is called. So the teacher is called for each question in one stream only, and the choice does not depend on other
+questions. On average, the numbers of questions in the two streams have the ratio of the config (32 to 3 in the paper,
+for 35,000 questions). :class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the ratio exact.
 
 The boxes of a grounded trace are later compared with the question's boxes. A question of the grounded stream without
 boxes is therefore rejected. So on the SFT side, only the textual stream has questions without boxes. This follows the
@@ -40,18 +40,18 @@ class ColdStartSettings:
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
-    """Return the form in which the teacher writes the trace of a question: with boxes, or in words alone.
+    """Return the form in which the teacher writes the trace of a question: with boxes (``boxes``) or in words alone.
 
-    A hash of the question's id chooses the form.
+    A hash of `question_id` chooses the form, with the shares of the settings. Equal ids always get the same form.
     """
     share = settings.grounded / (settings.grounded + settings.textual)
     return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL
 
 
 def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
-    """Return the draft with the form of its trace.
+    """Return the draft with the form of its trace: with boxes, or in words alone.
 
-    Raises :class:`Reject` for a draft of the grounded stream if its question has no boxes.
+    Raises :class:`Reject` if the form is with boxes but the question has no boxes.
     """
     form = form_of(draft.id, settings)
     if form == BOXES and not draft.reference_boxes:
@@ -60,7 +60,9 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """Return the form of the draft's trace; the stage KeepRatio uses this form as the class of the draft."""
+    """Return the form of the draft's trace (with boxes, or in words alone), by which the stage KeepRatio counts
+    drafts.
+    """
     return draft.form
 
 
@@ -74,11 +76,16 @@ STAGE = Stage(
 
 @dataclass
 class AssignStream(DraftStage):
-    """Assigns a stream to every draft; see the module."""
+    """Stage that assigns each draft a stream: reasoning with boxes, or in words alone.
+
+    The module's docstring describes the rule.
+    """
 
     settings: ColdStartSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`assign` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`assign` with the settings of
+        this stage.
+        """
         return partial(assign, settings=self.settings)

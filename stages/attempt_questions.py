@@ -1,10 +1,10 @@
-"""Lets the policy answer each question k times, and grades the answers; each answer is an attempt.
+"""Lets the policy answer each question k times, and grades the answers. Each answer is called an attempt.
 
-The inputs are drafts. The outputs are drafts with k attempts. Each attempt is right, wrong or unscored (not graded). A
-draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An answer in prose is graded
-too, because the policy may not have been trained to put its answers in tags. A truncated attempt is graded only if its
-answer section is complete; otherwise it is unscored, not wrong. The attempts are also used as the initial rollouts of
-Argos App. C.1.
+The inputs are drafts (questions with their data). The outputs are drafts with k attempts. Each attempt is right, wrong
+or unscored (not graded). A draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An
+answer in prose is graded too, because the policy may not have been trained to put its answers in tags. A truncated
+attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong. The attempts are also
+used as the initial rollouts of Argos App. C.1.
 """
 
 from collections import Counter
@@ -52,14 +52,14 @@ class AttemptSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the attempts."""
+        """Return the sampling settings of the attempts: their number, temperature and maximum length."""
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
-    """Return the policy's prompt.
+    """Return the prompt with which the policy answers a question.
 
-    ``form`` is a form of response, such as reasoning with points. The prompt requests this form only if
+    `form` is a form of response, such as reasoning with points. The prompt requests this form only if
     ``settings.as_trained`` is True.
     """
     variables = {
@@ -75,11 +75,14 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 
 
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
-    """Return the draft with k graded answers of the policy; equal answers are graded once.
+    """Let the policy answer a question k times, and return the draft with the k graded answers.
 
-    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded. ``judged`` is True if a judge
-    grades free text. Without such a judge, a question with free text as its gold answer is rejected before any call,
-    because only answers equal to the gold answer could be graded.
+    Equal answers are graded once. `session` makes the calls. `judged` is True if a judge model grades answers in free
+    text. Without such a judge, a question with free text as its gold answer is rejected before any call, because only
+    answers equal to the gold answer could be graded. `form` is the form of response that the prompt requests
+    (:func:`attempt_prompt`).
+
+    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded.
     """
     question = draft.question
     if not judged and needs_judge(question):
@@ -93,9 +96,9 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
 
 
 async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
-    """Return the completions as graded attempts, in order; equal answers are graded once.
+    """Grade the policy's replies to a question, and return them as attempts, in order. Equal answers are graded once.
 
-    ``caller`` makes the calls to the judge; it is None if there is no judge.
+    `completions` are the replies. `caller` makes the calls to the judge; None means that there is no judge.
     """
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}
@@ -114,10 +117,10 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 
 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
-    """Raise :class:`Reject` if fewer than ``k_min`` attempts could be graded.
+    """Check that enough attempts were graded. Raises :class:`Reject` if fewer than ``settings.k_min`` were.
 
     The detail of the rejection has the number of graded attempts, and the most frequent reason why attempts could not
-    be graded. ``key`` is the cache key of the first reply.
+    be graded. `key` is the cache key of the first reply; it becomes part of the rejection.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
@@ -149,10 +152,11 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Lets the policy attempt every question; see the module.
+    """Stage that lets the policy attempt every question k times.
 
-    If ``settings.as_trained`` is True, the prompts have the same words as the user turns of the run's training rows.
-    These prompts request a response of the form ``form``, such as reasoning with points.
+    `models` holds the endpoints of the run's models. If ``settings.as_trained`` is True, the prompts have the same
+    words as the user turns of the run's training rows. They then request a response of the form `form`, such as
+    reasoning with points.
     """
 
     settings: AttemptSettings
@@ -161,5 +165,7 @@ class AttemptQuestions(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`attempt` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`attempt` with the settings of
+        this stage.
+        """
         return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

@@ -48,14 +48,17 @@ class BalanceSettings:
 
 
 def length_of(text: str) -> int:
-    """Return the number of words in a trace's thought; each Chinese, Japanese or Korean character is one word."""
+    """Return the number of words in the think section of a trace. `text` is the whole trace.
+
+    Each Chinese, Japanese or Korean character counts as one word. Returns 0 if there is no think section.
+    """
     return len(words_in(parse_response(text).think or ""))
 
 
 def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
-    """Return the bin of the kept trace's thought by its number of words, such as ``32 to 63``.
+    """Return the name of the length bin of a draft's best trace, such as ``32 to 63`` (words of its think section).
 
-    Return None if the thought is empty. Raises ValueError for a draft without a kept trace.
+    Returns None if the think section is empty. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after the verifying stage")
@@ -68,11 +71,11 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 
 
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
-    """Return the largest number of chains that a bin may keep without exceeding its share of all kept chains.
+    """Return the largest number of chains of thought that one length bin may keep within its share of all kept chains.
 
-    ``counts`` has the number of chains of each bin. The maximum share is the larger of two values: ``max_share``, and 1
+    `counts` maps each bin to its number of chains. The maximum share is the larger of two values: `max_share`, and 1
     divided by the number of bins that hold chains. The result is at least 1 if any bin has chains, so that some chains
-    are always kept.
+    are always kept. It is 0 if there are no chains.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:
@@ -85,9 +88,9 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 
 
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
-    """Return how many chains of each bin to keep (:func:`most_of_each`).
+    """Return the number of chains of thought to keep in each length bin (:func:`most_of_each`).
 
-    ``counts`` has the number of chains of each bin.
+    `counts` maps each bin to its number of chains.
     """
     most = most_of_each(counts, settings.max_share)
     return {name: min(most, count) for name, count in counts.items()}
@@ -103,12 +106,15 @@ STAGE = Stage(
 
 @dataclass
 class BalanceLengths(DraftStage):
-    """Limits the share of each length bin; see the module."""
+    """Stage that limits the share of each length bin among the kept chains of thought.
+
+    The module's docstring describes the rule.
+    """
 
     settings: BalanceSettings
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
         class_of, limits = partial(bin_of, settings=self.settings), partial(limits_of, settings=self.settings)
         return keep_lowest_keys(drafts, STAGE, class_of, limits, "{} words: a length of which there are enough")

@@ -1,9 +1,9 @@
 """Keeps general questions diverse (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
 
-The inputs are drafts. The outputs are at most ``max_alike`` drafts of each kind, those with the lowest id hashes; all
-other drafts are rejected as over_quota. Two questions are of one kind if they have the same source, answer and wording.
-Wordings that differ only in the values of numbers, in case, spaces or punctuation are the same. The paper does not say
-how it keeps its general questions diverse.
+The inputs are drafts (questions with their data). At most ``max_alike`` drafts of each kind are kept: those with the
+lowest hashes of their ids. All other drafts are rejected as over_quota. Two questions are of one kind if they have the
+same source, answer and wording. Wordings that differ only in the values of numbers, in case, spaces or punctuation are
+the same. The paper does not say how it keeps its general questions diverse.
 """
 
 import re
@@ -29,19 +29,22 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 @settings
 class AlikeSettings:
-    """Holds the limit on questions of one kind."""
+    """Holds the maximum number of questions with the same source, answer and wording."""
 
     max_alike: Annotated[PositiveInt, "the maximum number of questions with the same source, wording and answer"] = 10
 
 
 def template_of(text: str) -> str:
-    """Return the wording of a question: its words in lower case, with ``#`` in place of each number."""
+    """Return the wording of a question, for comparison: its words in lower case, with ``#`` in place of each number.
+
+    For example, "How many of the 3 cats sleep?" gives ``how many of the # cats sleep``.
+    """
     words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
     return " ".join("#" if word[0].isdigit() or word in WORDS else word for word in words)
 
 
 def kind_of(question: Question) -> str:
-    """Return a key that is equal for questions of one kind, which have the same source, answer and wording."""
+    """Return a hash that is equal for questions of one kind, i.e. with the same source, answer and wording."""
     return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
 
 
@@ -70,13 +73,13 @@ STAGE = Stage(
 
 @dataclass
 class CapAlike(DraftStage):
-    """Keeps at most ``max_alike`` questions of each kind; see the module."""
+    """Stage that keeps at most ``settings.max_alike`` questions with the same source, answer and wording."""
 
     settings: AlikeSettings
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
         keyed = drafts | "KeyByKind" >> beam.Map(lambda draft: (kind_of(draft.question), draft)).with_output_types(
             tuple[str, Draft]
         )

@@ -34,9 +34,12 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, 
 
 OVER_QUOTA = "over_quota"
 MIN_KEPT = 5
-"""How many questions with one answer, and how many about absent things, are kept whatever their share is."""
+"""The number of questions about absent things, and with each answer, that are kept even above the maximum share."""
 AnswerKey = tuple[str, str, bool]
-"""A question's closed kind, its answer (both are "" for an open question), and whether it asks for an absent thing."""
+"""The key by which the limits count questions: closed kind, answer, and whether the question is about an absent thing.
+
+Kind and answer are "" for an open question.
+"""
 
 
 @settings
@@ -55,10 +58,11 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """Return the question's closed kind, its answer, and whether the question is about an absent thing.
+    """Return the key by which the limits count a question: its closed kind, its answer, and whether it is about an
+    absent thing.
 
-    The limits count questions by this key. The closed kinds are yes-or-no questions, choices by letter, and counts.
-    Kind and answer are "" for all other questions.
+    The closed kinds are yes-or-no questions, choices by letter, and counts. Kind and answer are "" for all other
+    questions.
     """
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
@@ -66,22 +70,24 @@ def key_of(draft: Draft) -> AnswerKey:
 
 
 def written_key(draft: Draft) -> str:
-    """Return the key of :func:`key_of` as text, because all runners encode text in the same way and can group by it."""
+    """Return the key of :func:`key_of` as JSON text. All runners encode text in the same way, and so can group by
+    it.
+    """
     return json.dumps(key_of(draft))
 
 
 def read_key(written: str) -> AnswerKey:
-    """Convert the text of :func:`written_key` back to the key."""
+    """Convert the JSON text of :func:`written_key` back to the key, and return the key."""
     kind, answer, absent = json.loads(written)
     return kind, answer, absent
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
-    """Return the number of questions to keep for each key that has too many questions.
+    """Return the number of questions to keep for each key that has too many questions. Other keys are left out.
 
-    ``counts`` has the number of questions of each key. The limits are shares of the kept questions. If questions are
-    removed for one limit, the other limit allows fewer questions too. So both limits are applied in turn until both
-    hold. Questions about absent things are removed first.
+    `counts` maps each key (:func:`key_of`) to its number of questions. The limits are shares of the kept questions. If
+    questions are removed for one limit, the other limit allows fewer questions, too. So both limits are applied in turn
+    until both are met. To meet the limit on equal answers, questions about absent things are removed first.
     """
     left = dict(counts)
     while True:
@@ -171,16 +177,16 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Limits questions with equal answers and questions about absent things; see the module.
+    """Stage that limits RL questions with equal answers and RL questions about things that are not in the image.
 
-    A policy then gains little reward by answering without using the image.
+    A policy then gains little reward by answering without using the image. The module's docstring describes the limits.
     """
 
     settings: AnswerSettings
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
         settings = self.settings
         keyed: Any = drafts | "KeyByAnswer" >> beam.Map(
             lambda draft: (written_key(draft), order_key(draft.id))

@@ -43,11 +43,11 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str, media_count: int = 1) -> str:
-    """Return the question without special tokens, media placeholders, hidden characters and answer instructions.
+    """Return a question's text without special tokens, media placeholders, hidden characters and answer instructions.
 
     An answer instruction requests a form of the answer, such as a single word. The words of the question itself are
-    never changed. A media placeholder inside a sentence, such as ``<image>``, is replaced by words. ``media_count`` is
-    the number of the question's media. Cleaning is idempotent.
+    never changed. A media placeholder inside a sentence, such as ``<image>``, is replaced by words. `media_count` is
+    the number of the question's media. Cleaning a cleaned text changes nothing.
     """
     before = None
     while text != before:
@@ -105,11 +105,13 @@ STAGE = Stage(
 
 @dataclass
 class CleanQuestions(DraftStage):
-    """Cleans every question's text; see the module."""
+    """Stage that removes remnants of earlier prompts and data formats from every question's text."""
 
     settings: CleanSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`clean` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`clean` with the settings of
+        this stage.
+        """
         return partial(clean, settings=self.settings)

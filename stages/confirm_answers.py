@@ -1,8 +1,8 @@
-"""Compares the teacher's written answers with the policy's attempts, before they are used as gold answers.
+"""Compares answers that the teacher wrote with the policy's attempts, before they are used as gold answers.
 
-The inputs are drafts with attempts. A draft whose question and answer come with the record passes. A draft with an
-answer of the teacher passes if more attempts give this answer than any other single answer. All other drafts are
-rejected.
+The inputs are drafts with attempts (the policy's sampled answers). A draft whose question and answer come from the
+input record passes. A draft with an answer of the teacher passes if more attempts give this answer than any other
+single answer. All other drafts are rejected.
 
 This check is our addition; the paper does not say how it confirms written answers. The judge has called the pair of
 question and answer GOOD. But the judge may make the same errors as the teacher, and a reward with a wrong gold answer
@@ -23,10 +23,10 @@ UNCONFIRMED = "unconfirmed_answer"
 
 
 def most_given(answers: list[str], question: Question) -> int:
-    """Return how often the most frequent of ``answers`` occurs; answers that the grader treats as equal are one answer.
+    """Return the number of times that the most frequent answer occurs in `answers`; 0 if `answers` is empty.
 
-    For example, ``6``, ``six`` and ``6.0`` are one answer if the answer type is a number. Return 0 if ``answers`` is
-    empty.
+    Answers that the grader treats as equal for this `question` are counted as one answer. For example, ``6``, ``six``
+    and ``6.0`` are one answer if the answer type is a number.
     """
     found = Counter[str]()
     for answer in map(folded, answers):
@@ -39,7 +39,11 @@ def _is_same(answer: str, other: str, question: Question) -> bool:
 
 
 def confirm(draft: Draft) -> Draft:
-    """Return the draft. Raises :class:`Reject` if the teacher wrote its answer and the attempts do not confirm it."""
+    """Return the draft if its answer can be used as the gold answer; otherwise raise :class:`Reject`.
+
+    An answer that comes from the input record can be used. An answer that the teacher wrote can be used if more of the
+    policy's attempts give it than any other answer.
+    """
     if draft.added(QUESTION_SOURCE) != TEACHER:
         return draft
     agreeing = sum(attempt.correct is True for attempt in draft.attempts)
@@ -61,10 +65,10 @@ STAGE = Stage(
 
 @dataclass
 class ConfirmAnswers(DraftStage):
-    """Keeps drafts whose answer comes with the record or is confirmed by the attempts; see the module."""
+    """Stage that keeps a draft if its answer comes from the input record, or if the policy's attempts confirm it."""
 
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`confirm`, to be called with each draft."""
+        """Return the function to run on each draft (a question with its data): :func:`confirm`."""
         return confirm

@@ -18,7 +18,11 @@ from groundtrace.vision.overlay import encode_png
 
 
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
-    """Cut and write the crops of the boxes in the draft's trace, and return the draft with these crops."""
+    """Cut the parts inside the policy's boxes out of the images, and return the draft with references to these crops.
+
+    The boxes are those of the draft's first trace. `store` is the media store, to which the crops are written as PNG
+    files. A draft without boxes gets no crops.
+    """
     media = draft.question.media
     sizes = [None if medium.frames else (medium.width, medium.height) for medium in media]
     boxes = draft.traces[0].boxes if draft.traces else ()
@@ -36,12 +40,17 @@ STAGE = Stage("crop", "what the policy boxed is cut out of the images", settings
 
 @dataclass
 class CutCrops(DraftStage):
-    """Cuts the crops of every draft; see the module."""
+    """Stage that cuts crops around the policy's boxes out of the images of every draft.
+
+    `roots` holds the data folder and the run folder. The module's docstring describes the crops.
+    """
 
     settings: CropSettings
     roots: MediaRoots
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`crop` with the media store and the settings."""
+        """Return the function to run on each draft (a question with its data): :func:`crop` with the media store and
+        the settings.
+        """
         return partial(crop, store=self.roots.store(), settings=self.settings)

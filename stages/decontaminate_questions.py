@@ -1,8 +1,9 @@
 """Decontaminates the questions: rejects questions that overlap with the records of a benchmark.
 
-The inputs are drafts. A draft is rejected if its question has ``ngram`` (by default 13) consecutive words in common
-with the question of a benchmark record. It is also rejected if it has an image in common with a benchmark record. The
-rejection names the benchmark record. All other drafts pass. Without a benchmark folder every draft passes.
+The inputs are drafts (questions with their data). A draft is rejected if its question and the question of a benchmark
+record have ``ngram`` (by default 13) consecutive words in common. It is also rejected if it has an image in common with
+a benchmark record. The rejection names the benchmark record. All other drafts pass. Without a benchmark folder every
+draft passes.
 """
 
 import re
@@ -45,8 +46,10 @@ class DecontaminateSettings:
 
 
 def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield the line number and the fields of each benchmark record. Raises ValueError for a line that is not a JSON
-    object.
+    """Read the records of a benchmark, and yield the line number and the fields of each record.
+
+    `folder` is the benchmark's folder, which has a file ``records.jsonl``. Raises ValueError for a line that is not a
+    JSON object.
     """
     path = Path(folder) / "records.jsonl"
     with path.open("rb") as stream:
@@ -58,11 +61,10 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def check_benchmark(folder: str) -> None:
-    """Raise ValueError if a line or a medium of the benchmark cannot be used.
+    """Check that all records and media of the benchmark in `folder` can be used. Raises ValueError otherwise.
 
-    Without this check, overlaps with this line or medium would not be found. A line cannot be used if it is not a
-    record, or if the record has neither a question nor media. A medium cannot be used if its file is missing, or if it
-    is neither an image nor a clip.
+    Without this check, overlaps with an unusable record or medium would not be found. A record must have a question or
+    media. The file of each medium must exist, and must be an image or a clip.
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
@@ -82,10 +84,11 @@ def check_benchmark(folder: str) -> None:
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
-    """Return the URIs of a record's media; the list is empty if the record has no media field.
+    """Return the URIs of a benchmark record's media. The list is empty if the record has no media.
 
-    ``where`` names the record in errors. Raises ValueError if the field ``media`` does not hold paths. Also raises
-    ValueError if the record has no ``media`` but has a field ``image`` or ``images``, which would be ignored.
+    `fields` are the fields of the record. `where` names the record in errors. Raises ValueError if the field ``media``
+    does not hold paths. Also raises ValueError if the record has no ``media`` but has a field ``image`` or ``images``,
+    which would be ignored.
     """
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
@@ -109,17 +112,21 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """Holds the images and the word sequences of a benchmark, each with the id of the record that contains it."""
+    """Holds the content of a benchmark with which questions are compared.
+
+    `grams` maps each word sequence in the benchmark's questions to the id of a record that contains it. `media` is a
+    list of pairs: the id of a record, and the reference to one of its images.
+    """
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     media: list[tuple[str, MediaRef]] = field(default_factory=list)
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
-        """Read the benchmark folder, and return its index.
+        """Read the benchmark in the folder that the settings name, and return its index.
 
-        A record needs no answer. Its text and images are used, its clips are not. Raises ValueError for an image that
-        cannot be decoded.
+        The texts and images of the records are used, but not their clips. A record needs no answer. Raises ValueError
+        for an image that cannot be decoded.
         """
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
         for number, fields in benchmark_records(settings.benchmark):
@@ -128,9 +135,11 @@ class BenchmarkIndex:
         return index
 
     def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
-        """Add one record's question and images. Raises ValueError for an image that cannot be decoded.
+        """Add one record's question and images to the index.
 
-        ``ngram`` is the number of words in each word sequence of the index. ``where`` names the record in errors.
+        `record_id` is the id of the record, and `fields` are its fields. `ngram` is the number of words in each word
+        sequence of the index. `store` opens the images. `where` names the record in errors. Raises ValueError for an
+        image that cannot be decoded.
         """
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
@@ -185,14 +194,20 @@ STAGE = Stage(
 
 @dataclass
 class DecontaminateQuestions(DraftStage):
-    """Rejects questions that overlap the benchmark; see the module."""
+    """Stage that rejects questions that have consecutive words or an image in common with a benchmark record.
+
+    `roots` holds the data folder and the run folder of the questions' images.
+    """
 
     settings: DecontaminateSettings
     roots: MediaRoots
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function that compares a draft with the benchmark; without a benchmark, every draft passes."""
+        """Return the function to run on each draft, which compares it with the benchmark.
+
+        Without a benchmark, the function lets every draft pass.
+        """
         return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 
 

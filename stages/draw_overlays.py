@@ -23,10 +23,10 @@ from groundtrace.vision.samples import Pixels
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
-    """Return the number to draw at each point.
+    """Return the number to draw beside each of the points.
 
-    On images, the number is the point's position in ``points``, from 1. On the frames of a clip, all points of one
-    thing have the same number (:func:`groundtrace.vision.frame_overlay.stable_ids`).
+    On images, the number is the point's position in `points`, from 1. On the frames of a clip, all points of one object
+    have the same number (:func:`groundtrace.vision.frame_overlay.stable_ids`).
     """
     if all(point.frame is None for point in points):
         return tuple(range(1, len(points) + 1))
@@ -34,7 +34,11 @@ def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
 
 
 def draw(draft: Draft, store: MediaStore) -> Draft:
-    """Draw and write the overlays of a draft, and return the draft with these overlays."""
+    """Draw the points of a draft on copies of its images and frames, and return the draft with references to these
+    copies.
+
+    `store` is the media store, to which the drawn copies (overlays) are written.
+    """
     overlays: list[Overlay] = []
     numbers = mark_numbers(draft.points)
     for index, medium in enumerate(draft.question.media):
@@ -73,11 +77,14 @@ STAGE = Stage("overlay", "the points are drawn on the image, numbered and with c
 
 @dataclass
 class DrawOverlays(DraftStage):
-    """Draws the points of every draft; see the module."""
+    """Stage that draws the points of every draft on copies of its images and frames.
+
+    `roots` holds the data folder and the run folder.
+    """
 
     roots: MediaRoots
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`draw` with the media store."""
+        """Return the function to run on each draft (a question with its data): :func:`draw` with the media store."""
         return partial(draw, store=self.roots.store())

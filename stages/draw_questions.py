@@ -2,8 +2,8 @@
 
 :class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
 questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. The
-highest of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected, as over_quota on
-the SFT side and as not_drawn on the RL side. So the result is the same if a run draws more questions than it needs. It
+highest of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected: as over_quota on
+the SFT side, and as not_drawn on the RL side. So the result is the same if a run draws more questions than it needs. It
 depends only on the ids and on the models' replies.
 """
 
@@ -33,21 +33,20 @@ NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:
-    """Return whether the hash of the id is below the threshold ``below``.
+    """Return whether a question is used in this pass: whether the hash of its id is below the threshold `below`.
 
-    If the threshold is "" or None, every question is drawn.
+    `below` is in hexadecimal digits. If it is "" or None, every question is used.
     """
     return not below or order_key(question_id) < below
 
 
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
-    """Return the largest id hash to keep on the SFT side and on the RL side; None means that there is no limit.
+    """Return the largest id hash to keep on the SFT side, and the largest on the RL side. None means that all are kept.
 
-    ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is True in the
-    last pass over the input. There are three cases:
+    `keys` are the id hashes of the SFT drafts. `target` is the wanted number of SFT rows. `last` is True in the last
+    pass over the input. There are three cases:
 
-    - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
-      hashes.
+    - If there are at least `target` drafts, both limits are the hash at position `target` in the sorted list of hashes.
     - If there are fewer drafts in the last pass, neither side has a limit.
     - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT side has no limit.
       The RL limit is "", so that the RL side keeps nothing, because rubrics mined in this pass would be discarded.
@@ -59,7 +58,10 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
 
 def draw(draft: Draft, below: str | None) -> Draft:
-    """Return the draft if the hash of its id is below the threshold ``below``; else raise :class:`Reject`."""
+    """Return the draft if the hash of its id is below the threshold `below`; otherwise raise :class:`Reject`.
+
+    `below` is in hexadecimal digits. If it is "" or None, every draft is returned.
+    """
     if is_drawn(draft.id, below):
         return draft
     raise Reject(NOT_DRAWN, f"the id's hash {order_key(draft.id)[:8]} is not below the threshold {(below or '')[:8]}")
@@ -82,16 +84,18 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Keeps the questions whose id hash is below the threshold ``below``; see the module.
+    """Stage that keeps the questions whose id hash is below the threshold `below`, in hexadecimal digits.
 
-    Recipes put this stage before their first model call.
+    If `below` is "" or None, every question is kept. Recipes put this stage before their first model call.
     """
 
     below: str | None = None
     stage = DRAW
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`draw` with the threshold of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`draw` with the threshold of
+        this stage.
+        """
         return partial(draw, below=self.below)
 
 
@@ -117,11 +121,12 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Keeps the ``target_sft`` SFT drafts with the lowest id hashes; see the module.
+    """Stage that keeps the `target_sft` SFT drafts with the lowest id hashes, and the RL drafts up to the same hash.
 
-    RL drafts are kept if their hash is not above the highest hash of these SFT drafts. The inputs are ``sft``, the
-    verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them. If ``target_sft`` is None,
-    all drafts pass unchanged. ``last`` is True in the last pass over the input (:func:`limit_of`).
+    RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
+    collections: ``sft`` has the verified drafts, and ``rl`` has the drafts of the RL side before rubrics are mined on
+    them. If `target_sft` is None, all drafts pass unchanged. `last` is True in the last pass over the input
+    (:func:`limit_of`).
     """
 
     target_sft: int | None = None
@@ -134,7 +139,10 @@ class CutToTarget(DraftStage):
             raise ValueError(f"target_sft must be at least 1 row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
-        """Return the outputs ``sft``, ``rl`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``.
+
+        `sides` maps ``sft`` and ``rl`` to the drafts of the two sides.
+        """
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
         sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)
         rl = apply(sides["rl"], "CutRl", _Cut(1, NOT_DRAWN, self.target_sft), limits)

@@ -1,9 +1,9 @@
-"""Filters questions by difficulty: keeps questions whose pass rate (share of right attempts) is in a band.
+"""Filters questions by difficulty: keeps questions whose pass rate (share of right attempts) is in a range (band).
 
-The inputs are drafts with attempts. The outputs are the drafts whose pass rate is in the band. Drafts outside the band
-are rejected as too_easy or too_hard. If the setting ``route`` contains ``too_easy`` or ``too_hard``, the drafts of this
-kind are not rejected but go to the output of this name. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate <
-1 (App. A.1). iVGR keeps questions with one or two right answers of five.
+The inputs are drafts with attempts (the policy's sampled answers). Drafts whose pass rate is in the band are kept.
+Drafts outside the band are rejected as too_easy or too_hard. If the setting ``route`` contains ``too_easy`` or
+``too_hard``, the drafts of this kind are not rejected but go to the output of this name. SAIL-RL's "pass@4" filter is
+the same with k = 4 and 0 < rate < 1 (App. A.1). iVGR keeps questions with one or two right answers of five.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 
 @settings
 class DifficultySettings:
-    """Holds the band of pass rates to keep; by default, the band excludes its two limits."""
+    """Holds the range (band) of pass rates to keep. By default, the two limits themselves are not in the band."""
 
     low: Annotated[Share, "the lower end of the band"] = 0.0
     high: Annotated[Share, "the upper end of the band"] = 1.0
@@ -36,7 +36,10 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for a rate below the band, else None."""
+    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below it, and None for one inside it.
+
+    `pass_rate` is the share of right attempts, from 0 to 1. `settings` holds the limits of the band.
+    """
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD
     if pass_rate > settings.high or (pass_rate == settings.high and not settings.include_high):
@@ -45,11 +48,11 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 
 
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
-    """Return the draft if its pass rate is in the band.
+    """Return the draft if its pass rate (share of right attempts) is in the band of the settings.
 
-    A draft outside the band is ``too_easy`` or ``too_hard``. If ``settings.route`` contains this reason, return the
-    draft as a route to the output of this name. Otherwise raise :class:`Reject`. Raises ValueError for a draft without
-    graded attempts.
+    A draft outside the band is ``too_easy`` or ``too_hard``. If ``settings.route`` contains this reason, the draft is
+    returned as a route to the output of this name. Otherwise :class:`Reject` is raised. Raises ValueError for a draft
+    without graded attempts.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put this stage after AttemptQuestions")
@@ -71,7 +74,7 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Keeps the drafts whose pass rate is in the band; see the module.
+    """Stage that keeps the drafts whose pass rate (share of right attempts) is in the band of the settings.
 
     The outputs ``too_easy`` and ``too_hard`` have the drafts outside the band that the setting ``route`` selects.
     """
@@ -81,5 +84,7 @@ class FilterByDifficulty(DraftStage):
     routes = (TOO_EASY, TOO_HARD)
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`filter_draft` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`filter_draft` with the settings
+        of this stage.
+        """
         return partial(filter_draft, settings=self.settings)

@@ -37,7 +37,7 @@ REASON_OF = {
     "wrong_answer": WRONG_GOLD,
     "cannot_judge": UNJUDGED,
 }
-"""The reason of rejection for each verdict except a good one."""
+"""Maps each verdict of the judge, except a good one, to the reason of the rejection."""
 
 
 @settings
@@ -48,9 +48,9 @@ class QualitySettings:
 
 
 def read_quality(reply: CallResult) -> tuple[str, str]:
-    """Return the judge's verdict on a question's quality, and the reason for the verdict.
+    """Read the judge's reply about a question's quality, and return the verdict and the reason for it.
 
-    Raises BadReply if the verdict is unknown.
+    The verdict is "good" or a key of :data:`REASON_OF`, e.g. "unclear". Raises BadReply for any other verdict.
     """
     fields = json_object(reply.text)
     verdict = fields.get("quality")
@@ -60,9 +60,9 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """Let the judge assess the question, and return the draft unchanged if the verdict is good.
+    """Let the judge assess a question, and return the draft unchanged if the verdict is good.
 
-    Raises :class:`Reject` for any other verdict.
+    `session` makes the call. Raises :class:`Reject` for any other verdict.
     """
     question = draft.question
     task = JudgeTask(
@@ -93,12 +93,17 @@ STAGE = Stage(
 
 @dataclass
 class FilterByQuality(CallingStage):
-    """Keeps the questions of good quality; see the module."""
+    """Stage that keeps the questions that the judge finds good enough to train on.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: QualitySettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`assess` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`assess` with the settings of
+        this stage.
+        """
         return partial(assess, settings=self.settings)

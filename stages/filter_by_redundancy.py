@@ -42,28 +42,30 @@ class RedundancySettings:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the set of the content words of a text, in lower case.
+    """Return the set of the content words of a text, in lower case. Frequent words such as "the" and "answer" are left
+    out.
 
-    Words for numbers become digits. Each Chinese, Japanese or Korean character is a word.
+    Words for numbers become digits, e.g. "six" → "6". Each Chinese, Japanese or Korean character is a word.
     """
     words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
     return frozenset(_NUMBERS.get(word, word) for word in words if word not in _EMPTY_WORDS)
 
 
 def overlap(thought: str, answer: str) -> float:
-    """Return the share of the thought's content words that are in the answer, in [0, 1].
+    """Return the share of the thought's content words that also occur in the answer, from 0 to 1.
 
-    Return 1 if the thought has no content words.
+    `thought` is the text of the think section, and `answer` the final answer. Returns 1 if the thought has no content
+    words.
     """
     words = content_words(thought)
     return len(words & content_words(answer)) / len(words) if words else 1.0
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
-    """Return the draft unchanged.
+    """Return the draft unchanged if the think section of its best trace is more than a repetition of the answer.
 
-    Raises :class:`Reject` if the answer contains too large a share of the thought's words. Raises ValueError if the
-    draft has no verified trace.
+    Raises :class:`Reject` if the answer contains a larger share of the thought's words than ``settings.max_overlap``.
+    Raises ValueError if the draft has no best trace.
     """
     if draft.best is None:
         raise ValueError(
@@ -91,11 +93,13 @@ STAGE = Stage(
 
 @dataclass
 class FilterByRedundancy(DraftStage):
-    """Drops reasoning that repeats its answer; see the module."""
+    """Stage that rejects drafts whose reasoning only repeats its answer."""
 
     settings: RedundancySettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`filter_redundant` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`filter_redundant` with the
+        settings of this stage.
+        """
         return partial(filter_redundant, settings=self.settings)

@@ -1,4 +1,4 @@
-"""Generates traces (Argos §4.2, App. C.2): several rollouts of the teacher's grounded reasoning for each question.
+"""Generates traces (Argos §4.2, App. C.2): several samples of the teacher's grounded reasoning for each question.
 
 The inputs are drafts with points and overlays (copies of images with the points drawn on them). The outputs are drafts
 with up to ``n`` traces, whose points are in tags of one fixed form. Truncated traces are dropped, because no model
@@ -48,15 +48,15 @@ class TraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the traces."""
+        """Return the sampling settings of the traces: their number, temperature and maximum length."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """Return the list of points for the prompt, with a line ``1. label (x, y)`` for each point.
+    """Return the list of points for the teacher's prompt, with a line ``1. label (x, y)`` for each point.
 
-    Return "none" if there are no points. A line for a point of the second or a later image also names the image. A line
-    for a point of a clip also names the frame.
+    Returns "none" if there are no points. A line for a point of the second or a later image also names the image. A
+    line for a point of a clip also names the frame.
     """
     lines = []
     for number, point in zip(mark_numbers(points), points, strict=True):
@@ -67,20 +67,28 @@ def listed_points(points: tuple[Point, ...]) -> str:
 
 
 def listed_events(events: tuple[Event, ...]) -> str:
-    """Return the list of proposed events for the prompt, with a line for each event; "none" if there are no events."""
+    """Return the list of proposed events for the teacher's prompt, with one line for each event; "none" if there are
+    none.
+
+    An event is an action or interaction in a clip. Its line has its description and its times.
+    """
     lines = [f"- {event.description}, {format_span(event.start_s, event.end_s)}" for event in events]
     return "\n".join(lines) or "none"
 
 
 def shown_overlays(draft: Draft) -> list[Part]:
-    """Return one part of a prompt for each image or frame: its overlay, or the original if there is no overlay."""
+    """Return the images of a prompt: for each image or frame its overlay, or the original if it has no overlay.
+
+    An overlay is a copy with the points drawn on it.
+    """
     return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
 
 
 def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
-    """Return the completions as traces, in order; equal completions are parsed once.
+    """Return the teacher's replies as traces, in order. Equal replies are parsed once.
 
-    ``media`` are the media of the question, to which the points and boxes of the traces belong.
+    `completions` are the replies. `media` are the media of the question, to which the points and boxes of the traces
+    belong.
     """
     read: dict[Completion, Trace] = {}
     for completion in completions:
@@ -90,11 +98,11 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """Return the draft with traces made of the completions that are not truncated.
+    """Return the draft with traces made of the teacher's replies that are not truncated.
 
-    The index of a trace is the position of its completion in ``completions``. Raises :class:`Reject` if all completions
-    are truncated; the draft in this rejection has the truncated traces. ``key`` is the cache key of the first
-    completion.
+    `completions` are the replies. The index of a trace is the position of its reply in `completions`. `key` is the
+    cache key of the first reply; it becomes part of a rejection. Raises :class:`Reject` if all replies are truncated;
+    the draft in this rejection has the truncated traces.
     """
     traces = as_traces(completions, draft.question.media)
     kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
@@ -105,11 +113,12 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return the completion as a trace, with its points and boxes in tags of one fixed form.
+    """Return one reply of the teacher as a trace, with its points and boxes in tags of one fixed form.
 
-    ``media`` are the media of the question. Reasoning that the server returns separately is put into think tags. Media
-    placeholders, such as ``<image>``, are replaced by words. End tokens are removed. All other special tokens stay, so
-    that the form check rejects the trace: the text after such a token is not part of the teacher's reply.
+    `index` becomes the index of the trace, `completion` is the reply, and `media` are the media of the question.
+    Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
+    replaced by words. End tokens are removed. All other special tokens stay, so that a later check of the form rejects
+    the trace: the text after such a token is not part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
@@ -118,7 +127,7 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the teacher's prompt for traces of the draft's question."""
+    """Return the prompt with which the teacher writes traces for the draft's question."""
     question = draft.question
     asked = {
         "question": question.question,
@@ -133,10 +142,10 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Return the draft with the teacher's traces (:func:`with_traces`).
+    """Let the teacher write traces for a question, and return the draft with the traces that are not truncated.
 
-    Raises :class:`Reject` if all traces are truncated. Raises :class:`Reject` before the call if the draft has no
-    entities (things to point at), because its traces could not be grounded.
+    `session` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
+    the draft has no entities (things to point at), because its traces could not be grounded.
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None
@@ -156,12 +165,17 @@ STAGE = Stage(
 
 @dataclass
 class GenerateTraces(CallingStage):
-    """Writes the traces of every draft; see the module."""
+    """Stage that lets the teacher write several traces with points for every question.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: TraceSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`trace` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`trace` with the settings of
+        this stage.
+        """
         return partial(trace, settings=self.settings)

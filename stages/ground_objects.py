@@ -44,7 +44,11 @@ class GroundObjectSettings:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
-    """Return the draft with the boxes of its object. Raises :class:`Reject` if no box or too many boxes are found."""
+    """Let the teacher find boxes around the object of a written question, and return the draft with these boxes.
+
+    `session` makes the calls, one for each image. Raises :class:`Reject` if no box, or more than ``settings.max_boxes``
+    boxes, are found.
+    """
     question, label = draft.question, draft.added(OBJECT) or ""
     boxes = list[Box]()
     for index, medium in enumerate(question.media):
@@ -85,7 +89,10 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Finds boxes around the object of every draft; see the module."""
+    """Stage that finds boxes around the object that each written question is about.
+
+    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    """
 
     settings: GroundObjectSettings
     models: ModelsSettings
@@ -93,5 +100,7 @@ class GroundObjects(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`ground` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`ground` with the settings of
+        this stage.
+        """
         return partial(ground, settings=self.settings)

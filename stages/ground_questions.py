@@ -1,9 +1,9 @@
 """Lets the policy reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded pass).
 
-The inputs are drafts. The outputs are drafts whose only trace is that reasoning, with its boxes in pixels of the
-originals. A draft is rejected if the call failed. A box outside of the model's coordinate frame (such as 0–1000) is not
-read as a box. For a clip no call is made, because a box has no field for the clip's frame. So the draft of a clip gets
-no trace.
+The inputs are drafts (questions with their data). The outputs are drafts whose only trace is this reasoning, with its
+boxes in pixels of the originals. A draft is rejected if the call failed. A box outside of the model's coordinate frame
+(such as 0–1000) is not read as a box. For a clip no call is made, because a box has no field for the clip's frame. So
+the draft of a clip gets no trace.
 
 Deviation: sampling is greedy here; the paper does not say how it samples.
 """
@@ -41,7 +41,7 @@ class GroundSettings:
 
 
 def ground_prompt(question: Question) -> RenderedPrompt:
-    """Return the policy's prompt for reasoning with boxes."""
+    """Return the prompt with which the policy answers a question by reasoning with boxes."""
     return load_prompt(PROMPT).render(
         {"original": shown(question.media)},
         question=question.question,
@@ -52,9 +52,10 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
-    """Return the draft with the policy's reasoning as its trace, whose boxes are in pixels of the originals.
+    """Let the policy reason with boxes about a question, and return the draft with this reasoning as its only trace.
 
-    The draft of a clip is returned without a trace.
+    The boxes of the trace are in pixels of the original images. `session` makes the call. The draft of a clip is
+    returned without a trace.
     """
     question = draft.question
     if any(medium.frames for medium in question.media):
@@ -79,7 +80,10 @@ STAGE = Stage(
 
 @dataclass
 class GroundQuestions(CallingStage):
-    """Lets the policy reason with boxes on every draft; see the module."""
+    """Stage that lets the policy reason with boxes about every question.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: GroundSettings
     models: ModelsSettings
@@ -87,5 +91,7 @@ class GroundQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`ground` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`ground` with the settings of
+        this stage.
+        """
         return partial(ground, settings=self.settings)

@@ -1,9 +1,9 @@
-"""Reads an input into validated questions, and decodes each medium once.
+"""Reads an input into validated questions, and decodes each medium (image or clip) once.
 
-The inputs are the sources of a data set, such as files. The outputs are one
-:class:`groundtrace.schemas.records.Draft` for each usable record, and a rejection with a reason for each other record.
-Media files stay where they are; only references to them are passed on. A record of images without a question is usable
-only in a recipe that writes questions.
+The inputs are the sources of a data set, such as files. The outputs are one :class:`groundtrace.schemas.records.Draft`
+for each usable record, and a rejection with a reason for each other record. Media files stay where they are; only
+references to them are passed on. A record of images without a question is usable only in a recipe that writes
+questions.
 """
 
 import threading
@@ -54,7 +54,11 @@ _ONE_CLIP = threading.Lock()
 
 @record
 class CheckedMedium:
-    """Holds the result of checking one medium: a reference to it, or the reason why it is unusable."""
+    """Holds the result of checking one image or clip.
+
+    `uri` is its URI. `ref` is the reference to it; None if it is unusable. `reason` and `detail` say why it is
+    unusable; both are "" if it is usable.
+    """
 
     uri: str
     ref: MediaRef | None
@@ -64,7 +68,11 @@ class CheckedMedium:
 
 @record
 class InvalidRow:
-    """Holds a record that cannot be used, although its id could be read."""
+    """Holds the reason why a record cannot be used, for a record whose id could be read.
+
+    `number` is the record's number in the input. `reason` is a code, and `detail` explains it. `origin` has the values
+    of the input's columns that the config keeps.
+    """
 
     number: int
     reason: str
@@ -74,7 +82,8 @@ class InvalidRow:
 
 @record
 class IngestPart:
-    """Holds one of three things: the fields of a valid record, an invalid row, or a checked medium of a record.
+    """Holds one of three things: a valid record, an invalid record, or a checked medium of a record. The others are
+    None.
 
     The parts with the same record id are joined into a draft.
     """
@@ -85,9 +94,10 @@ class IngestPart:
 
 
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
-    """Open one medium, decode it fully, and return the result; the frames of a clip are written to the store.
+    """Open one image or clip, decode it fully, and return a reference to it or the reason why it is unusable.
 
-    If ``video`` is None, clips are not accepted.
+    `uri` is its URI, and `store` opens it. The frames of a clip are written to the store. `video` holds the settings
+    for clips; None means that clips are not accepted.
     """
     try:
         kind, data = store.open_sniffed(uri, MAX_CLIP_BYTES if video else None)
@@ -120,9 +130,9 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """Return the draft of a valid record. Raises :class:`Reject` if its media or boxes are unusable.
+    """Return the draft of a valid record. Raises :class:`Reject` if one of its media, or its boxes, are unusable.
 
-    ``media`` are the checked media by URI.
+    `media` maps the URI of each medium to the result of its check.
     """
     checked = [media[uri] for uri in rec.media]
     for medium in checked:
@@ -296,10 +306,15 @@ STAGE = Stage(
 
 @dataclass
 class IngestRecords(DraftStage):
-    """Reads, validates and decodes an input; see the module.
+    """Stage that reads an input, validates its records and decodes their media.
 
-    ``limit`` is the number of records to read from the beginning of the whole input (None: all records).
-    ``may_lack_question`` is True if a record may have images and no question.
+    Attributes:
+        sources: the parts of the input, such as files.
+        rows: the settings by which the rows of the input become records.
+        roots: the data folder and the run folder.
+        limit: the number of records to read from the beginning of the whole input; None means all records.
+        video: the settings for clips.
+        may_lack_question: whether a record may have images and no question.
     """
 
     sources: tuple[Source, ...]
@@ -318,9 +333,10 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """Return the outputs ``kept``, ``rejected`` and ``read``.
+        """Add the stage to the pipeline, and return its outputs ``kept``, ``rejected`` and ``read``.
 
-        The output ``read`` has the number (position in the input) and the id of every record.
+        `pbegin` is the pipeline. The output ``kept`` has the drafts, and ``rejected`` the rejections. The output
+        ``read`` has the number (position in the input) and the id of every record.
         """
         raw = (
             pbegin

@@ -13,7 +13,10 @@ from groundtrace.stages.write_questions import QUESTION_SOURCE, RECORD
 
 
 def join(draft: Draft) -> Draft:
-    """Return the draft with the source of its question in the column ``question_source``."""
+    """Return the draft with the source of its question in the column ``question_source``.
+
+    The source is ``teacher`` if the teacher wrote the question, else ``record``.
+    """
     return draft if draft.added(QUESTION_SOURCE) else draft.with_added(QUESTION_SOURCE, RECORD)
 
 
@@ -27,10 +30,10 @@ STAGE = Stage(
 
 @dataclass
 class JoinQuestions(DraftStage):
-    """Adds the source of its question to every draft; see the module."""
+    """Stage that records, for every draft, whether its question comes from the input or from the teacher."""
 
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`join`, to be called with each draft."""
+        """Return the function to run on each draft (a question with its data): :func:`join`."""
         return join

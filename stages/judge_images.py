@@ -44,7 +44,7 @@ PROMPT = "judge_image.v1"
 FEW_OBJECTS, NO_CLEAR_OBJECT, NO_DETAIL, UNFIT = "few_objects", "no_clear_object", "no_detail", "unfit_for_questions"
 IS_CLIP, CANNOT_BOX = "is_clip", "cannot_box"
 CONDITIONS = {"A": FEW_OBJECTS, "B": NO_CLEAR_OBJECT, "C": NO_DETAIL, "D": UNFIT}
-"""The reason of rejection for each condition, in the order in which they are checked."""
+"""Maps the letter of each condition to the reason of rejection, in the order in which the conditions are checked."""
 WITHOUT_QUESTION, ALL = "without_question", "all"
 
 
@@ -62,9 +62,10 @@ class ImageSettings:
 
 
 def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
-    """Return the letters of the conditions that the judge finds false, in order, and the judge's reason.
+    """Read the judge's reply about an image, and return the failed conditions and the judge's reason.
 
-    Raises BadReply if the reply lacks true or false for one of the four conditions.
+    The failed conditions are those that the judge finds false, as letters in order, e.g. ``("A", "C")``. Raises
+    BadReply if the reply lacks true or false for one of the four conditions.
     """
     fields = json_object(after_thinking(reply.text))
     for letter in CONDITIONS:
@@ -74,10 +75,10 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 
 
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
-    """Raise :class:`Reject` if objects in these media could not be boxed.
+    """Check that objects in these media can be boxed. Raises :class:`Reject` otherwise.
 
-    They could not be boxed if a medium is a clip, or if the teacher's endpoint does not declare how its model writes
-    boxes.
+    Objects cannot be boxed if a medium is a clip, or if the teacher's endpoint in `models` does not declare how its
+    model writes boxes.
     """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")
@@ -88,7 +89,11 @@ def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
 
 
 async def judge_image(draft: Draft, session: Session, settings: ImageSettings, models: ModelsSettings) -> Draft:
-    """Return the draft if its images meet all conditions; else raise :class:`Reject` for the first failed condition."""
+    """Let the judge check the images of a draft, and return the draft if they meet all conditions.
+
+    `session` makes the call, and `models` holds the endpoints of the run's models. Raises :class:`Reject` for the first
+    condition that the images do not meet.
+    """
     media = draft.question.media
     if not draft.question.is_asked:
         check_askable(media, models)
@@ -129,12 +134,17 @@ STAGE = Stage(
 
 @dataclass
 class JudgeImages(CallingStage):
-    """Keeps the drafts whose images are suitable for questions; see the module."""
+    """Stage that keeps the drafts whose images are suitable for questions that need a close look.
+
+    `models` holds the endpoints of the run's models. The module's docstring lists the conditions.
+    """
 
     settings: ImageSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`judge_image` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`judge_image` with the settings
+        of this stage.
+        """
         return partial(judge_image, settings=self.settings, models=self.models)

@@ -38,9 +38,9 @@ class PairSettings:
 
 
 def read_verdict(text: str) -> bool:
-    """Return True if the judge's verdict is GOOD, and False if it is BAD. The model's thinking is not read.
+    """Return True if the judge's verdict in `text` is GOOD, and False if it is BAD. The model's thinking is not read.
 
-    Raises BadReply for any other verdict.
+    Raises BadReply for any other text.
     """
     said = after_thinking(text).strip()
     if said not in (GOOD, BAD):
@@ -53,7 +53,10 @@ def _read(reply: CallResult) -> bool:
 
 
 async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
-    """Return the draft if the judge calls its question and answer GOOD; otherwise raise :class:`Reject`."""
+    """Let the judge assess a written question with its answer, and return the draft if the verdict is GOOD.
+
+    `session` makes the call. Raises :class:`Reject` if the verdict is BAD.
+    """
     question = draft.question
     task = JudgeTask(
         PROMPT,
@@ -82,7 +85,10 @@ STAGE = Stage(
 
 @dataclass
 class JudgePairs(CallingStage):
-    """Keeps the written questions that the judge calls good; see the module."""
+    """Stage that keeps the written questions that the judge calls GOOD.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: PairSettings
     models: ModelsSettings
@@ -90,5 +96,7 @@ class JudgePairs(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`judge_pair` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`judge_pair` with the settings
+        of this stage.
+        """
         return partial(judge_pair, settings=self.settings)

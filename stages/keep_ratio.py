@@ -1,10 +1,11 @@
 """Keeps the classes of questions in a given ratio, such as 50 STEM questions to 20 general ones (SAIL-RL App. A.1).
 
-The inputs are drafts. The output ``kept`` has as many drafts of each class as the ratio allows, those with the lowest
-id hashes. The output ``rejected`` has all other drafts, as over_quota. For example, the ratio 50 to 20 keeps 100 of 300
-STEM questions and all of 40 general ones. The class with the fewest questions for its weight keeps all its questions.
-The numbers of the other classes are rounded down. ValueError is raised for a class that is not in the ratio. A class
-without questions is left out of the ratio, since otherwise nothing could be kept.
+The inputs are drafts (questions with their data). The output ``kept`` has as many drafts of each class as the ratio
+allows: those with the lowest hashes of their ids. The output ``rejected`` has all other drafts, as over_quota. For
+example, the ratio 50 to 20 keeps 100 of 300 STEM questions and all of 40 general ones. The class with the fewest
+questions for its weight keeps all its questions. The numbers of the other classes are rounded down. ValueError is
+raised for a class that is not in the ratio. A class without questions is left out of the ratio, since otherwise nothing
+could be kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,12 +22,14 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
-    """Return how many questions of each class to keep; ``counts`` has the number of questions of each class.
+    """Return the number of questions to keep in each class. Classes without questions are left out.
 
-    ``ratio`` has the weight of each class. ``most`` is the maximum total (None: no maximum). Classes without questions
-    are left out. If the ratio allows more than ``most`` questions, exactly ``most`` are kept: the number of each class
-    is rounded down, and the classes with the largest rounding errors each keep one more question until the total is
-    ``most``. Raises ValueError for a class that the ratio lacks.
+    `counts` maps each class to its number of questions. `ratio` maps each class to its weight. For example, the counts
+    300 and 40 with the weights 50 and 20 give 100 and 40. `most` is the maximum total; None means no maximum. If the
+    ratio allows more than `most` questions, exactly `most` are kept. The number of each class is then rounded down, and
+    the classes with the largest rounding errors each keep one more question until the total is `most`.
+
+    Raises ValueError for a class that has questions but no weight above 0.
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
@@ -57,11 +60,11 @@ STAGE = Stage(
 
 @dataclass
 class KeepRatio(DraftStage):
-    """Keeps the classes in the ratio; see the module.
+    """Stage that keeps the classes of questions in a given ratio.
 
-    ``ratio`` maps each class to its weight. ``class_of`` returns the class of a draft; workers must be able to import
-    it. ``most`` is the largest number of rows to keep. This stage applies the limit, because a later cut would break
-    the ratio.
+    `ratio` maps each class to its weight. `class_of` returns the class of a draft; workers must be able to import it.
+    `most` is the maximum number of drafts to keep; None means no maximum. This stage applies the maximum, because a
+    later cut would break the ratio.
     """
 
     ratio: Mapping[str, float]
@@ -70,6 +73,6 @@ class KeepRatio(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
         limits = partial(quotas, ratio=dict(self.ratio), most=self.most)
         return keep_lowest_keys(drafts, self.stage, self.class_of, limits, "more of {} than the ratio allows")

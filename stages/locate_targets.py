@@ -1,8 +1,8 @@
 """Finds pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
-The inputs are drafts. The outputs are the same drafts. If the record has no boxes, the teacher names the things that
-the answer depends on, and the draft gets the detector's boxes of these things. Later stages use them as gold boxes, and
-every row marks them as boxes of a detector.
+A pseudo-box is a box that a detector found. The inputs are drafts (questions with their data). The outputs are the same
+drafts. If the record has no boxes, the teacher names the things that the answer depends on, and the draft gets the
+detector's boxes of these things. Later stages use them as gold boxes, and every row marks them as boxes of a detector.
 
 A question stays without boxes in these cases:
 
@@ -15,8 +15,8 @@ A question stays without boxes in these cases:
   punish right boxes (Eq. 2).
 
 The teacher sees the gold answer, because it has to name the things that the answer depends on. It sees no gold box. A
-question whose answer consists of boxes is rejected. The streams of the recipe reason with boxes or in words alone, but
-no stream answers with boxes.
+question whose answer consists of boxes is rejected, because this recipe has no form of response that answers with
+boxes.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _EXACT = Sampling(max_tokens=16384)
 
 @settings
 class LocateSettings:
-    """Holds the limits of pseudo-boxes; a question outside these limits gets no boxes."""
+    """Holds the limits of pseudo-boxes (boxes that a detector finds). A question outside these limits gets no boxes."""
 
     max_targets: Annotated[PositiveInt, "a question for which the teacher names more kinds gets no boxes"] = 10
     max_boxes: Annotated[PositiveInt, "a question for which the detector finds more boxes gets none"] = 32
@@ -68,10 +68,10 @@ class LocateSettings:
 
 
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
-    """Return the kinds of things that the reply names, each once, in order.
+    """Return the kinds of things that the teacher's reply names, each once, in order.
 
-    Phrases that do not name an object are left out. If more than ``max_targets`` kinds remain, the result is empty.
-    Raises BadReply if ``targets`` is not a list of texts.
+    `text` is the reply. Phrases that do not name an object are left out. If more than `max_targets` kinds remain, the
+    result is empty. Raises BadReply if the reply's field ``targets`` is not a list of texts.
     """
     names = json_object(text).get("targets")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -82,10 +82,11 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 
 
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
-    """Return the boxes of the things of all named kinds, with one box for each thing.
+    """Return the detector's boxes for a question, with one box for each thing. Returns None if they are not usable.
 
-    ``found`` has the detector's boxes of each kind. Boxes with an IoU of at least :data:`SAME_BOX_IOU` are boxes of one
-    thing. Return None if too few kinds or too many things were found.
+    `found` has, for each kind of thing that the teacher named, the detector's boxes of this kind. Boxes with an IoU of
+    at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept. The boxes are not usable if the
+    detector found too few of the kinds, or too many things.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None
@@ -97,13 +98,18 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 
 
 def lacks_boxes(draft: Draft) -> bool:
-    """Return whether the draft needs the detector: the record has no boxes field, and none of its media is a clip."""
+    """Return whether the draft needs boxes from the detector.
+
+    It needs them if its record has no field for boxes, and if none of its media is a clip.
+    """
     return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
 
 
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
-    """Return the draft with its pseudo-boxes; see the module. Raises :class:`Reject` if the question's answer consists
-    of boxes.
+    """Return the draft with boxes from the detector, if its record has no boxes.
+
+    The teacher first names the things that the answer depends on; `session` makes the calls. The boxes are None if they
+    are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.
     """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:
@@ -171,12 +177,17 @@ STAGE = Stage(
 
 @dataclass
 class LocateTargets(CallingStage):
-    """Finds pseudo-boxes; see the module."""
+    """Stage that finds boxes with a detector for every question whose record has no boxes.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: LocateSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`locate` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`locate` with the settings of
+        this stage.
+        """
         return partial(locate, settings=self.settings)

@@ -1,12 +1,13 @@
 """Measures how reliably the three judges of SAIL-RL (§3.1) find faults in a chain of thought.
 
 The inputs are verified drafts. The output is one :class:`JudgeReport` for the run, ``judges.json``; no draft is passed
-on. The sample consists of the chains of thought with the lowest id hashes. First, all three judges judge each chain
-unchanged, and should find no fault. Then rules plant a fault in a copy of the chain for each judge
-(:mod:`groundtrace.rewards.planting`). The fault is a wrong step for the judge of logic, a wrong claim for the judge of
-grounding, and another answer for the judge of consistency. Each judge should find the fault that was planted for it. An
-unchanged trace is called clean because its answer and form were verified. If a judge finds a fault in a clean trace,
-the judge may be right, because verification may have missed the fault. The paper gives no figures for its judges.
+on. The sample consists of the chains of thought with the lowest hashes of their questions' ids. First, all three judges
+judge each chain unchanged, and should find no fault. Then rules put (plant) a fault into a copy of the chain for each
+judge (:mod:`groundtrace.rewards.planting`). The fault is a wrong step for the judge of logic, a wrong claim for the
+judge of grounding, and another answer for the judge of consistency. Each judge should find the fault that was planted
+for it. An unchanged trace is called clean because its answer and form were verified. If a judge finds a fault in a
+clean trace, the judge may be right, because verification may have missed the fault. The paper gives no figures for its
+judges.
 """
 
 import json
@@ -54,9 +55,10 @@ class JudgeSampleSettings:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Holds one judge's verdict on one text; ``planted`` is True if a fault was planted in the text.
+    """Holds the verdict of one judge on one text.
 
-    ``value`` is 1 if the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
+    `judge` is the name of the judge's scorer. `planted` is True if a fault was put into the text. `value` is 1 if the
+    judge found no fault, 0 if it found a fault, and None if it gave no verdict.
     """
 
     judge: str
@@ -66,7 +68,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class MeasuredTrace:
-    """Holds the judgements on one trace, and the judges for which no fault could be planted in this trace."""
+    """Holds the judgements on one trace, without and with planted faults.
+
+    `unplanted` lists the judges for which no fault could be planted in this trace.
+    """
 
     judgements: tuple[Judgement, ...]
     unplanted: tuple[str, ...]
@@ -74,16 +79,17 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Holds the judgements on all traces of the sample, and a list of problems, which are the failed calls."""
+    """Holds the judgements on all traces of the sample. `problems` lists the failed calls, each as one text."""
 
     measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return, for each judge, a copy of the response with a fault that this judge should find.
+    """Return, for each judge, a copy of the response with a planted fault that this judge should find.
 
-    The value is None for a judge if the rules cannot plant such a fault in this response.
+    The keys are the names of the judges' scorers. A value is None if the rules cannot plant a fault for this judge in
+    this response.
     """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
@@ -103,7 +109,10 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 
 
 async def measure(draft: Draft, session: Session) -> MeasuredTrace:
-    """Let the judges judge the kept trace, once unchanged and once with each planted fault; return their judgements."""
+    """Let the judges judge the best trace of a draft, once unchanged and once with each planted fault.
+
+    `session` makes the calls. The result holds all judgements.
+    """
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
     verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
     plants = plants_of(question, response)
@@ -116,9 +125,9 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 
 
 def judges_json(report: JudgeReport) -> str:
-    """Return the content of ``judges.json``: the agreement (:func:`agreement_of`) of each judge.
+    """Return the content of the run's file ``judges.json``: how often each judge was right (:func:`agreement_of`).
 
-    The agreement is given for unchanged (clean) texts, for texts with planted faults, and for all texts.
+    The figures are given for unchanged (clean) texts, for texts with planted faults, and for all texts.
     """
     judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
@@ -137,10 +146,12 @@ def judges_json(report: JudgeReport) -> str:
 
 
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
-    """Return the number of verdicts, the number of right verdicts, the share of right verdicts and its Wilson interval.
+    """Return how often judgements are right, as a mapping of figures.
 
-    A verdict is right if the judge found a fault in a text with a planted fault, or no fault in an unchanged text.
-    ``unjudged`` is the number of texts without a verdict. Share and interval are None if no text has a verdict.
+    A judgement is right if the judge found a fault in a text with a planted fault, or no fault in an unchanged text.
+    ``judged`` is the number of texts with a verdict, and ``unjudged`` the number of texts without one. ``agree`` is the
+    number of right verdicts, ``share`` their share of all verdicts, and ``interval`` the Wilson interval of this share.
+    Share and interval are None if no text has a verdict.
     """
     judgements = list(judgements)
     judged = [judgement for judgement in judgements if judgement.value is not None]
@@ -156,9 +167,10 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
 
 
 def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
-    """Return the run's report from the measured traces; ``failures`` become its list of problems.
+    """Return the run's report on the judges.
 
-    Both lists are sorted, so that the report does not depend on the order in which the calls ended.
+    `measured` holds the judgements on each trace, and `failures` the rejections of failed calls, which become the list
+    of problems. Both lists are sorted, so that the report does not depend on the order in which the calls ended.
     """
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
@@ -179,16 +191,20 @@ STAGE = Stage(
 
 @dataclass
 class MeasureJudges(DraftStage):
-    """Measures the judges; see the module."""
+    """Stage that measures on a sample of traces how reliably the judges find faults.
+
+    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    """
 
     settings: JudgeSampleSettings
     models: ModelsSettings
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``measured`` (the report), ``side_calls`` (all calls to the judges), and ``rejected``.
+        """Add the stage to the pipeline, and return its outputs.
 
-        ``rejected`` is empty: a failed call is listed as a problem in the report.
+        ``measured`` has one element, the report. ``side_calls`` has all calls to the judges. ``rejected`` is empty,
+        because a failed call is listed as a problem in the report.
         """
         sample = (
             drafts

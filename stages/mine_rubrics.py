@@ -56,7 +56,10 @@ CANDIDATES_PROMPT = "rubric_candidates.v3"
 
 @record
 class RubricSample:
-    """Holds the drafts on which rubrics are measured; ``id`` is the name of the sample in errors."""
+    """Holds the drafts on which rubrics (criteria for judging answers) are measured.
+
+    `id` is the name of the sample in errors.
+    """
 
     id: str
     drafts: tuple[Draft, ...]
@@ -64,9 +67,9 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """Holds a draft and the candidate rubrics by which the judge scores the draft's first attempt.
+    """Holds a draft, and the candidate rubrics (criteria) by which the judge scores the draft's first attempt.
 
-    ``calls`` are the calls to the teacher that proposed the candidates.
+    `id` is the draft's id. `calls` are the calls to the teacher that proposed the candidates.
     """
 
     id: str
@@ -77,9 +80,10 @@ class RubricTask:
 
 @dataclass(frozen=True)
 class AttemptScores:
-    """Holds the scores of one attempt.
+    """Holds the judge's scores of one attempt (sampled answer), one for each candidate rubric.
 
-    ``correct`` is True if its answer is right, and None if its answer was not graded.
+    `calls` are the calls to the teacher that proposed the candidates. `correct` is True if the answer of the attempt is
+    right, False if it is wrong, and None if it was not graded.
     """
 
     candidates: Candidates
@@ -89,11 +93,13 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Request candidate rubrics from the teacher, and return one task for the judge for each draft of the sample.
+    """Request candidate rubrics (criteria) from the teacher, and return one task for the judge for each draft of the
+    sample.
 
-    The teacher sees the first drafts of the sample as examples, with their images. If the teacher's endpoint takes only
-    one image in a request, the teacher sees one example. If there is no teacher, or if the settings choose the default
-    pool, no call is made. The candidates then come from the default pool, which is a fixed list.
+    `session` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
+    teacher's endpoint takes only one image in a request, the teacher sees one example. If there is no teacher, or if
+    the settings choose the default pool, no call is made. The candidates then come from the default pool, which is a
+    fixed list.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)
@@ -119,11 +125,11 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Return the examples as parts of a prompt, and the mark that encloses each quoted text.
+    """Return the examples that the teacher sees, as parts of a prompt, and the mark that delimits their quoted texts.
 
-    An example has the draft's media and, as quoted texts, its kind of task, question, gold answer and first attempt.
-    The line before a quoted text is ``BEGIN`` with the mark, and the line after it is ``END`` with the mark. The kind
-    of task (§3.2: task category) is the source's name and the answer type.
+    An example has the draft's media and four quoted texts: kind of task, question, gold answer and first attempt. The
+    mark is a text that occurs in none of them. The line before a quoted text is ``BEGIN`` with the mark, and the line
+    after it is ``END`` with the mark. The kind of task (§3.2: task category) is the source's name and the answer type.
     """
     names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
     texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
@@ -140,9 +146,9 @@ def _kind_of_task(draft: Draft) -> str:
 
 
 async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
-    """Let the judge score the draft's first attempt by each candidate rubric, and return the scores.
+    """Let the judge score the first attempt of a task's draft by each candidate rubric, and return the scores.
 
-    The judge also decides whether a candidate applies to the attempt.
+    The judge also decides whether a candidate applies to the attempt. `session` makes the calls.
     """
     attempt = task.draft.attempts[0]
     judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
@@ -150,7 +156,11 @@ async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
 
 
 def summarise(judged: Iterable[AttemptScores], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
-    """Return the run's rubrics, from the scores of all judged attempts; ``failures`` become the list of problems."""
+    """Return the rubrics of the run, chosen by their statistics over all judged attempts.
+
+    `judged` holds the scores of each attempt. `failures` are the rejections of failed calls, which become the list of
+    problems. If `judged` is empty, the result has no rubrics.
+    """
     rows = list(judged)
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
     if not rows:
@@ -214,7 +224,10 @@ RUBRIC_JUDGE = Stage(
 
 @dataclass
 class MineRubrics(DraftStage):
-    """Mines the run's rubrics; see the module."""
+    """Stage that mines the rubrics of the run, and adds them to every draft.
+
+    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    """
 
     settings: RubricSettings
     models: ModelsSettings
@@ -222,9 +235,11 @@ class MineRubrics(DraftStage):
     inner = (RUBRIC_CANDIDATES,)
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept``, ``mined`` (the rubrics), ``side_calls`` (all calls made), and ``rejected``.
+        """Add the stage to the pipeline, and return its outputs.
 
-        ``rejected`` is empty: a failed call is listed as a problem in ``mined``.
+        ``kept`` has all drafts with the rubrics. ``mined`` has one element, the rubrics with their statistics.
+        ``side_calls`` has all calls made. ``rejected`` is empty, because a failed call is listed as a problem in
+        ``mined``.
         """
         sample = (
             drafts

@@ -34,12 +34,19 @@ _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 
 
 def names_no_other(choices: tuple[str, ...]) -> bool:
-    """Return whether no choice refers to the other choices, as "all of these" does."""
+    """Return whether every choice can be understood without the other choices.
+
+    The result is False if, for example, one of `choices` is "all of these" or "none".
+    """
     return not any(_META.search(choice) for choice in choices)
 
 
 def can_be_opened(question: Question) -> bool:
-    """Return whether the question can be answered without seeing the choices."""
+    """Return whether a multiple-choice question can be answered by a person who does not see the choices.
+
+    Rules decide this. The result is True if the choices are all numbers or short phrases, and the question's words ask
+    for such an answer and do not refer to the choices. It is False for a question without choices.
+    """
     choices = question.choices
     if choices is None or not names_no_other(choices):
         return False
@@ -53,7 +60,11 @@ def can_be_opened(question: Question) -> bool:
 
 
 def without_options(text: str, choices: tuple[str, ...]) -> str | None:
-    """Return the question without the lettered options at its end; None if it contains the options in another form."""
+    """Return the question's text without the lettered options at its end. Returns None if it has the options in another
+    form.
+
+    `text` is the question, such as "What is it? A. cat B. dog", and `choices` are its choices, such as "cat" and "dog".
+    """
     labels = (re.escape(chr(65 + index)) for index in range(len(choices)))
     options = (rf"\(?{label}[.):]\s*{re.escape(choice.strip())}" for label, choice in zip(labels, choices, strict=True))
     between = r"[\s.,;]*"
@@ -68,10 +79,11 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """Return the draft, without the choices of its question if the question can be answered without them.
-
-    ``judged`` is True if a judge grades free text. Without such a judge, questions with answers in words keep their
+    """Return the draft with a free-response question, if its multiple-choice question can be answered without the
     choices.
+
+    All other drafts are returned unchanged. `judged` is True if a judge model grades answers in free text. Without such
+    a judge, questions with answers in words keep their choices.
     """
     question = draft.question
     if question.choices is None or not can_be_opened(question):
@@ -85,10 +97,11 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 
 
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
-    """Return whether, without the choices, the gold answer is graded as right and every other choice as wrong.
+    """Return whether grading without the choices still accepts only the gold answer.
 
-    Rules grade the choices. ``judged`` is True if a judge grades free text. If it is True, the rules may leave some of
-    the other choices ungraded, because the judge would grade them.
+    Rules grade every choice as an answer of the type `answer_type`. The gold answer `gold` must be right, and all other
+    `choices` must be wrong. `judged` is True if a judge model grades answers in free text. If it is True, the rules may
+    leave some of the other choices ungraded, because the judge would grade them.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}
@@ -100,9 +113,9 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 
 @dataclass
 class OpenMultipleChoice(DraftStage):
-    """Turns multiple-choice questions into free-response questions where this is possible; see the module.
+    """Stage that turns multiple-choice questions into free-response questions where rules allow this.
 
-    If ``enabled`` is False, every draft passes unchanged. ``judged`` is True if a judge grades free text.
+    If `enabled` is False, every draft passes unchanged. `judged` is True if a judge model grades answers in free text.
     """
 
     enabled: bool = True
@@ -110,7 +123,9 @@ class OpenMultipleChoice(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`open_question`, to be called with each draft; if ``enabled`` is False, every draft passes."""
+        """Return the function to run on each draft: :func:`open_question`, or a function that changes nothing if not
+        `enabled`.
+        """
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 
 

@@ -32,7 +32,7 @@ Streams = tuple[str, ...]
 
 @settings
 class BatchPlanSettings:
-    """Holds the mix of questions with one stream and with two streams in a batch."""
+    """Holds the mix of questions with one stream and with two streams (ways of answering) in a batch."""
 
     dual_share: Annotated[
         float,
@@ -42,7 +42,10 @@ class BatchPlanSettings:
 
 
 def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
-    """Return the batch plan as JSON; ``rows`` has the number of rows for each set of streams."""
+    """Return the batch plan as JSON text. The module's docstring describes its form.
+
+    `rows` maps each set of streams, such as ("grounded", "textual"), to the number of RL rows with these streams.
+    """
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
     total = sum(there.values())
@@ -71,7 +74,10 @@ def _streams(draft: Draft) -> Streams:
 
 @dataclass
 class PlanBatches(beam.PTransform):
-    """Makes the batch plan for all RL drafts, as one text. It makes this text even if there are no drafts."""
+    """Beam transform that makes the batch plan for all RL drafts, as one text.
+
+    It makes this text even if there are no drafts.
+    """
 
     settings: BatchPlanSettings
 

@@ -28,7 +28,11 @@ _EXACT = Sampling(max_tokens=2048)
 
 
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
-    """Return the draft with the points of every entity in every image; all requests to the pointer are sent at once."""
+    """Let the pointer find every entity in every image, and return the draft with the points.
+
+    An entity is a phrase for a visible thing. `session` makes the calls, and all of them are sent at once. `video`
+    holds the number of a clip's frames that the pointer sees.
+    """
     asked = [
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)
@@ -64,7 +68,10 @@ STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PLAIN.po
 
 @dataclass
 class PointEntities(CallingStage):
-    """Points at every entity; see the module."""
+    """Stage that finds the points of every entity of a draft in the draft's images and clips.
+
+    `models` holds the endpoints of the run's models, and `video` the number of a clip's frames that the pointer sees.
+    """
 
     models: ModelsSettings
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -72,5 +79,7 @@ class PointEntities(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`point` with the settings for clips."""
+        """Return the function to run on each draft (a question with its data): :func:`point` with the settings for
+        clips.
+        """
         return partial(point, video=self.video)

@@ -1,7 +1,7 @@
 """Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that a question is about.
 
-The teacher names things that the question, the gold answer or the initial rollout (a response of the policy) mentions.
-The rollout is the policy's first right attempt, or its first attempt if no attempt is right. The inputs are drafts with
+The teacher names things that occur in the question, the gold answer or the initial rollout. The rollout is a sampled
+answer of the policy: its first right attempt, or its first attempt if no attempt is right. The inputs are drafts with
 attempts. The outputs are drafts with at most ``max_entities`` entities. A draft is rejected if the call failed. The
 draft of a clip also gets events, which are actions and interactions with their times.
 """
@@ -43,7 +43,10 @@ class ProposeSettings:
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """Return the first ``max_entities`` entities of the reply, each once. Raises BadReply if the form is wrong."""
+    """Return the first `max_entities` entities that the teacher's reply `text` lists, each once.
+
+    Raises BadReply if the reply's field ``entities`` is not a list of texts.
+    """
     names = json_object(text).get("entities")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadReply(f"entities: expected a list of phrases, got {names!r:.80}")
@@ -52,10 +55,11 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """Return the events of the reply: at most ``most`` actions, and then at most ``most`` interactions.
+    """Return the events that the teacher's reply lists: at most `most` actions, and then at most `most` interactions.
 
-    ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply for a
-    wrong form, for an event that starts outside the clip, and for an event that ends before it starts.
+    `text` is the reply. `last_s` is the time of the clip's last frame in seconds. An event that ends later is cut at
+    this time. Raises BadReply for a wrong form, for an event that starts outside the clip, and for an event that ends
+    before it starts.
     """
     fields, events = json_object(text), list[Event]()
     for kind in ("actions", "interactions"):
@@ -90,7 +94,10 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Let the teacher name the things to point at, and return the draft with these entities (possibly none)."""
+    """Let the teacher name the things to point at, and return the draft with these entities. There may be none.
+
+    `session` makes the call. The draft of a clip also gets events.
+    """
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
@@ -119,12 +126,17 @@ STAGE = Stage(
 
 @dataclass
 class ProposeEntities(CallingStage):
-    """Proposes the entities of every draft; see the module."""
+    """Stage that lets the teacher name the visible things (entities) that each question is about.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: ProposeSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`propose` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`propose` with the settings of
+        this stage.
+        """
         return partial(propose, settings=self.settings)

@@ -43,14 +43,15 @@ class ReasonSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the solutions."""
+        """Return the sampling settings of the solutions: their number, temperature and maximum length."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
-    """Return the draft with the teacher's first right solution.
+    """Let the teacher solve a question in text, and return the draft with the first right solution as its trace.
 
-    ``judged`` is True if a judge grades free text. Raises :class:`Reject` if no solution is right.
+    `session` makes the calls. `judged` is True if a judge model grades answers in free text. Raises :class:`Reject` if
+    no solution is right.
     """
     question = draft.question
     prompt = load_prompt(PROMPT).render(
@@ -98,12 +99,17 @@ STAGE = Stage(
 
 @dataclass
 class ReasonInText(CallingStage):
-    """Lets the teacher solve every question in text; see the module."""
+    """Stage that lets the teacher solve every question in text, step by step.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: ReasonSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`reason` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`reason` with the settings of
+        this stage.
+        """
         return partial(reason, settings=self.settings, judged=self.models.judges_text)

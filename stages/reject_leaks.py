@@ -1,13 +1,13 @@
-"""Rejects traces with leaks: a leak is text about something that was shown only to the writer of the trace.
+"""Rejects traces with leaks. A leak is text about something that was shown only to the writer of the trace.
 
-The writer (the teacher) may have been shown marks drawn on the image, coordinates, the gold answer or a hint (Argos
-App. G: overlays; SAIL-RL App. A.1: guided prompting).
+The writer (the teacher) may have been shown numbered labels drawn on the image, coordinates, the gold answer or a hint
+(Argos App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
-The inputs are verified drafts. The outputs are the drafts whose kept trace shows no sign of a leak. First, the trace is
+The inputs are verified drafts. The outputs are the drafts whose best trace shows no sign of a leak. First, the trace is
 searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a phrase certainly has a
-leak. Then the judge checks every trace with a thought and without such a phrase. If the judge cannot decide, or its
-call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose, or if the setting
-``ask`` is ``none``. The run, its card and its report then state that only phrases were searched for.
+leak. Then the judge checks every other trace whose think section is not empty. If the judge cannot decide, or its call
+fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose, or if the setting ``ask`` is
+``none``. The run, its card and its report then state that only phrases were searched for.
 """
 
 from dataclasses import dataclass
@@ -42,21 +42,28 @@ class LeakSettings:
 
 
 def reasoning_of(text: str) -> str:
-    """Return the texts of the judge section and of the think section of a trace, without the tags around them."""
+    """Return the text of the judge section and of the think section of a trace, one below the other, without their
+    tags.
+
+    `text` is the whole trace. A missing section is left out.
+    """
     response = parse_response(text)
     return "\n".join(filter(None, (response.judge, response.think)))
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the first reply in the teacher's last call; None if the teacher was not called."""
+    """Return the cache key of the first reply in the teacher's last call. Returns None if the teacher was not
+    called.
+    """
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
-    """Return the draft unchanged. Raises :class:`Reject` if its kept trace has a leak or could not be checked.
+    """Return the draft unchanged if its best trace has no leak; otherwise raise :class:`Reject`.
 
-    ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not check a
-    trace with an empty thought. Raises ValueError for a draft without a verified trace.
+    `session` makes the call to the judge. `judged` is True if the judge checks traces in which no phrase of the list
+    was found; it does not check a trace with an empty think section. :class:`Reject` is also raised if the judge could
+    not decide. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")
@@ -80,9 +87,9 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """Return a sentence about the traces in which only the phrases of the list were searched for.
+    """Return a sentence for the data card about traces that the judge did not check; "" if the judge checks traces.
 
-    ``traces`` is the number of these traces. Return "" if the judge checks traces.
+    `settings` and `models` determine whether it does. `traces` is the number of traces that passed this stage.
     """
     if models.judges_text and _is_asked(settings):
         return ""
@@ -109,7 +116,10 @@ STAGE = Stage(
 
 @dataclass
 class RejectLeaks(CallingStage):
-    """Rejects drafts whose trace has a leak; see the module."""
+    """Stage that rejects drafts whose trace mentions something that only the trace's writer was shown.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: LeakSettings
     models: ModelsSettings
@@ -117,5 +127,7 @@ class RejectLeaks(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`reject_leak` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`reject_leak` with the settings
+        of this stage.
+        """
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

@@ -1,10 +1,10 @@
 """Removes exact duplicates and near duplicates of questions (SAIL-RL App. A.1).
 
 Exact duplicates have the same media, question and answer. Near duplicates have the same question and answer, and nearly
-the same images. The inputs are drafts. Of each set of duplicates, the draft with the lowest id hash is kept. All other
-drafts of the set are rejected, and the details of their rejections name the kept draft. Questions with different gold
-answers or choices are never duplicates. A perceptual hash proposes near duplicates. A comparison of pixels then
-confirms or refutes each proposal.
+the same images. The inputs are drafts (questions with their data). Of each set of duplicates, the draft with the lowest
+hash of its id is kept. All other drafts of the set are rejected, and the details of their rejections name the kept
+draft. Questions with different gold answers or choices are never duplicates. A perceptual hash proposes near
+duplicates. A comparison of pixels then confirms or refutes each proposal.
 """
 
 import re
@@ -44,9 +44,10 @@ class DedupSettings:
 
 
 def question_key(question: Question) -> str:
-    """Return a key that is equal for all duplicates: a hash of the normalised question, answer and choices.
+    """Return a hash of the normalised question, answer and choices. It is equal for all questions that may be
+    duplicates.
 
-    If the gold boxes are the answer, they are part of the key.
+    The media are not part of it. If the gold boxes are the answer, they are part of it.
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
@@ -61,21 +62,26 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the kept questions with one :func:`question_key`, and finds questions with equal or nearly equal media."""
+    """Holds the kept questions of one :func:`question_key`, and finds those with equal or nearly equal media.
+
+    `exact` maps the pixel hashes of a question's media to the question's id. `banded` maps a number and the value of a
+    part of the perceptual hash to the questions with this value.
+    """
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
     banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
 
     def add(self, question: Question) -> None:
-        """Add a kept question."""
+        """Add a question that is kept, so that later questions are compared with it."""
         self.exact[_pixels(question)] = question.id
         for key in _bands(question):
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Yield each kept question with nearly the same media as ``question``, by their perceptual hashes.
+        """Yield each kept question whose media are nearly the same as those of `question`, judged by their perceptual
+        hashes.
 
-        Media are nearly the same if their hashes differ in at most ``max_distance`` bits. Questions with different
+        Media are nearly the same if their hashes differ in at most `max_distance` bits. Questions with different
         numbers of media are not compared.
         """
         seen: set[str] = set()
@@ -89,10 +95,11 @@ class KeptImages:
 def find_duplicates(
     drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
 ) -> Iterator[tuple[Draft, Reject | None]]:
-    """Yield each draft with None if it is kept, or with its rejection if it is a duplicate.
+    """Yield each draft with its rejection if it is a duplicate, or with None if it is kept.
 
-    All drafts have the same :func:`question_key`. ``same`` returns whether the images of two questions are equal,
-    apart from re-encoding and scale. The result depends on ids and content, not on the order of the drafts.
+    All `drafts` have the same :func:`question_key`. `same` is a function that compares the pixels of two questions'
+    images. It returns True if they are equal, apart from re-encoding and scale. The result depends on ids and content,
+    not on the order of the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
@@ -168,13 +175,16 @@ STAGE = Stage(
 
 @dataclass
 class RemoveDuplicates(DraftStage):
-    """Keeps one draft of each set of duplicates; see the module."""
+    """Stage that keeps one draft of each set of duplicates.
+
+    `roots` holds the data folder and the run folder. The module's docstring describes duplicates.
+    """
 
     settings: DedupSettings
     roots: MediaRoots
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
         grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
         return apply(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

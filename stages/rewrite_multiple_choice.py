@@ -49,9 +49,10 @@ def has_option_letters(text: str) -> bool:
 
 
 def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
-    """Return the rewritten question of a reply; None if the reply states that the question needs its choices.
+    """Return the rewritten question in the teacher's reply. Returns None if the question cannot be asked without its
+    choices.
 
-    ``choices`` are the choices of the original question. Raises BadReply if the reply's field ``question`` is neither
+    `choices` are the choices of the original question. Raises BadReply if the reply's field ``question`` is neither
     null nor a usable question. Also raises BadReply if the rewritten question still refers to the choices.
     """
     fields = json_object(reply.text)
@@ -72,9 +73,9 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
 
 
 def rewritten_as(question: Question, text: str) -> Question | None:
-    """Return the question with the rewritten text ``text`` and without its choices.
+    """Return a copy of the question with the rewritten text `text` and without its choices.
 
-    Return None if the gold answer could not be graded without the choices.
+    Returns None if the gold answer could not be graded without the choices.
     """
     choices = question.choices or ()
     answer_type = evident_type(question.answer, None).name
@@ -84,9 +85,10 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """Return the draft, with its question rewritten as a free-response question if possible.
+    """Let the teacher rewrite a multiple-choice question as a free-response question, and return the draft with it.
 
-    ``judged`` is True if a judge can check the rewritten question. Without such a judge, return the draft unchanged.
+    `session` makes the calls. `judged` is True if a judge can check the rewritten question. The draft is returned
+    unchanged if there is no such judge, if the question has no choices, or if the rewritten question is not usable.
     """
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):
@@ -114,9 +116,9 @@ STAGE = Stage(
 
 @dataclass
 class RewriteMultipleChoice(CallingStage):
-    """Rewrites the multiple-choice questions that rules could not convert; see the module.
+    """Stage in which the teacher rewrites the multiple-choice questions that rules could not convert to free response.
 
-    If ``enabled`` is False, every draft passes unchanged.
+    `models` holds the endpoints of the run's models. If `enabled` is False, every draft passes unchanged.
     """
 
     settings: RewriteSettings
@@ -125,5 +127,7 @@ class RewriteMultipleChoice(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`rewrite` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`rewrite` with the settings of
+        this stage.
+        """
         return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

@@ -62,14 +62,14 @@ class RewriteSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the rewritings."""
+        """Return the sampling settings of the rewritten solutions: their number, temperature and maximum length."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def is_same_output(stated: str, printed: str) -> bool:
-    """Return whether both texts have the same words in the same order; ``2`` and ``2.0`` are the same word.
+    """Return whether the output that the teacher expects of a script, `stated`, equals the real output, `printed`.
 
-    ``stated`` is the output that the teacher expects of a script, and ``printed`` is the real output.
+    Both must have the same words in the same order. Numbers are compared by value: ``2`` and ``2.0`` are the same word.
     """
     words, others = stated.split(), printed.split()
     return len(words) == len(others) and all(map(_is_same_word, words, others))
@@ -86,19 +86,19 @@ def _is_same_word(word: str, other: str) -> bool:
 
 
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the new text's words that the old text has too, in the same order.
+    """Return the share of the new solution's words that also occur in the old solution in the same order, from 0 to 1.
 
-    ``text`` is the old text, and ``turns`` are the turns of the new text. Return 1 if the turns have no words.
+    `text` is the old solution, and `turns` are the turns of the new solution. Returns 1 if the turns have no words.
     """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
 
 
 def share_left(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the old text's words that the new text still has, in the same order.
+    """Return the share of the old solution's words that also occur in the new solution in the same order, from 0 to 1.
 
-    ``text`` is the old text, and ``turns`` are the turns of the new text. Numbers are left out, because code replaces
-    calculations, which consist of numbers. Return 1 if the old text has only numbers or no words.
+    `text` is the old solution, and `turns` are the turns of the new solution. Numbers are not counted, because code
+    replaces calculations, which consist of numbers. Returns 1 if the old solution has only numbers or no words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
     return _common(old, new) / len(old) if old else 1.0
@@ -131,10 +131,10 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
-    """Return the turns of the teacher's new text, with the outputs that the teacher expects of the scripts.
+    """Return the turns of a rewritten solution, with the outputs that the teacher expects of its scripts.
 
-    ``text`` is the old text. Raises :class:`Reject` if the new text is truncated, has the wrong form, has no code, or
-    differs too much from the old text.
+    `completion` is the teacher's reply, and `text` is the old solution. Raises :class:`Reject` if the reply is
+    truncated, has the wrong form, has no code, or differs too much from the old solution.
     """
     if completion.is_truncated:
         raise Reject(TRUNCATED, f"the rewriting: {CUT_OFF}")
@@ -153,12 +153,15 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
 async def executed(
     turns: Sequence[Turn], question: Question, sandbox: SandboxSettings, store: MediaStore
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
-    """Execute the scripts of the turns; return the turns with the real outputs, and the images that the scripts showed.
+    """Execute the scripts of a rewritten solution. Returns its turns with the real outputs, and the images that scripts
+    showed.
 
-    Each turn in ``turns`` holds the output that the teacher expects of its script. Only the standard output is compared
-    with the expected output, because the teacher cannot foresee the warnings of libraries. Raises :class:`Reject` if a
-    script fails, or if its output differs from the expected output. Raises SandboxLost if the sandbox loses the state
-    of the scripts.
+    Each of `turns` holds the output that the teacher expects of its script. Only the standard output is compared with
+    it, because the teacher cannot foresee the warnings of libraries. `sandbox` holds the settings of the sandbox, and
+    `store` opens the question's images and stores the new ones.
+
+    Raises :class:`Reject` if a script fails, or if its output differs from the expected output. Raises SandboxLost if
+    the sandbox loses the state of the scripts.
     """
     images = [await asyncio.to_thread(store.pixels, medium.uri) for medium in question.media]
     observations = await observed([turn.code for turn in turns[:-1]], images, shared_sandbox(sandbox))
@@ -177,10 +180,12 @@ async def executed(
 async def rewrite(
     draft: Draft, session: Session, settings: RewriteSettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Return the draft with its solution rewritten.
+    """Let the teacher replace the calculations of a draft's solution by code, and return the draft with the new
+    solution.
 
-    Raises :class:`Reject` if the medium is a clip. Also raises :class:`Reject` if none of the teacher's new texts is
-    usable, with the reason why the first of them is unusable.
+    `session` makes the call. `sandbox` holds the settings of the sandbox that executes the code, and `roots` the
+    folders of the images. Raises :class:`Reject` if a medium is a clip. Also raises :class:`Reject` if none of the
+    teacher's rewritten solutions is usable, with the reason why the first of them is not.
     """
     question, solution = draft.question, draft.traces[0].text
     if any(medium.frames for medium in question.media):
@@ -226,7 +231,11 @@ STAGE = Stage(
 
 @dataclass
 class RewriteWithCode(CallingStage):
-    """Rewrites the solution of every draft with code; see the module."""
+    """Stage that lets the teacher replace the calculations of every solution by code, which is executed.
+
+    `sandbox` holds the settings of the sandbox, `models` the endpoints of the run's models, and `roots` the data folder
+    and the run folder.
+    """
 
     settings: RewriteSettings
     sandbox: SandboxSettings
@@ -235,5 +244,7 @@ class RewriteWithCode(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`rewrite` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`rewrite` with the settings of
+        this stage.
+        """
         return partial(rewrite, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

@@ -1,10 +1,10 @@
 """Chooses the streams of each RL question: grounded and textual if it has boxes, else only textual (iVGR §3.2, App. B).
 
-In the grounded stream the policy reasons with boxes, in the textual stream in words alone. The inputs are drafts of the
-RL side. The output ``kept`` has the questions with boxes, which get the grounded and the textual stream. The output
-``general`` has the questions without boxes, which get only the textual stream. The recipe then measures the difficulty
-of the general questions. Each question is one row. The trainer uses the row once in each stream. The column ``domain``
-holds the class of the row, which is ``boxed`` or ``general``.
+A stream is a way of answering. In the grounded stream the policy reasons with boxes, in the textual stream in words
+alone. The inputs are drafts of the RL side. The output ``kept`` has the questions with boxes, which get the grounded
+and the textual stream. The output ``general`` has the questions without boxes, which get only the textual stream. The
+recipe then measures the difficulty of the general questions. Each question is one row. The trainer uses the row once in
+each stream. The column ``domain`` holds the class of the row, which is ``boxed`` or ``general``.
 
 A question is rejected if its gold answer is free text and no judge can grade free text, because no reward could be
 computed. In other recipes, the stage that requests the policy's attempts does this. Here the policy attempts only
@@ -30,14 +30,15 @@ BOXED = "boxed"
 """The class of RL rows with boxes; the other class, ``general``, is general reasoning without boxes."""
 BOTH, TEXTUAL_ONLY = (GROUNDED, TEXTUAL), (TEXTUAL,)
 STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
-"""The form of each stream (iVGR §3.2)."""
+"""Maps each stream to the form of its responses (iVGR §3.2)."""
 
 
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
-    """Return the draft with its streams; a draft without boxes is returned as a route to ``general``.
+    """Return the draft with the streams (ways of answering) of its question.
 
-    ``judged`` is True if a judge grades free text. Raises :class:`Reject` if the gold answer is free text and there is
-    no such judge.
+    A draft with boxes gets the grounded and the textual stream. A draft without boxes gets only the textual stream, and
+    is returned as a route to the output ``general``. `judged` is True if a judge model grades answers in free text.
+    Raises :class:`Reject` if the gold answer is free text and there is no such judge.
     """
     if not judged and needs_judge(draft.question):
         raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that can grade it")
@@ -47,7 +48,7 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 
 
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
-    """Return the draft with these streams and the prompt of each stream.
+    """Return the draft with the given streams (ways of answering) and with the prompt of each stream.
 
     Groundtrace's trainer reads the prompts of all streams. Other trainers read only the prompt of the last stream.
     After training, the model is used with the last stream.
@@ -67,12 +68,17 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Splits the RL side by boxes; see the module. ``judged`` is True if a judge grades free text."""
+    """Stage that divides the RL questions by whether they have boxes, and gives them their streams.
+
+    `judged` is True if a judge model grades answers in free text. The module's docstring describes streams and outputs.
+    """
 
     judged: bool = True
     stage = STAGE
     routes = (GENERAL,)
 
     def work(self) -> Work:
-        """Return :func:`route`, to be called with each draft."""
+        """Return the function to run on each draft (a question with its data): :func:`route` with the value of
+        `judged`.
+        """
         return partial(route, judged=self.judged)

@@ -1,9 +1,9 @@
-"""Draws the sample of questions that the policy attempts (RuCL §3.2: rollouts on a random subset of N questions).
+"""Selects the sample of questions that the policy attempts (RuCL §3.2: rollouts on a random subset of N questions).
 
-The inputs are drafts. The outputs are ``kept``, the ``size`` questions with the lowest id hashes, and ``others``, all
-other questions, which need no attempts. The hash of the id replaces a random draw, so that the sample depends on the
-ids alone. A question with free text as its gold answer is rejected before the draw if no judge can grade free text,
-because no reward could be computed for it.
+The inputs are drafts (questions with their data). The outputs are ``kept``, the ``size`` questions with the lowest
+hashes of their ids, and ``others``, all other questions, which need no attempts. The hash replaces a random choice, so
+that the sample depends on the ids alone. A question with free text as its gold answer is rejected before the sample is
+selected if no judge can grade free text, because no reward could be computed for it.
 """
 
 from collections.abc import Iterator
@@ -66,7 +66,12 @@ class _Sample(beam.DoFn):
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Draws the sample of ``size`` questions; see the module. ``judged`` is True if a judge grades free text."""
+    """Stage that selects a sample of `size` questions for the policy to attempt. All others go to the output
+    ``others``.
+
+    `judged` is True if a judge model grades answers in free text; without one, questions with such answers are
+    rejected.
+    """
 
     size: int
     judged: bool = True
@@ -79,7 +84,10 @@ class SampleQuestions(DraftStage):
             raise ValueError(f"size must be at least 1 question, got {self.size}")
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the outputs ``kept``, ``others`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``kept``, ``others`` and ``rejected``.
+
+        `drafts` is the input.
+        """
         gradable = apply(drafts, "Gradable", _Gradable(self.judged))
         last_key: Any = (
             gradable.kept

@@ -1,9 +1,9 @@
-"""Splits the drafts into an SFT side and an RL side, so that no image is on both.
+"""Splits the drafts into an SFT side and an RL side, so that no image is on both sides.
 
-The inputs are drafts. The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``. Two questions are connected
-if they have a medium with the same hash of decoded pixels. A media group is a connected component of questions. A hash
-of the group's name decides on which side all questions of the group are. So the ratio is reached on average, and
-neither input order nor worker count can change the side of a question.
+The inputs are drafts (questions with their data). The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``.
+Two questions are connected if they have a medium with the same hash of decoded pixels. A media group is a connected
+component of questions. A hash of the group's name decides on which side all questions of the group are. So the ratio is
+reached on average, and neither input order nor worker count can change the side of a question.
 
 Earlier stages may select questions, for example by their pass rates. The groups must not depend on this selection.
 Otherwise a question could change its side if more questions were selected. The stage therefore also accepts all drafts,
@@ -30,20 +30,28 @@ SFT, RL = "sft", "rl"
 
 @settings
 class SplitSettings:
-    """Holds the settings that divide the media groups (questions with common media) between SFT and RL."""
+    """Holds the share of media groups (questions connected by common images) on the SFT side, and the seed of the
+    split.
+    """
 
     sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
     seed: Annotated[int, "the seed of the split"] = 0
 
 
 def split_side(group: str, settings: SplitSettings) -> str:
-    """Return the side of a media group, ``sft`` or ``rl``, by a hash of its name."""
+    """Return the side of a media group (questions connected by common images): ``sft`` or ``rl``.
+
+    `group` is the name of the group. A hash of the name decides, so that equal names always get the same side.
+    """
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
 @record
 class SplitPart:
-    """Holds either a draft or the media group of a draft; the two parts with the same question id are joined."""
+    """Holds either a draft or the name of the media group of a draft. The other field is None.
+
+    The two parts with the same question id are joined.
+    """
 
     draft: Draft | None = None
     group: str | None = None
@@ -102,17 +110,20 @@ STAGE = Stage("split", "questions go to the SFT or the RL side, so that no image
 
 @dataclass
 class SplitByMediaGroup(DraftStage):
-    """Splits the drafts; see the module. One worker finds the groups; it holds only ids and hashes.
+    """Stage that splits the drafts into an SFT side and an RL side, so that no image is on both sides.
 
     The input is a collection of drafts to split. It may also be a pair of this collection and of all drafts from which
-    these drafts were selected.
+    these drafts were selected. One worker finds the groups of connected questions; it holds only ids and hashes.
     """
 
     settings: SplitSettings
     stage = STAGE
 
     def expand(self, drafts: Any) -> Any:
-        """Return the outputs ``sft``, ``rl`` and ``rejected``."""
+        """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``. The last is empty.
+
+        `drafts` is the collection to split, or a pair of it and of all drafts before the selection.
+        """
         chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
         uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])
         if all_drafts is not None:

@@ -73,15 +73,17 @@ class VerifySettings:
     ] = field(default_factory=dict, hash=False)
 
     def floor_of(self, scorer: Scorer) -> float:
-        """Return the minimum value of this scorer's verdict for a trace that is kept; 0 means no minimum."""
+        """Return the minimum value that this scorer's verdict must have if a trace is to be kept. 0 means no
+        minimum.
+        """
         return self.floors.get(scorer.name, scorer.floor or 0.0)
 
 
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
-    """Raise an error for invalid scorers and settings.
+    """Check that the scorers and the settings fit together.
 
-    Raises ConfigError if the settings have floors or weights for unknown scorers. Raises ValueError if two scorers have
-    the same name, or if no scorer grades the final answer.
+    `scorers` are all scorers of the stage. Raises ConfigError if the settings have floors (minimum values) or weights
+    for unknown scorers. Raises ValueError if two scorers have the same name, or if no scorer grades the final answer.
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
@@ -98,7 +100,11 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
 def below_floor(
     trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Scorer, Verdict] | None:
-    """Return the first verdict that is below its scorer's floor, with the scorer; None if there is no such verdict."""
+    """Return the first verdict of a trace that is below its scorer's floor (minimum value), as a pair of scorer and
+    verdict.
+
+    Returns None if there is no such verdict. `scorers` are the scorers that made the verdicts.
+    """
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
         scorer = by_name.get(verdict.name)
@@ -111,10 +117,11 @@ def below_floor(
 def good_traces(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Trace, ...]:
-    """Return the traces that may be kept.
+    """Return the scored traces that are good enough to be kept, in order.
 
-    Such a trace has a right answer, a score of at least ``min_score``, and no verdict below its scorer's floor. The
-    answer must be right even if ``min_score`` is 0.
+    Such a trace has a right answer, a score of at least ``settings.min_score``, and no verdict below its scorer's floor
+    (minimum value). The answer must be right even if ``min_score`` is 0. `scorers` are the scorers that made the
+    verdicts.
     """
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
@@ -126,9 +133,9 @@ def _outcome(trace: Trace) -> Verdict:
 
 
 def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
-    """Return the trace with the highest score; None if no trace was scored.
+    """Return the trace with the highest score. Returns None if no trace has a score.
 
-    If several traces have the highest score, return the first of them.
+    If several traces have the highest score, the one with the lowest index is returned.
     """
     scored = [trace for trace in traces if trace.score is not None]
     return max(scored, key=lambda trace: (trace.score, -trace.index)) if scored else None
@@ -137,9 +144,10 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
-    """Return the reason and the detail of a rejection, and the index of the trace to which they apply.
+    """Return the reason and the detail of a draft's rejection, and the index of the trace to which they apply.
 
-    The function is called if no trace is good enough. The rejection applies to the first of these traces that exists:
+    The function is called if none of `traces` is good enough. `scorers` are the scorers that made the verdicts. The
+    rejection applies to the first of these traces that exists:
 
     - the right trace with the highest score;
     - a right trace that could not be verified, and so has no score;
@@ -186,10 +194,11 @@ async def verify(
     served: ServedRoles,
     scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
-    """Score the draft's traces, choose the best one, and return the draft; equal traces are scored once.
+    """Score the traces of a draft, and return the draft with the verdicts and the index of the best trace.
 
-    ``served`` holds the roles (such as judge and pointer) that have endpoints. If a detector found boxes for the
-    question (pseudo-boxes), the scorers use them as gold boxes. Raises :class:`Reject` if no trace is good enough.
+    Equal traces are scored once. `session` makes the calls. `served` says which roles (such as judge and pointer) have
+    endpoints. `scorers` are the scorers to run. If a detector found boxes for the question (pseudo-boxes), the scorers
+    use them as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -237,7 +246,7 @@ def _checked(scorers: Sequence[Scorer]) -> str:
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
-    """Return the description of the stage for these scorers, which a recipe or a config chooses."""
+    """Return the description of the stage for the given scorers, which a recipe or a config chooses."""
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
@@ -265,10 +274,10 @@ STAGE = describe(TRACE_SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module.
+    """Stage that scores the traces of every draft, and keeps the best one if it is good enough.
 
-    ``scorers`` are the scorers of the recipe; a config may add scorers. Raises ConfigError if the config has invalid
-    scorers, arguments, floors or weights.
+    `models` holds the endpoints of the run's models. `scorers` are the scorers of the recipe; a config may add scorers.
+    Raises ConfigError if the config has invalid scorers, arguments, floors or weights.
     """
 
     settings: VerifySettings
@@ -286,6 +295,8 @@ class VerifyTraces(CallingStage):
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`verify` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`verify` with the settings of
+        this stage.
+        """
         served = served_by(self.models, self.settings.synthetic_sources)
         return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

@@ -69,7 +69,7 @@ _REASONS = {
 
 @settings
 class TrajectoryCheckSettings:
-    """Holds the settings of the checks of trajectories."""
+    """Holds the settings of the checks of trajectories (traces with code and its results)."""
 
     judges: Annotated[PositiveInt, "the number of judgements of a trajectory; all have to agree"] = 1
     temperature: Annotated[Temperature, "the judge's sampling temperature, if there are several judgements"] = 0.3
@@ -80,7 +80,7 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the judgements."""
+        """Return the sampling settings of the judgements. A single judgement uses the temperature 0."""
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
 
 
@@ -103,7 +103,7 @@ class _Check:
 
 
 def checks_of(draft: Draft) -> list[_Check]:
-    """Return the draft's trajectories, each with its turns and the images that its code showed."""
+    """Return the trajectories of a draft, each with its turns and the images that its code showed."""
     found, start = [], 0
     for trace in draft.traces:
         turns = read_trajectory(trace.text)
@@ -114,9 +114,10 @@ def checks_of(draft: Draft) -> list[_Check]:
 
 
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
-    """Check the form and the code of a trajectory without executing it.
+    """Check the form and the code of a trajectory without executing the code.
 
-    ``writing`` are the settings with which the trajectory was written. Raises _Fails if a check fails.
+    `check` holds the trajectory. `writing` are the settings with which it was written. Raises _Fails if it does not
+    pass.
     """
     if fault := form_fault(check.turns):
         raise _Fails(MALFORMED, fault)
@@ -128,12 +129,14 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 
 
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Return the turns with the status of their code; ``found`` has the results of executing the code again.
+    """Check the results of executing a trajectory's code again, and return the turns with the status of their code.
 
-    An element of ``found`` is None for a turn without code. Raises _Fails in three cases: code gives another result
-    than the recorded result, no code succeeded, or code is a pretence (such as code that prints constants; see the
-    module). A pretence is allowed if it prepares later code that succeeds
-    (:func:`groundtrace.rewards.executing.is_step`).
+    `turns` are the turns with the recorded results. `found` has one entry for each turn: the results of executing its
+    code again, or None for a turn without code.
+
+    Raises _Fails in three cases: code gives another result than the recorded result, no code succeeded, or code is a
+    pretence, such as code that prints constants (see the module). A pretence is allowed if it prepares later code that
+    succeeds (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -152,11 +155,11 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of judgements that find no fault in the trajectory, and a reason.
+    """Read the judge's reply about a trajectory, and return the share of judgements that find no fault, and a reason.
 
-    A fault is a statement that the results of the code do not support. The reason is the reason of the first judgement
-    that finds a fault. If no judgement finds a fault, it is a sentence with the number of judgements. Raises BadReply
-    if a judgement has the wrong form.
+    A fault is a statement that the results of the code do not support. The reason is that of the first judgement that
+    finds a fault. If no judgement finds a fault, the reason is a sentence with the number of judgements. Raises
+    BadReply if a judgement has the wrong form.
     """
     reasons = list[str]()
     for completion in reply.completions:
@@ -169,10 +172,10 @@ def read_judgements(reply: CallResult) -> Reading:
 
 
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
-    """Let the judge compare the trajectory's statements with its results, and return the verdict.
+    """Let the judge compare the statements of a trajectory with the results of its code, and return the verdict.
 
-    Raises _Fails if at least one judgement finds that a statement does not agree with its result. Errors of the call
-    are not caught.
+    `check` holds the trajectory, and `session` makes the call. Raises _Fails if at least one judgement finds a
+    statement that does not agree with its result. Errors of the call are not caught.
     """
     text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
     while IMAGE in text:
@@ -200,11 +203,13 @@ async def verified(
     roots: MediaRoots,
     judged: bool,
 ) -> tuple[Trace, tuple[Turn, ...]]:
-    """Return the trajectory's trace with its verdicts, and its turns.
+    """Run all checks on one trajectory. Returns its trace with the verdicts, and its turns.
 
-    ``writing`` are the settings with which the trajectory was written, ``roots`` are the folders of the images, and
-    ``judged`` is True if a judge grades free text. Raises _Fails if the trajectory does not pass a check. Errors of
-    calls to the judge are not caught.
+    `check` holds the trajectory, and `session` makes the calls. `settings` are the settings of the checks, `writing`
+    those with which the trajectory was written, and `sandbox` those of the sandbox that executes the code. `roots`
+    holds the folders of the images. `judged` is True if a judge model grades answers in free text.
+
+    Raises _Fails if the trajectory does not pass a check. Errors of calls to the judge are not caught.
     """
     question = check.draft.question
     answered = await outcome.score_outcome(question, check.trace.answer, session if judged else None)
@@ -252,7 +257,7 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Return the draft with its first trajectory that passes all checks.
+    """Return the draft with its first trajectory that passes all checks as its best trace.
 
     The parameters are those of :func:`verified`. Raises :class:`Reject` if no trajectory passes all checks.
     """
@@ -299,9 +304,10 @@ STAGE = Stage(
 
 @dataclass
 class VerifyTrajectories(CallingStage):
-    """Verifies the trajectories of every draft; see the module.
+    """Stage that executes and checks the trajectories (traces with code) of every draft, and keeps the first good one.
 
-    ``writing`` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`.
+    `writing` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`. `sandbox` holds the
+    settings of the sandbox, `models` the endpoints of the run's models, and `roots` the data folder and the run folder.
     """
 
     settings: TrajectoryCheckSettings
@@ -313,7 +319,9 @@ class VerifyTrajectories(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`verify` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`verify` with the settings of
+        this stage.
+        """
         return partial(
             verify,
             settings=self.settings,

@@ -59,17 +59,25 @@ class JudgedTraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of a trace."""
+        """Return the sampling settings of a trace: one sample, with its temperature and maximum length."""
         return Sampling(1, self.temperature, max_tokens=self.max_tokens)
 
 
 def direct_trace(judgement: str, answer: str) -> str:
-    """Return the trace of a simple question: the judgement, an empty think section, and the gold answer."""
+    """Return the trace of a simple question: the judge section, an empty think section, and the gold answer.
+
+    `judgement` is the text of the judge section: why the question can be answered directly. `answer` is the gold
+    answer.
+    """
     return f"<judge>{judgement}</judge>\n{NO_THOUGHT}\n\\boxed{{{answer}}}"
 
 
 def standardised(text: str) -> str:
-    """Join the sections of a judge-think-answer reply in a fixed way; a text of another form is returned unchanged."""
+    """Return a judge-think-answer reply with its sections joined in a fixed way. A text of another form is returned
+    unchanged.
+
+    `text` is the teacher's reply. Text outside the judge section, the think section and ``\\boxed`` is removed.
+    """
     response = parse_response(text)
     boxes = all_boxed(outside_think(text))
     if not response.has_format or response.judge is None or len(boxes) != 1 or response.answer != boxes[0]:
@@ -78,7 +86,7 @@ def standardised(text: str) -> str:
 
 
 def read_judgement(reply: CallResult) -> str:
-    """Return the sentences with which the teacher judges that a question can be answered directly.
+    """Return the text of the teacher's reply: why a question can be answered directly, in one or two sentences.
 
     Raises BadReply if the reply has no words, has more than :data:`MAX_JUDGEMENT_CHARS` characters, or contains tags,
     an answer or special tokens.
@@ -97,9 +105,10 @@ def read_judgement(reply: CallResult) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """Return the draft with the trace that the teacher wrote for the complexity of the question.
+    """Let the teacher write a trace that fits the complexity of the question, and return the draft with this trace.
 
-    Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a complexity.
+    `session` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
+    complexity.
     """
     if draft.added(COMPLEXITY) is None:
         raise ValueError(
@@ -133,12 +142,17 @@ STAGE = Stage(
 
 @dataclass
 class WriteJudgedTraces(CallingStage):
-    """Writes the trace of every draft; see the module."""
+    """Stage that lets the teacher write one judge-think-answer trace for every question.
+
+    `models` holds the endpoints of the run's models. The module's docstring describes the traces.
+    """
 
     settings: JudgedTraceSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`write_trace` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`write_trace` with the settings
+        of this stage.
+        """
         return partial(write_trace, settings=self.settings)

@@ -47,7 +47,9 @@ NO_ANSWERS = frozenset(
     | {"not specified", "cannot tell", "can't tell", "cannot be determined", "i don't know", "i do not know"}
     | {"未知", "不知道", "无法确定", "看不清"}
 )
-"""Texts that are no answers, in the form of :func:`groundtrace.schemas.text.folded`. The prompt asks for null instead.
+"""Texts that do not count as answers, in the form of :func:`groundtrace.schemas.text.folded`.
+
+The prompt asks the teacher for null instead.
 """
 _TAG = re.compile(r"</?\w[^<>]*>")
 _SEVERAL = re.compile(r"\b(?:or|about|around|approximately|roughly)\b|[~≈]", re.IGNORECASE)
@@ -73,7 +75,10 @@ class WriteSettings:
 
 @dataclass(frozen=True)
 class WrittenPair:
-    """Holds a question of the teacher, its answer in the normal form of its type, and the object that it is about."""
+    """Holds a question that the teacher wrote, with its answer in the normal form of its type.
+
+    `answer_type` is the type, e.g. "numeric". `label` is the name of the object that the question is about.
+    """
 
     question: str
     answer: str
@@ -82,9 +87,11 @@ class WrittenPair:
 
 
 def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
-    """Return the question of a reply with its answer and object; None if the teacher finds no good question.
+    """Return the question, answer and object in the teacher's reply. Returns None if the teacher finds no good
+    question.
 
-    ``media_count`` is the number of images of the question. Raises BadReply if the reply has no usable pair.
+    `text` is the reply, and `media_count` is the number of images of the question. Raises BadReply if the reply has no
+    usable question, answer or object.
     """
     fields = json_object(after_thinking(text))
     names = ("question", "answer", "object")
@@ -129,10 +136,10 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
 
 
 def is_given_away(question: str, answer: str) -> bool:
-    """Return whether the question contains the words of the answer, one after the other.
+    """Return whether a question contains all words of its answer, one after the other.
 
-    For example, "What does the stop sign say?" contains the answer "stop". Return False if the question offers a choice
-    of answers, such as "red or blue".
+    For example, "What does the stop sign say?" contains the answer "stop". Returns False if the question offers a
+    choice of answers, such as "red or blue".
     """
     asked, given = (words_in(folded(text)) for text in (question, answer))
     if not given or _CHOICE.search(question):
@@ -141,7 +148,11 @@ def is_given_away(question: str, answer: str) -> bool:
 
 
 async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:
-    """Return the draft with the teacher's question. Raises :class:`Reject` if the teacher finds no good question."""
+    """Let the teacher write a question about the images of a draft, and return the draft with question, answer and
+    object.
+
+    `session` makes the call. Raises :class:`Reject` if the teacher finds no good question.
+    """
     media = draft.question.media
     prompt = load_prompt(PROMPT).render({"original": shown(media)})
     sampling = Sampling(1, settings.temperature, max_tokens=settings.max_tokens)
@@ -168,7 +179,10 @@ STAGE = Stage(
 
 @dataclass
 class WriteQuestions(CallingStage):
-    """Writes the question of every draft; see the module."""
+    """Stage that lets the teacher write a question, with its answer, for images that have none.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: WriteSettings
     models: ModelsSettings
@@ -176,5 +190,7 @@ class WriteQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`write` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`write` with the settings of
+        this stage.
+        """
         return partial(write, settings=self.settings)

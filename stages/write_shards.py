@@ -1,9 +1,9 @@
 """Writes rows to shards: Parquet files whose number, names, order and bytes depend only on the rows.
 
-The inputs are rows whose image columns hold URIs. The outputs are the entries of the shards in the job's manifest. The
-leading bits of the hash of a row's id choose the row's shard. Within a shard, the rows are sorted by this hash. The
-number of shards depends only on the number of rows and bytes. Images are read when their row group is written, so
-that only one row group is in memory and no pixels cross a shuffle.
+The inputs are rows whose image columns hold URIs. The outputs are the entries of the shards in the job's manifest (list
+of written files). The leading bits of the hash of a row's id choose the row's shard. Within a shard, the rows are
+sorted by this hash. The number of shards depends only on the number of rows and bytes. Images are read when their row
+group is written, so that only one row group is in memory and no pixels cross a shuffle.
 """
 
 import itertools
@@ -61,13 +61,16 @@ class ShardSettings:
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
-    """Return the number of shards for the rows: at least one, but not more than the number of rows."""
+    """Return the number of shards for the rows: at least one, but not more than the number of rows.
+
+    `rows` is the number of rows, and `total_bytes` is their size with their images.
+    """
     wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
     return max(1, min(wanted, rows))
 
 
 def shard_of(row_id: str, shards: int) -> int:
-    """Return the number of a row's shard, from 0; ``shards`` is the number of shards."""
+    """Return the number of a row's shard, from 0. `row_id` is the row's id, and `shards` is the number of shards."""
     return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
 
 
@@ -75,11 +78,11 @@ def shard_of(row_id: str, shards: int) -> int:
 class SizedRow:
     """Holds a row in packed (compressed) form, and its size in bytes together with its images.
 
-    Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
-    of its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`). If there is a ``spool``
-    (files on this machine, :mod:`groundtrace.stages.plumbing.spill`), ``packed`` is a reference to this JSON in the
-    spool instead. A value with an empty ``packed`` is not a row. Each shard gets one such value, so that a shard
-    without rows is written too.
+    Rows are packed because all rows of a shard are in memory at once. `packed` is the compressed JSON of the row and of
+    its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`). If `spool` is not "", it is a
+    folder of files on this machine (:mod:`groundtrace.stages.plumbing.spill`), and `packed` may be a reference to the
+    JSON in these files. A value with an empty `packed` is not a row. Each shard gets one such value, so that a shard
+    without rows is written, too.
     """
 
     id: str
@@ -88,7 +91,7 @@ class SizedRow:
     spool: str = ""
 
     def unpack(self) -> tuple[Row, EndData]:
-        """Return the row, with URIs in its image columns, and the record's entry in the table of final outcomes."""
+        """Return the row, with URIs in its image columns, and its entry in the table of final outcomes."""
         row, end = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, end
 
@@ -97,9 +100,9 @@ EMPTY_END = EndData(passed=[], calls=[], labels=[])
 
 
 def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
-    """Pack a row, so that it can be shuffled.
+    """Return a row in packed (compressed) form, so that it can be shuffled.
 
-    ``media_bytes`` is the size of its images on disk, and ``end`` is its entry in the table of final outcomes.
+    `media_bytes` is the size of its images on disk in bytes. `end` is its entry in the table of final outcomes.
     """
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
@@ -107,7 +110,10 @@ def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
 
 
 class SizedRowCoder(Coder):
-    """Encodes a sized row; its packed part is written to the spool (files on this machine) if there is one."""
+    """Encodes a :class:`SizedRow` for Beam.
+
+    `folder` is the folder of the spool (files on this machine), to which the packed part is written; "" means no spool.
+    """
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
 
@@ -116,18 +122,20 @@ class SizedRowCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "SizedRowCoder":
-        """Return the coder for the pipeline that is being built."""
+        """Return the coder with the spool of the pipeline that is being built. Beam calls this method; the arguments
+        are not used.
+        """
         return cls(spool_folder())
 
     def encode(self, value: SizedRow) -> bytes:
-        """Return the row as bytes."""
+        """Return the row as bytes. Its packed part is written to the spool, if there is one."""
         packed = value.packed
         if packed and value.spool != self._folder:
             packed = spill(read_spilled(packed, value.spool), self._folder)
         return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:
-        """Return the decoded row."""
+        """Return the row that :meth:`encode` encoded."""
         row_id, packed, size_bytes = self._parts.decode(encoded)
         return SizedRow(row_id, packed, size_bytes, self._folder)
 
@@ -136,7 +144,7 @@ class SizedRowCoder(Coder):
         return False
 
     def to_type_hint(self) -> type[SizedRow]:
-        """Return the type that is encoded."""
+        """Return the class of the objects that this coder encodes."""
         return SizedRow
 
     def __eq__(self, other: object) -> bool:
@@ -158,10 +166,13 @@ def write_shard(
     store: MediaStore,
     ends: Place | None = None,
 ) -> tuple[int, HashedStream, str]:
-    """Write one shard to ``path``, and the table of final outcomes of its rows to ``ends`` (None: no table).
+    """Write one shard (Parquet file), and the table of final outcomes of its rows.
 
-    Both files are complete on return. Return the number of rows, the stream to the shard's file, and the digest of the
-    ids. Raises ValueError for a repeated id.
+    `rows` are the rows in any order. `path` is the new file, `schema` its Arrow schema, and `store` opens the images.
+    `ends` is the file of the table; None means that no table is written. Both files are complete on return.
+
+    Returns the number of rows, the stream that counted and hashed the shard's bytes, and the digest of the ids. Raises
+    ValueError for a repeated id.
     """
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
     for before, after in itertools.pairwise(ordered):
@@ -193,14 +204,14 @@ def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple
 
 
 def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
-    """Divide the rows, in order, into row groups within the limits of the settings."""
+    """Divide the rows of a shard, in order, into row groups within the limits of the settings, and yield the groups."""
     return cut(rows, settings.row_group_bytes, settings.max_group_rows)
 
 
 def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
-    """Divide the rows, in order, into parts of at most ``most_rows`` rows and ``most_bytes`` bytes.
+    """Divide rows, in order, into parts of at most `most_rows` rows and `most_bytes` bytes, and yield the parts.
 
-    A row that alone has more than ``most_bytes`` bytes becomes a part of its own.
+    A row that alone has more than `most_bytes` bytes becomes a part with only this row.
     """
     group: list[SizedRow] = []
     size = 0
@@ -224,10 +235,11 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """Holds the destination of the shards of one set of rows, such as ``sft``.
+    """Describes where the shards of one set of rows are written.
 
-    ``schema`` is the Arrow schema of the shards. ``set`` is the name of the set, and of the shards' folder in the job's
-    folder ``folder``.
+    `folder` is the job's folder. `set` is the name of the set, such as ``sft``; the shards are written to a folder of
+    this name in `folder`. `schema` is the Arrow schema of the shards. `roots` holds the folders from which images are
+    read.
     """
 
     folder: str
@@ -279,7 +291,10 @@ class _Write(beam.DoFn):
 
 @dataclass
 class WriteShards(beam.PTransform):
-    """Writes sized rows as Parquet shards; see the module. Shards without rows are written too."""
+    """Beam transform that writes rows as Parquet shards. Shards without rows are written, too.
+
+    `target` is the destination. The module's docstring describes how rows are divided into shards.
+    """
 
     target: ShardTarget
     settings: ShardSettings
@@ -288,7 +303,10 @@ class WriteShards(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: PCollection) -> PCollection:
-        """Return a collection with each shard's line of the manifest."""
+        """Add the transform to the pipeline. Returns a collection with the line of each shard for the job's manifest.
+
+        `rows` is a collection of :class:`SizedRow`.
+        """
         plan = (
             rows
             | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))

@@ -1,11 +1,11 @@
 """Writes the traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
-The inputs are drafts with a form: reasoning with boxes, or in words alone. An earlier stage chose the form by the
-draft's stream. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call failed or
-all traces were truncated. The teacher sees the question and the original image without marks and boxes, so that it
-boxes only things that it has found itself. It writes boxes in the coordinate frame of its model (pixels, 0–1 or
-0–1000), and this stage converts them to pixels of the original. A box outside of that frame is made invalid, so that
-the trace fails the check of its form.
+The inputs are drafts in which an earlier stage chose the form of the trace: reasoning with boxes, or in words alone.
+The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call failed or all traces were
+truncated. The teacher sees the question and the original image without drawn points or boxes, so that it boxes only
+things that it has found itself. It writes boxes in the coordinate frame of its model (pixels, 0–1 or 0–1000), and this
+stage converts them to pixels of the original. A box outside of that frame is made invalid, so that the trace fails the
+check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces are sampled for each question, grounded or textual, and verification keeps the best trace.
@@ -42,12 +42,18 @@ _FULL_SCALE = {
 
 
 def speech_of(family: Family) -> Speech:
-    """Return the form in which the models of this family write coordinates; all of them use the same form."""
+    """Return how the models of a family write coordinates: the coordinate frame, the decimals and the resizing of
+    images.
+    """
     return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Return the sentence of the prompt that gives the unit of box coordinates, such as pixels or 0 to 1000."""
+    """Return the sentence of the prompt that tells the model the unit of box coordinates, such as pixels or 0 to 1000.
+
+    `frame` is the coordinate frame of the model. `media` are the media of the question, whose sizes the sentence may
+    state.
+    """
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
     if frame is not CoordinateFrame.PX:
@@ -60,9 +66,10 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 
 
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
-    """Return the teacher's prompt for a trace of the form ``form``, with boxes or in words alone.
+    """Return the prompt with which the teacher writes a trace for a question.
 
-    The model's ``family`` determines the unit and the order of box coordinates in the prompt.
+    `form` is the form of the trace: with boxes, or in words alone. `family` is the teacher's model family, which
+    determines the unit and the order of box coordinates in the prompt.
     """
     asked = {
         "question": question.question,
@@ -83,9 +90,10 @@ def trace_prompt(question: Question, form: str, family: Family) -> RenderedPromp
 
 
 def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
-    """Return the completion with its boxes in pixels of the originals.
+    """Return a reply of the teacher with its boxes in pixels of the original images.
 
-    In ``completion``, the boxes are in the coordinate frame of the model's family (pixels, 0–1 or 0–1000).
+    `completion` is the reply, with boxes in the coordinate frame of the model's `family` (pixels, 0–1 or 0–1000).
+    `media` are the media of the question.
     """
     speech, sizes = speech_of(family), [(medium.width, medium.height) for medium in media]
     return replace(
@@ -96,9 +104,9 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Return the draft with the teacher's traces in the draft's form.
+    """Let the teacher write traces in the draft's form (with boxes, or in words alone), and return the draft with them.
 
-    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
+    `session` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
     (:func:`groundtrace.stages.generate_traces.with_traces`).
     """
     question, family = draft.question, session.family("teacher")
@@ -117,12 +125,17 @@ STAGE = Stage(
 
 @dataclass
 class WriteStreamTraces(CallingStage):
-    """Writes the traces of every draft; see the module."""
+    """Stage that lets the teacher write the traces of every draft, with boxes or in words alone.
+
+    `models` holds the endpoints of the run's models.
+    """
 
     settings: TraceSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`trace` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`trace` with the settings of
+        this stage.
+        """
         return partial(trace, settings=self.settings)

@@ -2,7 +2,7 @@
 
 The code of a turn is executed, and the teacher sees the result in the next turn. The last turn gives the answer.
 
-The inputs are drafts. The outputs are drafts with up to ``n`` traces in the tags of
+The inputs are drafts (questions with their data). The outputs are drafts with up to ``n`` traces in the tags of
 :mod:`groundtrace.grading.responses.turns`. A draft is rejected if no trajectory reached an answer. The images that the
 code of the traces showed become the draft's overlays (images beside the originals), in the order of the traces.
 
@@ -50,7 +50,7 @@ ASKED = {
     COMPUTATION: "computation (measuring, counting, arithmetic), whose outcome you print",
     DRAWING: "drawing (boxes, lines, points or text on the picture), whose outcome you show and then look at",
 }
-"""The phrase with which the prompt asks for each kind of operation."""
+"""Maps each kind of operation to the phrase with which the prompt asks for it."""
 _HISTORY = "This is what you have written so far, with the results of your code:\n"
 
 
@@ -81,10 +81,12 @@ class TrajectorySettings:
 
 
 def operation_for(question: Question, settings: TrajectorySettings) -> str:
-    """Return the kind of operation that a question is assigned; "" if the mixture has no weights above 0.
+    """Return the kind of operation that the code for a question should do. Returns "" if the mixture has no weights
+    above 0.
 
-    A question of a data set in ``settings.rewritten_sources`` is assigned the kind :data:`COMPUTATION`. The solutions
-    of these data sets are written in text and then rewritten with code, and such code only calculates.
+    A hash of the question's id chooses the kind, with the weights of ``settings.mixture``. A question of a data set in
+    ``settings.rewritten_sources`` always gets the kind :data:`COMPUTATION`. The solutions of these data sets are
+    written in text and then rewritten with code, and such code only calculates.
     """
     if question.source in settings.rewritten_sources:
         return COMPUTATION
@@ -99,10 +101,10 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """Holds a trajectory while it is written: its turns, and the images that its code showed.
+    """Holds a trajectory while it is written.
 
-    ``fault`` describes what is wrong with the trajectory, and ``reason`` is the reason of rejection; both are "" if
-    nothing is wrong.
+    `turns` are its turns so far, and `images` the images that its code showed. `fault` describes what is wrong with the
+    trajectory, and `reason` is the reason of rejection; both are "" if nothing is wrong.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -117,7 +119,10 @@ class Written:
 
 
 def act_prompt(question: Question, written: Written, settings: TrajectorySettings) -> RenderedPrompt:
-    """Return the teacher's prompt for the next turn, with the turns and results so far."""
+    """Return the prompt with which the teacher writes the next turn of a trajectory.
+
+    `written` holds the turns so far, with the results of their code; the prompt shows them.
+    """
     history: list[Part] = []
     if written.turns:
         texts = f"{_HISTORY}{as_tags(written.turns)}".split(IMAGE)
@@ -138,10 +143,12 @@ def act_prompt(question: Question, written: Written, settings: TrajectorySetting
 async def with_turn(
     written: Written, completion: Completion, trajectory: Trajectory, store: MediaStore, settings: TrajectorySettings
 ) -> Written:
-    """Execute the code of the turn in a completion, and return the trajectory with this turn.
+    """Execute the code of the next turn, and return the trajectory with this turn.
 
-    If the turn is unusable, return the trajectory with its fault instead. Raises SandboxLost if the sandbox loses the
-    state of the trajectory.
+    `written` is the trajectory so far, and `completion` is the teacher's reply with the next turn. `trajectory` is the
+    session of the sandbox that executes its code. `store` gets the images that the code shows. If the turn is unusable,
+    the trajectory is returned with its fault instead. Raises SandboxLost if the sandbox loses the state of the
+    trajectory.
     """
     if completion.is_truncated:
         return replace(written, fault=CUT_OFF, reason=TRUNCATED)
@@ -162,7 +169,10 @@ async def with_turn(
 
 
 def filed(seen: Observation, store: MediaStore) -> tuple[Overlay, ...]:
-    """Write the images of an observation to the run folder, and return their references."""
+    """Write the images that executed code showed to the media store, and return their references.
+
+    `seen` is the result of the code.
+    """
     found = []
     for pixels in seen.images:
         data = encode_png(pixels)
@@ -178,9 +188,11 @@ async def finished(
     sandbox: SandboxSettings,
     store: MediaStore,
 ) -> Written:
-    """Let the teacher continue a trajectory from its first turn ``first`` until it ends, and return the trajectory.
+    """Let the teacher continue a trajectory until it ends with an answer or a fault, and return the trajectory.
 
-    If the sandbox loses the state of the trajectory, return a trajectory without turns and with this fault.
+    `first` is the teacher's reply with the first turn. `session` makes the calls. `sandbox` holds the settings of the
+    sandbox that executes the code, and `store` opens the question's images and stores the new ones. If the sandbox
+    loses the state of the trajectory, the result has no turns but this fault.
     """
     images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
     trajectory = await shared_sandbox(sandbox).open_async(images)
@@ -199,7 +211,10 @@ async def finished(
 
 
 def upright_png(store: MediaStore, uri: str) -> bytes:
-    """Return the upright pixels of an image as a PNG file, so that code and coordinates use the same orientation."""
+    """Return an image as the bytes of a PNG file whose pixels are upright.
+
+    So the executed code and all coordinates use the same orientation. `store` opens the image with the URI `uri`.
+    """
     return encode_png(store.pixels(uri))
 
 
@@ -210,9 +225,10 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Return the draft with the teacher's trajectories that reached an answer.
+    """Let the teacher write trajectories for a question, and return the draft with those that reached an answer.
 
-    Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.
+    `session` makes the calls. `sandbox` holds the settings of the sandbox that executes the code, and `roots` the
+    folders of the images. Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.
     """
     question, store = draft.question, roots.store()
     if any(medium.frames for medium in question.media):
@@ -254,7 +270,11 @@ STAGE = Stage(
 
 @dataclass
 class WriteTrajectories(CallingStage):
-    """Writes the trajectories of every draft; see the module."""
+    """Stage that lets the teacher write trajectories (traces with executed code) for every question.
+
+    `sandbox` holds the settings of the sandbox, `models` the endpoints of the run's models, and `roots` the data folder
+    and the run folder.
+    """
 
     settings: TrajectorySettings
     sandbox: SandboxSettings
@@ -263,5 +283,7 @@ class WriteTrajectories(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to call with each draft: :func:`write` with the settings of this stage."""
+        """Return the function to run on each draft (a question with its data): :func:`write` with the settings of
+        this stage.
+        """
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

@@ -253,7 +253,8 @@ def _ends_like_jpeg(data: bytes) -> bool:
 
 
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
-    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white. `data` holds the file's bytes.
+    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white. `data` holds the file's
+    bytes.
     """
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):

@@ -27,10 +27,10 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """Number the objects that the points of a clip mark, and return the object number of each point.
+    """Return the object number of each point of a clip. Points that mark the same object get the same number on all
+    frames.
 
     The result has one number for each of `points`, in the same order. Numbers start at 1, in order of first appearance.
-    Two points on different frames get the same number if they are regarded as the same object.
 
     The method is tracking. It compares only points with the same label (ignoring case and white space) in the same
     medium. Frames are processed in order. The points of each frame are paired with the objects of the earlier frames.

@@ -196,7 +196,8 @@ class CallingStage(DraftStage):
     models: ModelsSettings
 
     def work(self) -> Work:  # type: ignore[override]
-        """Return the coroutine function that is run on each draft. Its arguments are the draft and the draft's session.
+        """Return the coroutine function that is run on each draft. Its arguments are the draft and the draft's
+        session.
         """
         raise NotImplementedError
 

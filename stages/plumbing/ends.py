@@ -94,7 +94,8 @@ def end_data(end: Draft | Rejected) -> EndData:
 
 
 def call_row(call: Call) -> dict[str, Any]:
-    """Return a model call as an entry of the column ``calls`` in the table of final outcomes. Cache keys are shortened.
+    """Return a model call as an entry of the column ``calls`` in the table of final outcomes. Cache keys are
+    shortened.
     """
     return {
         "role": call.role,

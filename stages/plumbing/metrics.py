@@ -93,7 +93,8 @@ def progress(stage: str) -> StageProgress:
 
 
 def board() -> dict[str, StageProgress]:
-    """Return the live counts of all stages that have begun in this process, by name, in the order in which they began.
+    """Return the live counts of all stages that have begun in this process, by name, in the order in which they
+    began.
     """
     with _lock:
         return dict(_board)

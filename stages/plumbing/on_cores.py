@@ -35,7 +35,8 @@ class OnAllCores(beam.DoFn):
     """
 
     def work(self, element: Any) -> Any:
-        """Return the result for one element. The method runs on several threads at once, and cannot use Beam's metrics.
+        """Return the result for one element. The method runs on several threads at once, and cannot use Beam's
+        metrics.
         """
         raise NotImplementedError
 

@@ -65,7 +65,8 @@ class Ends:
     artifacts: Mapping[str, PCollection] = field(default_factory=dict)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Create the object. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions did.
+        """Create the object. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions
+        did.
         """
         if values or "rejected" in named:
             raise RecipeError(

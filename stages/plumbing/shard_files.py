@@ -152,7 +152,8 @@ def entry_line(entry: ShardEntry) -> str:
 
 
 def side_line(side: SideCalls) -> str:
-    """Return the line of the manifest, as JSON, for the calls that a sample stage made for one element of its sample.
+    """Return the line of the manifest, as JSON, for the calls that a sample stage made for one element of its
+    sample.
     """
     calls = [call_row(call) for call in side.calls]
     return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})

@@ -35,7 +35,8 @@ CALL_REASONS = {
     TRUNCATED: "what a model wrote was cut off at a limit of tokens",
     BUDGET: "the budget ended first",
 }
-"""The reasons, with their meanings, for which every stage that calls models may reject. A stage adds its own reasons.
+"""The reasons, with their meanings, for which every stage that calls models may reject. A stage adds its own
+reasons.
 """
 
 

@@ -16,7 +16,8 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.stages.plumbing.stage import Stage
 
 READ_BY_NAME: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS, STREAMS, STREAM_PROMPTS)
-"""Columns of Groundtrace's own stages that trainer, report and exports read by name. A user's stage may add them, too.
+"""Columns of Groundtrace's own stages that trainer, report and exports read by name. A user's stage may add them,
+too.
 """
 
 
@@ -41,7 +42,8 @@ class StageList:
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
-        """Return a copy of the list with the prompts that the stages send to the given models (:meth:`Stage.asking`).
+        """Return a copy of the list with the prompts that the stages send to the given models
+        (:meth:`Stage.asking`).
         """
         return StageList(tuple(stage.asking(models) for stage in self.stages))
 
