@@ -1,1 +1,1 @@
-"""Holds the input formats, which read files into numbered raw records."""
+"""Contains the input formats, which read files into numbered raw records."""

@@ -21,7 +21,7 @@ FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 ANSWER_FIELDS = ("answer", "answer_type", "choices")
 RUN_MARKER = "input.json"
-"""The file of a run folder that names the run's input. A run writes it first."""
+"""The name of a file in each run folder that describes the run's input. A run writes it first."""
 
 
 class InputError(UserError):
@@ -29,16 +29,22 @@ class InputError(UserError):
 
 
 class NothingHere(Exception):
-    """Raised if a format finds nothing to read at ``--input``; the message states why."""
+    """Raised if an input format finds nothing that it can read. The caller then tries the next format.
+
+    The message states why the format found nothing.
+    """
 
 
 @dataclass(frozen=True)
 class Source:
     """Describes a part of the input that one worker reads, such as a file.
 
-    ``kind`` is the name of the source's format. The rows of the source are numbered from ``first_number``. ``records``
-    is the number of its records, or None if they were not counted when the source was found. ``storage`` holds the
-    settings to reach a remote source.
+    Attributes:
+        kind: the name of the source's format, e.g. "parquet".
+        path: the path or URL of the source, or the id of a data set.
+        first_number: the number of its first row. The rows of an input are numbered over all its sources, from 1.
+        records: the number of its records; None if they were not counted when the source was found.
+        storage: the settings to access a source on remote storage.
     """
 
     kind: str
@@ -49,19 +55,20 @@ class Source:
 
     @property
     def place(self) -> Place:
-        """Return the path of the source, or its location in a store."""
+        """Return the source as a path object: a local path, or a location on remote storage."""
         return place(self.path, self.storage)
 
     @property
     def folder(self) -> Place:
-        """Return the folder that contains the source.
-
-        The result has no meaning if ``path`` is the id of a data set.
-        """
+        """Return the folder that contains the source. The result has no meaning if `path` is the id of a data set."""
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
-        """Return how many of the input's first ``limit`` records can be in this source; None if ``limit`` is None."""
+        """Return the largest number of records that this source can have among the input's first `limit` records.
+
+        For example, if `limit` is 10 and `first_number` is 8, the result is 3. Returns None if `limit` is None (no
+        limit).
+        """
         return None if limit is None else max(0, limit - self.first_number + 1)
 
 
@@ -69,8 +76,12 @@ class Source:
 class Input:
     """Describes an input by its sources and by a fingerprint of its content.
 
-    Relative media paths start from the folder ``media_root``. ``columns`` is the set of the records' columns or keys;
-    it is empty if they are unknown before a run.
+    Attributes:
+        name: the name of the input.
+        sources: the parts of the input, such as files.
+        media_root: the folder from which relative media paths start.
+        fingerprint: a digest that changes if the input changes.
+        columns: the names of the records' columns or keys; empty if they are unknown before a run.
     """
 
     name: str
@@ -81,7 +92,9 @@ class Input:
 
     @property
     def folder(self) -> Place:
-        """Return the folder from which relative media paths start. For a data set of the Hub, no such folder exists."""
+        """Return the folder from which relative media paths start. For a data set of the Hub, this folder does not
+        exist.
+        """
         in_store = is_in_store(self.media_root)
         return place(self.media_root, self.sources[0].storage) if in_store else Path(self.media_root)
 
@@ -129,51 +142,58 @@ class RowSettings(ShapeSettings):
 
 
 class Format(abc.ABC):
-    """Defines the interface of an input format.
+    """Base class of an input format, such as JSON Lines.
 
     A new format needs a file with its class and an instance of it, and one line in
-    :data:`groundtrace.stages.sources.registry.FORMATS`. :meth:`find`, :meth:`count` and :meth:`media` are called before
-    a run, on the machine that starts the run. They read no media. :meth:`records` is called on a worker. A format keeps
-    no state.
+    :data:`groundtrace.stages.sources.registry.FORMATS`. :meth:`find`, :meth:`count`, :meth:`media`, :meth:`answers` and
+    :meth:`rows` are called before a run, on the machine that starts the run. They read no bytes of media.
+    :meth:`records` is called on a worker. In all methods, `source` is the part of the input to read, and `rows` holds
+    the settings by which rows become records. A format has no state.
     """
 
     name: ClassVar[str]
-    """The ``kind`` of the format's sources."""
+    """The name of the format, which is the `kind` of its sources."""
 
     is_read_whole: ClassVar[bool] = False
     """Whether the format reads every file below a folder. A run folder there would become part of the next input."""
 
     lacks_questions: ClassVar[bool] = False
-    """Whether the format's records have no questions. It is then tried only for a recipe that writes questions."""
+    """Whether the format's records have no questions. The format is then tried only for a recipe that writes
+    questions.
+    """
 
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the input that the command line names.
 
-        ``name`` is the name as the user typed it. ``path`` is the same name as a path, with a leading ``~`` expanded.
-        For a remote store, ``path`` is a :class:`groundtrace.storage.places.RemotePath`, which has the methods of a
-        ``Path``. Raises :class:`NothingHere` if the input is not of this format; the caller then tries the next format.
-        Raises :class:`InputError`, OSError or ValueError if an input of this format is unreadable.
+        `name` is the name as the user typed it. `path` is the same name as a path, with a leading ``~`` expanded. For a
+        remote store, `path` is a :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``.
+
+        Raises :class:`NothingHere` if the input is not of this format; the caller then tries the next format. Raises
+        :class:`InputError`, OSError or ValueError if an input of this format is unreadable.
         """
 
     @abc.abstractmethod
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield the source's records in order. Each embedded medium is written to ``store`` once."""
+        """Yield the source's records in order. Each medium that a row contains as bytes is written to `store` once."""
 
     def count(self, source: Source) -> int | None:
-        """Return how many records the source has; None if counting them would require reading their media."""
+        """Return the number of records of the source. Returns None if counting them would require reading their
+        media.
+        """
         return source.records
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """Yield the media field of each record, unchanged: a path, a mapping with ``path``, or a list of these.
 
-        The bytes of media are not read, and no record is read before the caller needs it. Yields nothing if the format
-        cannot read records without the bytes of their media.
+        The bytes of media are not read, and each record is read only when the caller needs it. Yields nothing if the
+        format cannot read records without the bytes of their media.
         """
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields :data:`ANSWER_FIELDS` of each record.
+        """Yield, for each record, a mapping with at least the fields :data:`ANSWER_FIELDS` that it has (answer,
+        choices, …).
 
         The column map (``input.columns``) determines which columns hold these fields. The bytes of media are not read.
         Yields nothing if the format cannot read records without these bytes.
@@ -181,7 +201,7 @@ class Format(abc.ABC):
         return iter(())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the source's rows without the bytes of their media.
+        """Yield the source's rows without the bytes of their media. A row maps column names to values.
 
         The shape (the layout of the rows) is detected from these rows. Yields nothing if the format cannot read rows
         without the bytes of their media.
@@ -190,7 +210,7 @@ class Format(abc.ABC):
 
 
 def is_run_folder(path: Place) -> bool:
-    """Return whether the folder is the output of a run. Such a folder is not read as an input."""
+    """Return whether the folder `path` is the output of a run. Such a folder is not read as an input."""
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):

@@ -1,7 +1,7 @@
-"""Reads data sets with the library ``datasets``: from the Hugging Face Hub by their id, or from a folder.
+"""Reads data sets with the Hugging Face library ``datasets``: from the Hub by their id, or from a folder.
 
 A name that begins with ``hf://`` always names a data set on the Hub (:mod:`groundtrace.stages.sources.hub_sets`). All
-files of a folder are read. Images are embedded bytes, or paths of files in the data set itself.
+files of a folder are read. Images are bytes in the rows, or paths of files in the data set itself.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
 class DataSets(Format):
-    """Implements the format of everything that the library ``datasets`` reads.
+    """Implements the format of everything that the Hugging Face library ``datasets`` can read.
 
     It is tried last, because any name can be the id of a data set.
     """
@@ -64,7 +64,10 @@ class DataSets(Format):
         return Input(name, (source,), root, fingerprint, columns)  # an id's root is not a folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each row of the split that the settings name."""
+        """Yield one record for each row of the split that the setting ``rows.split`` names.
+
+        Images that a row contains as bytes are written to `store`.
+        """
         return row_records(_rows(source.path, rows), source, rows, store)
 
 
@@ -72,11 +75,12 @@ DATA_SETS = DataSets()
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """Open one split of a data set; the setting ``rows.split`` is the name of the split.
+    """Open one split of a data set, and return it. No row is read yet.
 
-    ``path`` is a folder, an id or a name with ``hf://``. No row is read yet. A ``Dataset`` that ``save_to_disk`` wrote
-    has no splits, so all its rows are used. Raises the errors of ``datasets``, such as ValueError for a missing split
-    or config.
+    `path` is a folder, the id of a data set on the Hub, or a name with ``hf://``. The setting ``rows.split`` is the
+    name of the split, and ``rows.name`` that of the configuration. A ``Dataset`` that ``save_to_disk`` wrote has no
+    splits, so all its rows are used. Raises the errors of ``datasets``, such as ValueError for a missing split or
+    config.
     """
     import datasets
 
@@ -107,11 +111,15 @@ def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
 
 
 def own_image(value: Any, data_set: str) -> Any:
-    """Return the value of an image column. Images that are given only by path are made readable.
+    """Return the value of an image column in a form that can be read later.
 
-    ``data_set`` is the data set's folder or id. The path of a file in this folder becomes relative to the folder. A
-    file in the data set's archive or on the Hub is read. Any other path stays unchanged, so that the check of the
-    record's media refuses it. Otherwise a malicious row could name a private file, and the run would publish this file.
+    `value` is a cell, or a list of cells, whose form is ``{"bytes", "path"}``. `data_set` is the data set's folder or
+    id. An image with bytes stays unchanged. For an image that is given only by its path, there are three cases:
+
+    - The path of a file in the data set's folder becomes relative to this folder.
+    - The bytes of a file in the data set's archive or on the Hub are read.
+    - Any other path stays unchanged, so that the later check of the record's media refuses it. Otherwise a malicious
+      row could name a private file, and the run would publish this file.
     """
     if isinstance(value, list):
         return [own_image(item, data_set) for item in value]

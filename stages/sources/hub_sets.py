@@ -23,7 +23,10 @@ _CORNERS = ("x1", "y1", "x2", "y2")
 
 @dataclass(frozen=True)
 class HubSet:
-    """Holds the parts of a data set's name: id, config ("" if not named) and revision ("" for the newest)."""
+    """Holds the parts of a data set's name on the Hub: its id, config and revision.
+
+    `config` is "" if the name has no config. `revision` is "" for the newest revision.
+    """
 
     id: str
     config: str = ""
@@ -31,7 +34,7 @@ class HubSet:
 
 
 def hub_set(name: str) -> HubSet:
-    """Return the parts of a data set's name with ``hf://``.
+    """Split the name of a data set, such as ``hf://ORG/NAME/rl@v1``, into its parts, and return them.
 
     Raises InputError for a name of another form. Also raises InputError if a local folder has the path ``ORG/NAME``,
     because the library ``datasets`` would read that folder instead.
@@ -50,7 +53,7 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with its boxes in the form of an input record, if Groundtrace made the row.
+    """Return a row with its boxes in the form of an input record, in the field ``boxes``, if Groundtrace made the row.
 
     Boxes that a detector found become None. A row that Groundtrace did not make is returned unchanged.
     """

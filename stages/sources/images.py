@@ -50,11 +50,11 @@ class Images(Format):
         return Input(root, (source,), root, digest.hexdigest(), frozenset({"id", "image", "source", "license"}))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each image, in the order of their paths."""
+        """Yield one record without a question for each image of the folder, in the order of their paths."""
         return row_records(self.rows(source, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the path of each image."""
+        """Yield the path of each image, relative to the folder."""
         return (row["image"] for row in self.rows(source, rows))
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[dict[str, str]]:

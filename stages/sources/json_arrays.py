@@ -12,11 +12,17 @@ _DECODER = json.JSONDecoder()
 
 
 class NotAnArray(ValueError):
-    """Raised if the text is not a JSON array of objects. The message gives the place of the fault and its reason."""
+    """Raised if a text does not have the expected JSON form, such as an array of objects.
+
+    The message gives the place of the fault (line and entry) and its reason.
+    """
 
 
 def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the array in order. Raises :class:`NotAnArray` at the first error."""
+    """Read a JSON array of objects from a text stream, and yield the objects in order.
+
+    Only a part of the text is in memory at a time. Raises :class:`NotAnArray` at the first error.
+    """
     text = _Window(stream)
     if text.next_sign() != "[":
         raise text.wrong("expected a JSON array, which begins with [")
@@ -26,10 +32,12 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the entries of some arrays of a JSON object, each with the name of its array, in the order of the file.
+    """Read a JSON object whose values are arrays, and yield the entries of some of these arrays.
 
-    ``names`` are the names of these arrays, and their entries are objects. Other values are skipped. Memory holds only
-    one entry of an array, or one skipped value, at a time. Raises :class:`NotAnArray` at the first error.
+    `names` are the names of the wanted arrays; their entries must be objects. Each entry is yielded with the name of
+    its array, in the order of the file. For example, ``{"images": [{"id": 1}], "info": {}}`` with the name "images"
+    yields ``("images", {"id": 1})``. Other values are skipped. Memory holds only one entry of an array, or one skipped
+    value, at a time. Raises :class:`NotAnArray` at the first error.
     """
     text = _Window(stream)
     if text.next_sign() != "{":
@@ -73,7 +81,10 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
 
 
 class _Window:
-    """Holds the part of the text that is in memory. ``entry`` is the number of the last object whose reading began."""
+    """Reads JSON values from a text stream, and holds only the part of the text that is needed in memory.
+
+    `entry` is the number of the last object whose reading began.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.entry = 0

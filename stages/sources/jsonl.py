@@ -1,6 +1,6 @@
 """Reads JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record on each line.
 
-Media are paths relative to the file's folder. An invalid line is passed on unchanged, and its later validation reports
+Media are paths relative to the file's folder. An invalid line is passed on unchanged. Its later validation then reports
 the fault.
 """
 
@@ -37,19 +37,19 @@ _OTHER_FILES = (
     (b"\xff\xfe", *_UTF_16),
     (b"\xfe\xff", *_UTF_16),
 )
-"""The first bytes of files of other kinds, with the kind of file and the remedy."""
+"""The first bytes of files of other kinds, each with the kind of file and the remedy."""
 
 
 class JsonLines(Format):
-    """Implements the format of JSON Lines files.
+    """Implements the format of JSON Lines files, which have one record on each line.
 
-    By default a record's number is the number of its line. Blank lines are not records, but they have numbers too.
+    By default a record's number is the number of its line. Blank lines are not records, but they are counted, too.
     """
 
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the file, or the folder's ``records.jsonl``, as an input.
+        """Return the file `path`, or the file ``records.jsonl`` of the folder `path`, as an input.
 
         Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
         line would be a bad record.
@@ -75,7 +75,9 @@ class JsonLines(Format):
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each line that is not blank, or several if the shape (layout) gives several."""
+        """Yield one record for each line that is not blank, or several if the shape (layout) of the rows gives
+        several.
+        """
         if _are_rows(rows):
             yield from row_records(_objects(source), source, rows, store)
             return
@@ -84,9 +86,8 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """Return the number of records.
-
-        Unless a line can give several records, this is the number of lines that are not blank.
+        """Return the number of records. This is the number of lines that are not blank, if a line has only one
+        record.
         """
         if source.records is not None:
             return source.records
@@ -94,7 +95,7 @@ class JsonLines(Format):
             return sum(1 for _ in read_lines(stream))
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the media field of each record that has one."""
+        """Yield the media field of each record that has one, unchanged."""
         key = rows.columns.get("media", "media")
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
@@ -102,13 +103,13 @@ class JsonLines(Format):
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record, including its answer; lines that are not objects are left out."""
+        """Yield the fields of each record, including its answer. Lines that are not JSON objects are left out."""
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the object on each line; lines without an object are left out."""
+        """Yield the JSON object on each line. Lines without an object are left out."""
         with source.place.open("rb") as stream:
             yield from read_objects(stream)
 
@@ -132,10 +133,10 @@ def _are_rows(rows: RowSettings) -> bool:
 
 
 def lines_fingerprint(stream: IO[bytes]) -> str:
-    """Return a digest of a file's lines, as 64 hex digits.
+    """Return a digest of a file's lines, as 64 hexadecimal digits.
 
-    The digest does not depend on the order of the lines or on their line endings. The file is read in pieces, because a
-    single line may be the whole file.
+    `stream` is the opened file. The digest does not depend on the order of the lines or on their line endings. The file
+    is read in pieces, because a single line may be the whole file.
     """
     total, digest, ends, is_begun = 0, hashlib.sha256(), b"", False
     while piece := stream.readline(PIECE_BYTES):
@@ -153,11 +154,10 @@ def lines_fingerprint(stream: IO[bytes]) -> str:
 
 
 def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
-    """Raise InputError if the file's first bytes show a compressed file, a Parquet file, or text in UTF-16 or UTF-32.
+    """Raise InputError if a file is compressed, is a Parquet file, or is text in UTF-16 or UTF-32.
 
-    Otherwise every line of such a file would be a bad record.
-
-    ``expected`` is the name of the expected format in the error.
+    The first bytes of the file show this. Without the check, every line of such a file would be a bad record.
+    `expected` is the name of the expected format in the error.
     """
     with path.open("rb") as stream:
         head = stream.read(4)

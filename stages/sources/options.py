@@ -1,4 +1,4 @@
-"""Finds the options in a question's text, and replaces answers such as "B" by the choice that they name."""
+"""Finds the answer options in a question's text, and replaces answers such as "B" by the option that they name."""
 
 import re
 import string
@@ -11,16 +11,16 @@ MIN_OPTIONS = 2
 
 
 def has_options(text: str) -> bool:
-    """Return whether :func:`split_options` finds options in the text."""
+    """Return whether a question's text has a list of answer options, as :func:`split_options` reads it."""
     return split_options(text)[1] is not None
 
 
 def split_options(text: str) -> tuple[str, list[str] | None]:
-    """Return the text without its options, and the options.
+    """Split the text of a question into the text without its answer options, and the options.
 
-    If the text does not have exactly one list of options, return the unchanged text and None. A list consists of two or
-    more consecutive lines. The lines begin with A, B, … in order, all in the same style ("A. ", "(A) ", "A) " or
-    "A: ").
+    The options are two or more consecutive lines that begin with A, B, … in order. All of them have the same style: "A.
+    ", "(A) ", "A) " or "A: ". For example, the lines "A. cat" and "B. dog" give the options "cat" and "dog". If the
+    text does not have exactly one such list, the unchanged text and None are returned.
     """
     found = list(_OPTION.finditer(text))
     letters = [option[1] or option[2] for option in found]
@@ -33,11 +33,11 @@ def split_options(text: str) -> tuple[str, list[str] | None]:
 
 
 def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record's fields, with the options in its question moved to ``choices``.
+    """Return a record's fields with the options in its question's text moved to the field ``choices``.
 
-    An answer such as ``B`` or ``B. cat`` is replaced by the option with this letter (``cat``). Any other answer stays
-    unchanged. If it is not one of the options, the record is rejected later. All fields stay unchanged if the record
-    already has choices, or if its question has no options.
+    `row` holds the fields. An answer such as ``B`` or ``B. cat`` is replaced by the option with this letter (``cat``).
+    Any other answer stays unchanged. If it is not one of the options, the record is rejected later. All fields stay
+    unchanged if the record already has choices, or if its question has no options.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:
@@ -54,11 +54,12 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
-    """Return a record's fields. An answer that names a choice by letter or position is replaced by this choice.
+    """Return a record's fields. If the answer names a choice by letter or position, it is replaced by this choice.
 
-    ``named_by`` is "letter", "index" (from 0), "number" (from 1) or "text". The fields stay unchanged for "text", for a
-    record without choices, and for an answer that is true or false. If any other answer does not name a choice, a note
-    about this is added to the answer's text. The record is then rejected later.
+    `row` holds the fields. `named_by` says how answers name choices: "letter", "index" (from 0), "number" (from 1) or
+    "text". For example, with "number" the answer ``2`` becomes the second choice. The fields stay unchanged for "text",
+    for a record without choices, and for an answer that is true or false. If any other answer does not name a choice, a
+    note about this is added to the answer's text. The record is then rejected later.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

@@ -1,7 +1,7 @@
 """Reads Parquet: a file, a folder with Parquet files at any depth, or a pattern such as ``data/*.parquet``.
 
-Each file is a source. Rows are numbered over all files. Media are embedded bytes, or paths relative to the folder that
-the user named.
+Each file is a source. Rows are numbered over all files. Media are bytes in the rows, or paths relative to the folder
+that the user named.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _PATTERN_SIGNS = frozenset("*?[")
 
 
 class Parquet(Format):
-    """Implements the format of Parquet files, whose rows may embed media as bytes or name them by path."""
+    """Implements the format of Parquet files, whose rows may contain media as bytes or name them by path."""
 
     name = "parquet"
 
@@ -73,16 +73,17 @@ class Parquet(Format):
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """Return the number of records.
-
-        Unless a row can give several records, this is the number of rows in the file's footer.
+        """Return the number of records. This is the number of rows in the file's footer, if a row has only one
+        record.
         """
         if source.records is not None:
             return source.records
         return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column; an embedded medium is yielded as its path, without its bytes."""
+        """Yield the values of the media column. A medium that the row contains as bytes is yielded without these
+        bytes.
+        """
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
@@ -94,7 +95,7 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields :data:`ANSWER_FIELDS` of each record.
+        """Yield the fields :data:`ANSWER_FIELDS` of each record that it has.
 
         The column map (``input.columns``) determines which columns hold these fields.
         """
@@ -108,7 +109,7 @@ class Parquet(Format):
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows; an embedded medium is yielded as its path, without its bytes."""
+        """Yield the rows. A medium that a row contains as bytes is yielded without these bytes."""
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):

@@ -22,7 +22,8 @@ FORMATS: Registry[Format] = Registry(
 
 
 def formats() -> Iterator[Format]:
-    """Yield the formats in the order in which they are tried for ``--input``: first plug-ins, then bundled formats.
+    """Yield the input formats in the order in which they are tried for ``--input``: plug-ins first, then bundled
+    formats.
 
     The format of data sets comes last, because any name may be the id of a data set. Raises RegistryError for a plug-in
     that cannot be used.
@@ -32,7 +33,7 @@ def formats() -> Iterator[Format]:
 
 
 def format_of(source: Source) -> Format:
-    """Return the format of a source. Raises RegistryError if no format has the name ``source.kind``."""
+    """Return the input format of a source. Raises RegistryError if no format has the name ``source.kind``."""
     try:
         return FORMATS[source.kind]
     except RegistryError as error:
@@ -40,5 +41,8 @@ def format_of(source: Source) -> Format:
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-    """Yield the source's records in order."""
+    """Yield the records of a source in order, read by the source's format.
+
+    `rows` holds the settings by which rows become records. Media that rows contain as bytes are written to `store`.
+    """
     return format_of(source).records(source, rows, store)

@@ -1,8 +1,9 @@
-"""Converts rows to records.
+"""Converts the rows of an input to records.
 
 The settings in ``[input]`` give the shape (the layout of the rows), the column map (which column holds which field) and
-the constants (values of fields that the input lacks). This module applies them and generates missing ids.
-Embedded media are written once to the run folder, and records refer to these files. Media given by path are not copied.
+the constants (values of fields that the input lacks). This module applies them and generates missing ids. Media that
+rows contain as bytes are written once to the run folder, and records refer to these files. Media given by path are not
+copied.
 """
 
 import base64
@@ -29,15 +30,16 @@ MEDIA_COLUMNS = ("media", "images", "image")
 """The columns in which the media of a row are searched for, if no column is named."""
 _PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 _PROBLEM = "problem of the row"
-"""A key that no column can have. Its value is the reason why the row could not be read."""
+"""A key that no column of an input can have. Its value is the reason why the row could not be read."""
 
 
 def row_records(
     found: Iterable[Row | str], source: Source, rows: RowSettings, store: MediaStore
 ) -> Iterator[RawRecord]:
-    """Yield the records of a source's rows, numbered from the source's first number.
+    """Convert the rows of a source to records, and yield the records, numbered from the source's first number.
 
-    A text in ``found`` is a row that is not an object. The later validation of its record reports the fault.
+    `found` yields the rows. A text in `found` is a row that is not an object; the later validation of its record
+    reports the fault. `rows` holds the settings. Media that rows contain as bytes are written to `store`.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -50,8 +52,9 @@ def row_records(
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
     """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows.
 
-    For a row that does not fit the shape, yield one row with the id, the columns that the config keeps, and the reason
-    why the row does not fit.
+    `found` yields the rows; a text in it is a row that is not an object, and is yielded unchanged. `rows` holds the
+    settings. A row that does not fit the shape becomes one row with its id, the columns that the config keeps, and the
+    reason why it does not fit.
     """
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
@@ -67,16 +70,17 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """Yield the rows of :func:`shaped`, but leave out rows that are not objects or do not fit the shape."""
+    """Convert rows as :func:`shaped` does, but leave out rows that are not objects or do not fit the shape."""
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
 
 def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
-    """Return the record's fields, from the columns that the column map (``input.columns``) names.
+    """Return a record's fields, such as question and answer, from the columns of its row.
 
-    A field without a value is taken from the constants of the config. If the setting ``choices_in_text`` is on, options
-    in the question become the choices. If the setting ``answer_is`` is not "text", an answer that names a choice by
-    letter or position is replaced by this choice.
+    The column map (``input.columns``) names the column of each field. A field without a value is taken from the
+    constants of the config. If the setting ``choices_in_text`` is on, options in the question become the choices. If
+    the setting ``answer_is`` is not "text", an answer that names a choice by letter or position is replaced by this
+    choice.
     """
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
     fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
@@ -86,16 +90,16 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """Return the row's values in the columns that the config keeps, without nulls.
+    """Return a row's values in the columns that the setting ``keep`` names, as texts. Nulls are left out.
 
-    The values become texts. Lists, mappings, numbers and booleans become JSON.
+    Lists, mappings, numbers and booleans become JSON.
     """
     found = ((name, row.get(name)) for name in rows.keep)
     return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)
 
 
 def kept_columns(names: Sequence[str]) -> tuple[Column[str], ...]:
-    """Return the shards' columns for the input's columns that the config keeps."""
+    """Return the columns of the shards for the columns of the input that the config keeps. `names` are their names."""
     return tuple(Column(name, pa.string(), f"the input's column {name}, as text") for name in names)
 
 
@@ -105,17 +109,20 @@ def _kept_text(value: object) -> str:
 
 
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
-    """Return the name of the column that holds a row's media; None if these columns hold no media."""
+    """Return the name of the column that holds a row's media. Returns None if there is no such column.
+
+    `columns` are the names of the row's columns, and `rows` holds the settings, which may name the column.
+    """
     known = set(columns)
     named, *others = MEDIA_COLUMNS
     return next((name for name in (rows.columns.get(named, named), *others) if name in known), None)
 
 
 class _Embedded:
-    """Writes the media that rows embed to the run folder.
+    """Writes the media that rows contain as bytes to the run folder.
 
-    ``_uris`` maps the names by which other rows may refer to a medium to URIs. It needs about 150 bytes for each row,
-    and is empty for most shapes.
+    `_uris` maps the names by which other rows may refer to a medium to URIs. It needs about 150 bytes for each row, and
+    is empty for most shapes.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -123,11 +130,12 @@ class _Embedded:
         self._uris: dict[str, str] = {}
 
     def uri(self, item: Any, media_folder: str) -> Any:
-        """Return the URI of a row's medium. The bytes of an embedded medium are written to a file in the run folder.
+        """Return the URI of a row's medium. A medium given as bytes is written to a file in the run folder.
 
-        A path becomes a URI of a file of the input; a relative path starts from ``media_folder``. Any other value, such
-        as bytes given as text, is returned unchanged, and the record's validation rejects it. Raises :class:`BadRow`
-        for invalid base64, and for a reference to the image of a row that has no image.
+        `item` is the medium as the row gives it. A path becomes a URI of a file of the input; a relative path starts
+        from `media_folder`. Any other value, such as bytes given as text, is returned unchanged, and the record's
+        validation rejects it. Raises :class:`BadRow` for invalid base64, and for a reference to the image of a row that
+        has no image.
         """
         if isinstance(item, str):
             return _input_uri(item, media_folder)

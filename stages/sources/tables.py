@@ -1,7 +1,7 @@
 """Reads a table from one text file, which is CSV or TSV with a header, or a JSON array of objects.
 
 The cells of CSV are separated by ``,``, ``;`` or tabs. Media are paths relative to the file's folder. A table is read
-once before a run, so that its faults are reported before the run starts.
+completely once before a run, so that its faults are reported before the run starts.
 """
 
 import codecs
@@ -40,7 +40,7 @@ class Tables(Format):
     name = "table"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the file, or the only CSV or TSV file of a folder, as an input.
+        """Return the file `path`, or the only CSV or TSV file of the folder `path`, as an input.
 
         A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises NothingHere
         if there is no such file. Raises InputError if rows do not fit the header, or if the file's content does not fit
@@ -69,14 +69,14 @@ class Tables(Format):
         return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column that are not empty."""
+        """Yield the values of the media column, one for each row. Empty cells are left out."""
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each row, including the answer.
+        """Yield the fields of each record, including its answer.
 
         The column map (``input.columns``) names the columns of the fields.
         """
@@ -84,7 +84,9 @@ class Tables(Format):
             yield row_fields(row, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of the file; a cell that contains a JSON list is converted to a list."""
+        """Yield the rows of the file as mappings from column names to cells. A cell with a JSON list is converted to a
+        list.
+        """
         for row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}
 

@@ -1,7 +1,7 @@
 """Defines the interface of a shape, which is a layout of input rows.
 
-A shape converts rows that are nested, or that need data of another file. Then the column map (``input.columns``) can be
-applied to them.
+A shape converts rows that are nested, or that need data of another file. After this, the column map (``input.columns``)
+can be applied to them.
 """
 
 import abc
@@ -16,18 +16,18 @@ from groundtrace.storage.places import Place
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Iterable[Row]]
-"""A function that converts a row of the input to the rows that it contains."""
+"""A function that converts a row of the input to rows with one record each."""
 FIRST_ROWS = 20
 """The number of rows that are read to detect an input's shape."""
 
 
 class BadRow(ValueError):
-    """Raised if a row does not fit the shape. The message is the detail of the row's rejection."""
+    """Raised if a row does not fit the shape. The message says why; it becomes the detail of the row's rejection."""
 
 
 @settings
 class ShapeSettings:
-    """Holds the settings of the layout of the rows."""
+    """Holds the settings of the layout of the input's rows."""
 
     turns: Annotated[
         Literal["each", "first"],
@@ -51,15 +51,15 @@ class ShapeSettings:
 
 
 class Shape(abc.ABC):
-    """Defines the interface of a shape, which is a layout of input rows.
+    """Base class of a shape, which is a layout of input rows.
 
     A new shape needs a file with its class and an instance of it, and one line in
-    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape keeps no state. The column map reads the fields
+    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape has no state. The column map reads the fields
     that a shape adds to a row as if they were columns of the input.
     """
 
     name: ClassVar[str]
-    """The name of the shape in ``input.shape``."""
+    """The name of the shape in the setting ``input.shape``."""
 
     title: ClassVar[str]
     """The name of the shape in the messages of ``beam init``."""
@@ -75,45 +75,49 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether an input with these columns and first rows has this shape; ``first`` may be empty."""
+        """Return whether an input has this shape.
+
+        `columns` are the names of its columns. `first` are its first rows; it may be empty.
+        """
 
     @abc.abstractmethod
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the rows that a row of the input contains, with one row for each record.
 
         In the yielded rows, media are paths, mappings with ``bytes`` and ``path``, or mappings with ``base64``.
-        ``id_column`` is the column of the ids. If a row becomes several rows, a suffix is added to each id. Raises
-        :class:`BadRow` for a row that does not fit the shape.
+        `id_column` is the name of the column that holds the ids. If a row becomes several rows, a suffix is added to
+        each id. Raises :class:`BadRow` for a row that does not fit the shape.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """Return a function that calls :meth:`read` with these settings.
+        """Return a function that calls :meth:`read` with the given settings and the name of the id column.
 
-        If the shape needs other files (:meth:`files`), they are read from ``folder``.
+        If the shape needs other files (:meth:`files`), they are read from `folder`, the folder of the input.
         """
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return the paths, relative to the input's folder, of the other files that the shape reads; () for none.
+        """Return the paths of the other files that the shape reads, relative to the input's folder. () means no other
+        files.
 
-        Their content is part of the input's fingerprint.
+        The content of these files is part of the input's fingerprint.
         """
         return ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines that ``beam init`` writes in ``[input]``, after the line with the shape's name.
 
-        ``columns`` are the columns of the input, ``first`` are its first rows, and ``folder`` is its folder.
+        `columns` are the names of the input's columns, `first` are its first rows, and `folder` is its folder.
         """
         return []
 
 
 def folder_line(root: Place, media_path: Any) -> str:
-    """Return the config line that sets ``media_folder``.
+    """Return the config line that sets ``media_folder``, the folder from which media paths start.
 
-    ``media_path`` is the path of one medium of the input. The function searches the folders below ``root`` for the
-    folder that contains this path. The line is a comment if ``root`` itself contains the path. It is also a comment if
-    no folder or more than one folder contains the path.
+    `media_path` is the path of one medium as the input gives it. The function searches the folders below `root`, the
+    folder of the input, for the folder that contains this path. The line is only a comment if `root` itself contains
+    the path. It is also a comment if no folder or more than one folder contains the path.
     """
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):
@@ -135,16 +139,16 @@ def _below(path: Place, root: Place) -> str:
 
 
 class OneRecordPerRow(Shape):
-    """Implements the shape with one record in each row, whose columns hold the record's fields."""
+    """Implements the default shape: each row is one record, and its columns hold the record's fields."""
 
     name, title = "rows", "one record a row"
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return False: this shape is used if no other shape fits."""
+        """Return False, because this shape is used only if no other shape fits."""
         return False
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the row itself."""
+        """Yield the row itself, unchanged."""
         yield row
 
 

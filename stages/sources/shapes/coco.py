@@ -35,7 +35,11 @@ SLACK = 0.01
 
 @dataclass(frozen=True)
 class Annotation:
-    """Holds one box of a COCO file. ``xywh`` is x, y, width and height in pixels, as in the file."""
+    """Holds one box of a COCO file.
+
+    `id` is the number of the annotation, and `category` is the id of its category. `xywh` is x, y, width and height in
+    pixels, as in the file. `is_crowd` is True if the box surrounds many objects.
+    """
 
     id: int
     category: int
@@ -45,7 +49,10 @@ class Annotation:
 
 @dataclass
 class CocoFile:
-    """Holds the content of a COCO file without its segmentations."""
+    """Holds the content of a COCO file without its segmentations.
+
+    `names` maps the id of each category to its name. `by_image` maps the id of each image to its boxes.
+    """
 
     images: dict[int, tuple[str, float, float]] = field(default_factory=dict)
     """Maps the id of an image to its file name, width and height."""
@@ -59,7 +66,7 @@ class CocoFile:
 
 
 class Coco(Shape):
-    """Implements the shape of rows with an ``image_id``. The image's file name and boxes are in a COCO file."""
+    """Implements the shape of rows that name their image by ``image_id``. The image's boxes are in a COCO file."""
 
     name, title = "coco", "questions about the images of a COCO file"
     gives = frozenset({"media", "boxes"})
@@ -71,13 +78,17 @@ class Coco(Shape):
         return {"image_id", "question"} <= columns and named.isdisjoint({"image", "images", "media", "image_path"})
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the row with ``media`` and ``boxes``; the path of the COCO file is relative to the working folder."""
+        """Yield the row with ``media`` and ``boxes`` added from the COCO file.
+
+        Here the path of the COCO file is relative to the working folder. `id_column` is not used.
+        """
         return iter(self.reader(settings, Path(), id_column)(row))
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
         """Return a function that adds ``media`` and ``boxes`` from the COCO file to a row.
 
-        The file is read at the first row. Raises UserError if the settings do not name a COCO file.
+        The setting ``coco_instances`` is the path of the COCO file, relative to `folder`. The file is read at the first
+        row. Raises UserError if the setting is empty.
         """
         if not settings.coco_instances:
             raise UserError('input.shape = "coco" needs the COCO file: set input.coco_instances to its path')
@@ -85,14 +96,14 @@ class Coco(Shape):
         return lambda row: _read(row, _instances(path, _stamp(path)))
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return the path of the COCO file, or an empty tuple if the settings do not name one."""
+        """Return a tuple with the path of the COCO file. It is empty if the settings do not name a COCO file."""
         return (settings.coco_instances,) if settings.coco_instances else ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for the COCO file and for the folder of its images.
 
-        COCO files are found by their names. If the number of files found is not exactly one, the line for the COCO file
-        is a comment.
+        COCO files are found by their names, in `folder` and the folders in it. If there is not exactly one such file,
+        the line for the COCO file is a comment.
         """
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
         found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below)

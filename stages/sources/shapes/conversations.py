@@ -2,8 +2,8 @@
 
 A turn is ``{"from", "value"}`` or ``{"role", "content"}``, and a content may be a list of parts. Each user turn becomes
 a record, with the next turn as its answer. The text of earlier turns is not part of the record, and system turns are
-not read. A mark (``<image>`` or ``<video>``) in the text of a turn shows that one medium belongs to this turn. A record
-has all media up to its question. If no text has a mark, a record has all media of the row.
+not read. A placeholder (``<image>`` or ``<video>``) in the text of a turn shows that one medium belongs to this turn. A
+record has all media up to its question. If no text has a placeholder, a record has all media of the row.
 """
 
 import re
@@ -27,7 +27,11 @@ _PART_MEDIA = ("image", "video")
 
 @dataclass(frozen=True)
 class Turn:
-    """Holds one turn of a conversation as one text. Each medium inside the turn is replaced by a mark in the text."""
+    """Holds one turn of a conversation as one text.
+
+    `role` is "user", "assistant" or "system". `media` are the media that the turn contains itself; each is replaced in
+    the text by ``<image>`` or ``<video>``.
+    """
 
     role: str
     text: str
@@ -43,17 +47,18 @@ class Conversations(Shape):
     list_columns = frozenset({*TURNS_COLUMNS, *_MEDIA_COLUMNS})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether the input has a column of turns, and no column ``question``."""
+        """Return whether the input has a column with turns of a conversation, and no column ``question``."""
         column = next((name for name in TURNS_COLUMNS if name in columns), "")
         if not column or "question" in columns:
             return False
         return not first or any(_is_turns(row.get(column)) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield one row for each question, in order; only the first if ``settings.turns`` is "first".
+        """Yield one row for each question of a conversation, in order. If ``settings.turns`` is "first", yield only the
+        first.
 
-        If a conversation has several questions, the suffixes -1, -2, … are added to the ids. Raises BadRow for a row
-        without a valid conversation, and for a conversation without a question.
+        If a conversation has several questions, the suffixes -1, -2, … are added to the id in the column `id_column`.
+        Raises BadRow for a row without a valid conversation, and for a conversation without a question.
         """
         turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
         asked = list(_questions(turns, _media(row, turns)))
@@ -67,7 +72,7 @@ class Conversations(Shape):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for ``turns`` and ``media_folder``.
 
-        If a question in the ``first`` rows has options, a line for ``choices_in_text`` is added.
+        If a question in the `first` rows has answer options in its text, a line for ``choices_in_text`` is added.
         """
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']
@@ -83,7 +88,8 @@ CONVERSATIONS = Conversations()
 def read_turns(value: Any) -> list[Turn]:
     """Return the turns of a conversation without system turns.
 
-    Raises :class:`BadRow` if the value is not a list of turns in which user and assistant alternate.
+    `value` is the cell of the row that holds the conversation. Raises :class:`BadRow` if it is not a list of turns in
+    which user and assistant alternate.
     """
     if not isinstance(value, list) or not value:
         raise BadRow(f"conversations: expected a list of turns, got {excerpt(value)}")
@@ -96,10 +102,11 @@ def read_turns(value: Any) -> list[Turn]:
 
 
 def placed(text: str, shown_before: int, media_count: int) -> str:
-    """Return the text without marks such as ``<image>``.
+    """Return the text of a turn without the placeholders ``<image>`` and ``<video>``.
 
-    A mark inside a sentence is replaced by words, and any other mark is removed. ``shown_before`` is the number of
-    media before this text, and ``media_count`` is the number of all media.
+    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. `shown_before` is the
+    number of media before this text, from which the number of each image in these words is counted. `media_count` is
+    the number of all media.
     """
     if media_count > 1:
         number = shown_before

@@ -15,7 +15,7 @@ from groundtrace.storage.places import Place
 
 
 class Verl(Shape):
-    """Implements the shape of rows that verl trains on, with ``prompt`` and ``reward_model``."""
+    """Implements the shape of rows that the trainer verl reads, with ``prompt`` and ``reward_model``."""
 
     name, title = "verl", "rows of verl"
     gives = frozenset({"question", "answer", "media"})
@@ -34,7 +34,8 @@ class Verl(Shape):
         """Yield the row with ``question``, ``answer`` and ``media``, which are read from its nested columns.
 
         Raises :class:`BadRow` if the prompt does not have exactly one user turn, or if the row has no ground truth.
-        Also raises :class:`BadRow` if the prompt has ``<image>`` or ``<video>`` marks, but not one for each medium.
+        Also raises :class:`BadRow` if the prompt has placeholders ``<image>`` or ``<video>``, but not one for each
+        medium.
         """
         turns = [turn for turn in read_turns(row.get("prompt")) if turn.role == "user"]
         if len(turns) != 1:
@@ -48,7 +49,7 @@ class Verl(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return no lines, because only the shape's name is needed."""
+        """Return an empty list, because this shape needs no config line except that with its name."""
         return []
 
 

@@ -23,13 +23,13 @@ _NONE = ("", "nan")
 
 
 class VlmEvalKit(Shape):
-    """Implements the shape of the rows of VLMEvalKit's tables, with options in the columns ``A``, ``B``, …."""
+    """Implements the shape of the rows of VLMEvalKit's tables, with answer options in the columns ``A``, ``B``, …."""
 
     name, title = "vlmevalkit", "a table of VLMEvalKit"
     gives = frozenset({"id", "question", "answer", "media"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether the input has the columns of VLMEvalKit, and has options or images in base64."""
+        """Return whether the input has the columns of VLMEvalKit, and also has options or images in base64."""
         if not {"index", "question"} <= columns or columns.isdisjoint({"image", "image_path"}):
             return False
         return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
@@ -59,7 +59,7 @@ class VlmEvalKit(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config line for ``media_folder``; no line if the input has no ``image_path``."""
+        """Return the config line for ``media_folder``. Returns no line if the input has no column ``image_path``."""
         if "image_path" not in columns:
             return []
         cells = [_cell(row.get("image_path")) for row in first]
