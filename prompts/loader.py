@@ -41,10 +41,10 @@ class PromptError(UserError):
 class RenderedPrompt:
     """Holds a prompt whose variables and media slots are filled, ready to send to a model.
 
-    `name` and `sha256` identify the prompt file (:class:`Prompt`). `system` is the text of the system turn, and `user`
-    the text and media parts of the user turn in order. `reply_schema` is the JSON schema of the reply as text; None if
-    the reply is free text. `variables` holds the values with which the prompt was filled, as (name, value) pairs sorted
-    by name.
+    ``name`` and ``sha256`` identify the prompt file (:class:`Prompt`). ``system`` is the text of the system turn, and
+    ``user`` the text and media parts of the user turn in order. ``reply_schema`` is the JSON schema of the reply as
+    text; None if the reply is free text. ``variables`` holds the values with which the prompt was filled, as (name,
+    value) pairs sorted by name.
     """
 
     name: str
@@ -94,8 +94,8 @@ class Prompt:
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
         """Fill the prompt with variables and media, and return the result.
 
-        `media` maps the name of each media slot to the parts that are inserted there; None is the same as an empty
-        mapping. The parts may include texts between the media. These texts are used unchanged. `variables` gives each
+        ``media`` maps the name of each media slot to the parts that are inserted there; None is the same as an empty
+        mapping. The parts may include texts between the media. These texts are used unchanged. ``variables`` gives each
         variable's value by name.
 
         Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
@@ -123,8 +123,8 @@ class Prompt:
 class RetiredPrompt:
     """Describes a prompt version that no code sends any more.
 
-    `sha256` is the digest of its file, and `purpose` says what it was for. `revision` is a commit of this repository
-    that still contains the file.
+    ``sha256`` is the digest of its file, and ``purpose`` says what it was for. ``revision`` is a commit of this
+    repository that still contains the file.
     """
 
     sha256: str
@@ -153,7 +153,7 @@ _FOLDERS: list[Path] = []
 
 
 def add_prompt_folder(folder: Path) -> None:
-    """Let :func:`load_prompt` also find the prompt files in `folder`, e.g. those of a user's own pipelines.
+    """Let :func:`load_prompt` also find the prompt files in ``folder``, e.g. those of a user's own pipelines.
 
     A folder that was added before is ignored. Raises :class:`PromptError` if a file in it has the name of another
     prompt.
@@ -196,7 +196,7 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 def purpose_of(name: str, sha256: str) -> str:
     """Return the purpose of a prompt that a row's lineage names. Returns "" for an unknown prompt.
 
-    `name` is the prompt's name and version, and `sha256` the digest of its file. Both are in the lineage of a row.
+    ``name`` is the prompt's name and version, and ``sha256`` the digest of its file. Both are in the lineage of a row.
     Retired prompts are found, too, if the digest is the same. A prompt is unknown if, for example, it belongs to a
     user's pipeline that is not loaded here.
     """
@@ -220,8 +220,8 @@ def _names(folder: Traversable) -> list[str]:
 def parse_prompt(name: str, data: bytes) -> Prompt:
     """Return the prompt that the bytes of a prompt file describe.
 
-    `name` is the file's name without ``.yaml``; the id and version in the file must match it. `data` holds the file's
-    bytes. Raises :class:`PromptError` if the content is invalid, as :func:`load_prompt` does.
+    ``name`` is the file's name without ``.yaml``; the id and version in the file must match it. ``data`` holds the
+    file's bytes. Raises :class:`PromptError` if the content is invalid, as :func:`load_prompt` does.
     """
     try:
         return _parse(name, data)

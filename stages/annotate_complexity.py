@@ -63,7 +63,7 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
     """Let the judge label a question as simple or complex, and return the draft with this label and the judge's reason.
 
-    `session` makes the call. Raises :class:`Reject` if the judge cannot decide.
+    ``session`` makes the call. Raises :class:`Reject` if the judge cannot decide.
     """
     question = draft.question
     task = JudgeTask(
@@ -94,7 +94,7 @@ STAGE = Stage(
 class AnnotateComplexity(CallingStage):
     """Stage that lets the judge label every question as simple or complex.
 
-    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
 
     settings: ComplexitySettings

@@ -57,7 +57,7 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
     """Let the policy answer with the images and crops, and return the draft with the graded answers.
 
-    `session` makes the calls. `judged` is True if a judge model grades answers in free text. Raises
+    ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises
     :class:`groundtrace.stages.plumbing.stage.Reject` if fewer than ``settings.k_min`` answers could be graded.
     """
     if not draft.overlays:
@@ -69,7 +69,7 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
-    """Return the draft with `attempts` in the columns of the answers for which the policy saw the crops."""
+    """Return the draft with ``attempts`` in the columns of the answers for which the policy saw the crops."""
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
 
@@ -88,7 +88,7 @@ STAGE = Stage(
 class AnswerWithCrops(CallingStage):
     """Stage that lets the policy answer every question again, while it sees crops beside the images.
 
-    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
 
     settings: AttemptSettings

@@ -1,10 +1,10 @@
 """Sorts questions into STEM problems and general questions (SAIL-RL App. A.1, RL Data Curation).
 
-The inputs are drafts. The outputs are drafts with the domain ``stem`` or ``general``. The paper sorts by data set: its
-STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", and its general set holds
-"conversational and factual questions". Here the config may list the domain of each source (data set). For the questions
-of other sources a rule decides: a question is ``stem`` if its answer is a number or its text contains words of maths or
-science. All other questions are ``general``.
+The inputs are drafts (questions with their data). The outputs are drafts with the domain ``stem`` or ``general``. The
+paper sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", and its
+general set holds "conversational and factual questions". Here the config may list the domain of each source (data set).
+For the questions of other sources a rule decides: a question is ``stem`` if its answer is a number or its text contains
+words of maths or science. All other questions are ``general``.
 
 Yes-or-no questions without such words are therefore ``general``, and are not filtered by pass rate. This is intended:
 half of all guesses at a yes-or-no question are right, so the pass rate over four attempts hardly shows its difficulty.

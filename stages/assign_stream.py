@@ -35,14 +35,14 @@ class ColdStartSettings:
 
     @property
     def ratio(self) -> dict[str, float]:
-        """Return the weight of each form of trace: the form with boxes, and the form in words alone."""
+        """Return a mapping from each form of trace (with boxes, and in words alone) to its weight."""
         return {BOXES: self.grounded, TEXTUAL: self.textual}
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
     """Return the form in which the teacher writes the trace of a question: with boxes (``boxes``) or in words alone.
 
-    A hash of `question_id` chooses the form, with the shares of the settings. Equal ids always get the same form.
+    A hash of ``question_id`` chooses the form, with the shares of the settings. Equal ids always get the same form.
     """
     share = settings.grounded / (settings.grounded + settings.textual)
     return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL

@@ -38,7 +38,7 @@ PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 @settings
 class AttemptSettings:
-    """Holds the settings of the policy's attempts at a question."""
+    """Holds the settings of the attempts, i.e. the answers that the policy samples for each question."""
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 4
     k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
@@ -59,7 +59,7 @@ class AttemptSettings:
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
     """Return the prompt with which the policy answers a question.
 
-    `form` is a form of response, such as reasoning with points. The prompt requests this form only if
+    ``form`` is a form of response, such as reasoning with points. The prompt requests this form only if
     ``settings.as_trained`` is True.
     """
     variables = {
@@ -77,9 +77,9 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
     """Let the policy answer a question k times, and return the draft with the k graded answers.
 
-    Equal answers are graded once. `session` makes the calls. `judged` is True if a judge model grades answers in free
-    text. Without such a judge, a question with free text as its gold answer is rejected before any call, because only
-    answers equal to the gold answer could be graded. `form` is the form of response that the prompt requests
+    Equal answers are graded once. ``session`` makes the calls. ``judged`` is True if a judge model grades answers in
+    free text. Without such a judge, a question with free text as its gold answer is rejected before any call, because
+    only answers equal to the gold answer could be graded. ``form`` is the form of response that the prompt requests
     (:func:`attempt_prompt`).
 
     Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded.
@@ -98,7 +98,7 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
 async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
     """Grade the policy's replies to a question, and return them as attempts, in order. Equal answers are graded once.
 
-    `completions` are the replies. `caller` makes the calls to the judge; None means that there is no judge.
+    ``completions`` are the replies. ``caller`` makes the calls to the judge; None means that there is no judge.
     """
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}
@@ -120,7 +120,7 @@ def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: 
     """Check that enough attempts were graded. Raises :class:`Reject` if fewer than ``settings.k_min`` were.
 
     The detail of the rejection has the number of graded attempts, and the most frequent reason why attempts could not
-    be graded. `key` is the cache key of the first reply; it becomes part of the rejection.
+    be graded. ``key`` is the cache key of the first reply; it becomes part of the rejection.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
@@ -154,8 +154,8 @@ STAGE = Stage(
 class AttemptQuestions(CallingStage):
     """Stage that lets the policy attempt every question k times.
 
-    `models` holds the endpoints of the run's models. If ``settings.as_trained`` is True, the prompts have the same
-    words as the user turns of the run's training rows. They then request a response of the form `form`, such as
+    ``models`` holds the endpoints of the run's models. If ``settings.as_trained`` is True, the prompts have the same
+    words as the user turns of the run's training rows. They then request a response of the form ``form``, such as
     reasoning with points.
     """
 

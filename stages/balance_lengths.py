@@ -48,7 +48,7 @@ class BalanceSettings:
 
 
 def length_of(text: str) -> int:
-    """Return the number of words in the think section of a trace. `text` is the whole trace.
+    """Return the number of words in the think section of a trace. ``text`` is the whole trace.
 
     Each Chinese, Japanese or Korean character counts as one word. Returns 0 if there is no think section.
     """
@@ -73,9 +73,9 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
     """Return the largest number of chains of thought that one length bin may keep within its share of all kept chains.
 
-    `counts` maps each bin to its number of chains. The maximum share is the larger of two values: `max_share`, and 1
-    divided by the number of bins that hold chains. The result is at least 1 if any bin has chains, so that some chains
-    are always kept. It is 0 if there are no chains.
+    ``counts`` maps each bin to its number of chains. The maximum share is the larger of two values: ``max_share``, and
+    1 divided by the number of bins that hold chains. The result is at least 1 if any bin has chains, so that some
+    chains are always kept. It is 0 if there are no chains.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:
@@ -90,7 +90,7 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
     """Return the number of chains of thought to keep in each length bin (:func:`most_of_each`).
 
-    `counts` maps each bin to its number of chains.
+    ``counts`` maps each bin to its number of chains.
     """
     most = most_of_each(counts, settings.max_share)
     return {name: min(most, count) for name, count in counts.items()}

@@ -85,9 +85,9 @@ def read_key(written: str) -> AnswerKey:
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
     """Return the number of questions to keep for each key that has too many questions. Other keys are left out.
 
-    `counts` maps each key (:func:`key_of`) to its number of questions. The limits are shares of the kept questions. If
-    questions are removed for one limit, the other limit allows fewer questions, too. So both limits are applied in turn
-    until both are met. To meet the limit on equal answers, questions about absent things are removed first.
+    ``counts`` maps each key (:func:`key_of`) to its number of questions. The limits are shares of the kept questions.
+    If questions are removed for one limit, the other limit allows fewer questions, too. So both limits are applied in
+    turn until both are met. To meet the limit on equal answers, questions about absent things are removed first.
     """
     left = dict(counts)
     while True:

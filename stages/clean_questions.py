@@ -1,10 +1,10 @@
 """Cleans questions (SAIL-RL App. A.1): removes remnants of earlier prompts and data formats from their texts.
 
-The inputs are drafts. The outputs are drafts whose questions hold no special tokens, media placeholders or hidden
-characters. Instructions on the answer's form are removed too, because they conflict with the instruction of this
-pipeline. A draft is rejected if its cleaned question is empty or too long. It is also rejected if a choice holds a
-special token or a media placeholder, or if the answer holds a special token. A record of images without a question
-passes unchanged.
+The inputs are drafts (questions with their data). The outputs are drafts whose questions hold no special tokens, media
+placeholders or hidden characters. Instructions on the answer's form are removed too, because they conflict with the
+instruction of this pipeline. A draft is rejected if its cleaned question is empty or too long. It is also rejected if a
+choice holds a special token or a media placeholder, or if the answer holds a special token. A record of images without
+a question passes unchanged.
 """
 
 import re
@@ -46,7 +46,7 @@ def clean_text(text: str, media_count: int = 1) -> str:
     """Return a question's text without special tokens, media placeholders, hidden characters and answer instructions.
 
     An answer instruction requests a form of the answer, such as a single word. The words of the question itself are
-    never changed. A media placeholder inside a sentence, such as ``<image>``, is replaced by words. `media_count` is
+    never changed. A media placeholder inside a sentence, such as ``<image>``, is replaced by words. ``media_count`` is
     the number of the question's media. Cleaning a cleaned text changes nothing.
     """
     before = None
@@ -68,11 +68,11 @@ class CleanSettings:
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
-    """Return the draft with its question cleaned.
+    """Return the draft with the text of its question cleaned (:func:`clean_text`).
 
+    Only hidden characters are removed from choices and answer, because other changes would change the gold answer.
     Raises :class:`Reject` in three cases: the cleaned question is empty or too long, a choice contains a media
-    placeholder or a special token, or the gold answer contains a special token. Only hidden characters are removed from
-    choices and answer, because other changes would change the gold answer.
+    placeholder or a special token, or the gold answer contains a special token.
     """
     question = draft.question
     if not question.is_asked:

@@ -23,9 +23,9 @@ UNCONFIRMED = "unconfirmed_answer"
 
 
 def most_given(answers: list[str], question: Question) -> int:
-    """Return the number of times that the most frequent answer occurs in `answers`; 0 if `answers` is empty.
+    """Return the number of times that the most frequent answer occurs in ``answers``; 0 if ``answers`` is empty.
 
-    Answers that the grader treats as equal for this `question` are counted as one answer. For example, ``6``, ``six``
+    Answers that the grader treats as equal for this ``question`` are counted as one answer. For example, ``6``, ``six``
     and ``6.0`` are one answer if the answer type is a number.
     """
     found = Counter[str]()

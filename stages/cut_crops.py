@@ -20,7 +20,7 @@ from groundtrace.vision.overlay import encode_png
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
     """Cut the parts inside the policy's boxes out of the images, and return the draft with references to these crops.
 
-    The boxes are those of the draft's first trace. `store` is the media store, to which the crops are written as PNG
+    The boxes are those of the draft's first trace. ``store`` is the media store, to which the crops are written as PNG
     files. A draft without boxes gets no crops.
     """
     media = draft.question.media
@@ -42,7 +42,7 @@ STAGE = Stage("crop", "what the policy boxed is cut out of the images", settings
 class CutCrops(DraftStage):
     """Stage that cuts crops around the policy's boxes out of the images of every draft.
 
-    `roots` holds the data folder and the run folder. The module's docstring describes the crops.
+    ``roots`` holds the data folder and the run folder. The module's docstring describes the crops.
     """
 
     settings: CropSettings

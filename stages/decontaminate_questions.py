@@ -48,7 +48,7 @@ class DecontaminateSettings:
 def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Read the records of a benchmark, and yield the line number and the fields of each record.
 
-    `folder` is the benchmark's folder, which has a file ``records.jsonl``. Raises ValueError for a line that is not a
+    ``folder`` is the benchmark's folder, which has a file ``records.jsonl``. Raises ValueError for a line that is not a
     JSON object.
     """
     path = Path(folder) / "records.jsonl"
@@ -61,7 +61,7 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def check_benchmark(folder: str) -> None:
-    """Check that all records and media of the benchmark in `folder` can be used. Raises ValueError otherwise.
+    """Check that all records and media of the benchmark in ``folder`` can be used. Raises ValueError otherwise.
 
     Without this check, overlaps with an unusable record or medium would not be found. A record must have a question or
     media. The file of each medium must exist, and must be an image or a clip.
@@ -86,9 +86,9 @@ def check_benchmark(folder: str) -> None:
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
     """Return the URIs of a benchmark record's media. The list is empty if the record has no media.
 
-    `fields` are the fields of the record. `where` names the record in errors. Raises ValueError if the field ``media``
-    does not hold paths. Also raises ValueError if the record has no ``media`` but has a field ``image`` or ``images``,
-    which would be ignored.
+    ``fields`` are the fields of the record. ``where`` names the record in errors. Raises ValueError if the field
+    ``media`` does not hold paths. Also raises ValueError if the record has no ``media`` but has a field ``image`` or
+    ``images``, which would be ignored.
     """
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
@@ -114,8 +114,8 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 class BenchmarkIndex:
     """Holds the content of a benchmark with which questions are compared.
 
-    `grams` maps each word sequence in the benchmark's questions to the id of a record that contains it. `media` is a
-    list of pairs: the id of a record, and the reference to one of its images.
+    ``grams`` maps each word sequence in the benchmark's questions to the id of a record that contains it. ``media`` is
+    a list of pairs: the id of a record, and the reference to one of its images.
     """
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -137,9 +137,9 @@ class BenchmarkIndex:
     def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
         """Add one record's question and images to the index.
 
-        `record_id` is the id of the record, and `fields` are its fields. `ngram` is the number of words in each word
-        sequence of the index. `store` opens the images. `where` names the record in errors. Raises ValueError for an
-        image that cannot be decoded.
+        ``record_id`` is the id of the record, and ``fields`` are its fields. ``ngram`` is the number of words in each
+        word sequence of the index. ``store`` opens the images. ``where`` names the record in errors. Raises ValueError
+        for an image that cannot be decoded.
         """
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
@@ -196,7 +196,7 @@ STAGE = Stage(
 class DecontaminateQuestions(DraftStage):
     """Stage that rejects questions that have consecutive words or an image in common with a benchmark record.
 
-    `roots` holds the data folder and the run folder of the questions' images.
+    ``roots`` holds the data folder and the run folder of the questions' images.
     """
 
     settings: DecontaminateSettings

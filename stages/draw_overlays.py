@@ -25,8 +25,8 @@ from groundtrace.vision.samples import Pixels
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
     """Return the number to draw beside each of the points.
 
-    On images, the number is the point's position in `points`, from 1. On the frames of a clip, all points of one object
-    have the same number (:func:`groundtrace.vision.frame_overlay.stable_ids`).
+    On images, the number is the point's position in ``points``, from 1. On the frames of a clip, all points of one
+    object have the same number (:func:`groundtrace.vision.frame_overlay.stable_ids`).
     """
     if all(point.frame is None for point in points):
         return tuple(range(1, len(points) + 1))
@@ -37,7 +37,7 @@ def draw(draft: Draft, store: MediaStore) -> Draft:
     """Draw the points of a draft on copies of its images and frames, and return the draft with references to these
     copies.
 
-    `store` is the media store, to which the drawn copies (overlays) are written.
+    ``store`` is the media store, to which the drawn copies (overlays) are written.
     """
     overlays: list[Overlay] = []
     numbers = mark_numbers(draft.points)
@@ -79,7 +79,7 @@ STAGE = Stage("overlay", "the points are drawn on the image, numbered and with c
 class DrawOverlays(DraftStage):
     """Stage that draws the points of every draft on copies of its images and frames.
 
-    `roots` holds the data folder and the run folder.
+    ``roots`` holds the data folder and the run folder.
     """
 
     roots: MediaRoots

@@ -33,9 +33,9 @@ NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:
-    """Return whether a question is used in this pass: whether the hash of its id is below the threshold `below`.
+    """Return whether a question is used in this pass: whether the hash of its id is below the threshold ``below``.
 
-    `below` is in hexadecimal digits. If it is "" or None, every question is used.
+    ``below`` is in hexadecimal digits. If it is "" or None, every question is used.
     """
     return not below or order_key(question_id) < below
 
@@ -43,10 +43,11 @@ def is_drawn(question_id: str, below: str | None) -> bool:
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
     """Return the largest id hash to keep on the SFT side, and the largest on the RL side. None means that all are kept.
 
-    `keys` are the id hashes of the SFT drafts. `target` is the wanted number of SFT rows. `last` is True in the last
-    pass over the input. There are three cases:
+    ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is True in the
+    last pass over the input. There are three cases:
 
-    - If there are at least `target` drafts, both limits are the hash at position `target` in the sorted list of hashes.
+    - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
+      hashes.
     - If there are fewer drafts in the last pass, neither side has a limit.
     - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT side has no limit.
       The RL limit is "", so that the RL side keeps nothing, because rubrics mined in this pass would be discarded.
@@ -58,9 +59,9 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
 
 def draw(draft: Draft, below: str | None) -> Draft:
-    """Return the draft if the hash of its id is below the threshold `below`; otherwise raise :class:`Reject`.
+    """Return the draft if the hash of its id is below the threshold ``below``; otherwise raise :class:`Reject`.
 
-    `below` is in hexadecimal digits. If it is "" or None, every draft is returned.
+    ``below`` is in hexadecimal digits. If it is "" or None, every draft is returned.
     """
     if is_drawn(draft.id, below):
         return draft
@@ -84,9 +85,9 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Stage that keeps the questions whose id hash is below the threshold `below`, in hexadecimal digits.
+    """Stage that keeps the questions whose id hash is below the threshold ``below``, in hexadecimal digits.
 
-    If `below` is "" or None, every question is kept. Recipes put this stage before their first model call.
+    If ``below`` is "" or None, every question is kept. Recipes put this stage before their first model call.
     """
 
     below: str | None = None
@@ -121,11 +122,11 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Stage that keeps the `target_sft` SFT drafts with the lowest id hashes, and the RL drafts up to the same hash.
+    """Stage that keeps the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts up to the same hash.
 
     RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
     collections: ``sft`` has the verified drafts, and ``rl`` has the drafts of the RL side before rubrics are mined on
-    them. If `target_sft` is None, all drafts pass unchanged. `last` is True in the last pass over the input
+    them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is True in the last pass over the input
     (:func:`limit_of`).
     """
 
@@ -141,7 +142,7 @@ class CutToTarget(DraftStage):
     def expand(self, sides: Any) -> Any:
         """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``.
 
-        `sides` maps ``sft`` and ``rl`` to the drafts of the two sides.
+        ``sides`` maps ``sft`` and ``rl`` to the drafts of the two sides.
         """
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
         sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)

@@ -38,7 +38,7 @@ class DifficultySettings:
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
     """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below it, and None for one inside it.
 
-    `pass_rate` is the share of right attempts, from 0 to 1. `settings` holds the limits of the band.
+    ``pass_rate`` is the share of right attempts, from 0 to 1. ``settings`` holds the limits of the band.
     """
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD

@@ -1,10 +1,10 @@
 """Filters general questions by quality (SAIL-RL App. A.1: general QA is "filtered primarily for quality and
 diversity").
 
-The inputs are drafts. The outputs are the drafts that the judge finds good enough to train on. All other drafts are
-rejected with the fault that the judge names. The judge sees image, question and gold answer. General questions are
-filtered in this way because the paper filters only STEM problems by pass rate. The paper does not name its criteria; we
-chose the list of faults.
+The inputs are drafts (questions with their data). The outputs are the drafts that the judge finds good enough to train
+on. All other drafts are rejected with the fault that the judge names. The judge sees image, question and gold answer.
+General questions are filtered in this way because the paper filters only STEM problems by pass rate. The paper does not
+name its criteria; we chose the list of faults.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
     """Let the judge assess a question, and return the draft unchanged if the verdict is good.
 
-    `session` makes the call. Raises :class:`Reject` for any other verdict.
+    ``session`` makes the call. Raises :class:`Reject` for any other verdict.
     """
     question = draft.question
     task = JudgeTask(
@@ -95,7 +95,7 @@ STAGE = Stage(
 class FilterByQuality(CallingStage):
     """Stage that keeps the questions that the judge finds good enough to train on.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: QualitySettings

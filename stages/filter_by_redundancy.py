@@ -1,11 +1,10 @@
 """Filters by redundancy (SAIL-RL App. A.1, Quality Filtering): rejects reasoning that only repeats the answer.
 
-The inputs are verified drafts. The overlap is the share of the think section's words that the final answer contains.
-Drafts with an overlap of at most ``max_overlap`` pass. An empty think section repeats nothing and passes. The paper
-names the measure, "token overlap between the thought process and the final answer", but neither its form nor its
-threshold. Here each different content word is counted once, so that repeated words change nothing. A word that is added
-to the answer never lowers the overlap. A word of the answer that is added to the thought never lowers it either. Any
-other word that is added to the thought never raises it.
+The inputs are verified drafts (questions with their data). The overlap is the share of the think section's words that
+the final answer contains. Drafts with an overlap of at most ``max_overlap`` pass. An empty think section repeats
+nothing and passes. The paper names the measure, "token overlap between the thought process and the final answer", but
+neither its form nor its threshold. Here each different content word is counted once, so that repeated words change
+nothing.
 """
 
 import re
@@ -54,8 +53,9 @@ def content_words(text: str) -> frozenset[str]:
 def overlap(thought: str, answer: str) -> float:
     """Return the share of the thought's content words that also occur in the answer, from 0 to 1.
 
-    `thought` is the text of the think section, and `answer` the final answer. Returns 1 if the thought has no content
-    words.
+    ``thought`` is the text of the think section, and ``answer`` the final answer. Returns 1 if the thought has no
+    content words. More words in the answer never lower the share. More words in the thought raise it only if the answer
+    has them.
     """
     words = content_words(thought)
     return len(words & content_words(answer)) / len(words) if words else 1.0

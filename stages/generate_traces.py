@@ -87,8 +87,8 @@ def shown_overlays(draft: Draft) -> list[Part]:
 def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
     """Return the teacher's replies as traces, in order. Equal replies are parsed once.
 
-    `completions` are the replies. `media` are the media of the question, to which the points and boxes of the traces
-    belong.
+    ``completions`` are the replies. ``media`` are the media of the question, to which the points and boxes of the
+    traces belong.
     """
     read: dict[Completion, Trace] = {}
     for completion in completions:
@@ -100,9 +100,9 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
     """Return the draft with traces made of the teacher's replies that are not truncated.
 
-    `completions` are the replies. The index of a trace is the position of its reply in `completions`. `key` is the
-    cache key of the first reply; it becomes part of a rejection. Raises :class:`Reject` if all replies are truncated;
-    the draft in this rejection has the truncated traces.
+    ``completions`` are the replies. The index of a trace is the position of its reply in ``completions``. ``key`` is
+    the cache key of the first reply; it becomes part of a rejection. Raises :class:`Reject` if all replies are
+    truncated; the draft in this rejection has the truncated traces.
     """
     traces = as_traces(completions, draft.question.media)
     kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
@@ -115,7 +115,7 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
     """Return one reply of the teacher as a trace, with its points and boxes in tags of one fixed form.
 
-    `index` becomes the index of the trace, `completion` is the reply, and `media` are the media of the question.
+    ``index`` becomes the index of the trace, ``completion`` is the reply, and ``media`` are the media of the question.
     Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
     replaced by words. End tokens are removed. All other special tokens stay, so that a later check of the form rejects
     the trace: the text after such a token is not part of the teacher's reply.
@@ -144,7 +144,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Let the teacher write traces for a question, and return the draft with the traces that are not truncated.
 
-    `session` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
+    ``session`` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
     the draft has no entities (things to point at), because its traces could not be grounded.
     """
     if not draft.entities:
@@ -167,7 +167,7 @@ STAGE = Stage(
 class GenerateTraces(CallingStage):
     """Stage that lets the teacher write several traces with points for every question.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: TraceSettings

@@ -37,7 +37,7 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """Holds the limits of the boxes of a written question."""
+    """Holds the limits of the boxes around the object of a written question."""
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 4096
@@ -46,8 +46,8 @@ class GroundObjectSettings:
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
     """Let the teacher find boxes around the object of a written question, and return the draft with these boxes.
 
-    `session` makes the calls, one for each image. Raises :class:`Reject` if no box, or more than ``settings.max_boxes``
-    boxes, are found.
+    ``session`` makes the calls, one for each image. Raises :class:`Reject` if no box, or more than
+    ``settings.max_boxes`` boxes, are found.
     """
     question, label = draft.question, draft.added(OBJECT) or ""
     boxes = list[Box]()
@@ -91,7 +91,7 @@ STAGE = Stage(
 class GroundObjects(CallingStage):
     """Stage that finds boxes around the object that each written question is about.
 
-    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
 
     settings: GroundObjectSettings

@@ -54,7 +54,7 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
     """Let the policy reason with boxes about a question, and return the draft with this reasoning as its only trace.
 
-    The boxes of the trace are in pixels of the original images. `session` makes the call. The draft of a clip is
+    The boxes of the trace are in pixels of the original images. ``session`` makes the call. The draft of a clip is
     returned without a trace.
     """
     question = draft.question
@@ -82,7 +82,7 @@ STAGE = Stage(
 class GroundQuestions(CallingStage):
     """Stage that lets the policy reason with boxes about every question.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: GroundSettings

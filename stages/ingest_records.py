@@ -56,7 +56,7 @@ _ONE_CLIP = threading.Lock()
 class CheckedMedium:
     """Holds the result of checking one image or clip.
 
-    `uri` is its URI. `ref` is the reference to it; None if it is unusable. `reason` and `detail` say why it is
+    ``uri`` is its URI. ``ref`` is the reference to it; None if it is unusable. ``reason`` and ``detail`` say why it is
     unusable; both are "" if it is usable.
     """
 
@@ -70,8 +70,8 @@ class CheckedMedium:
 class InvalidRow:
     """Holds the reason why a record cannot be used, for a record whose id could be read.
 
-    `number` is the record's number in the input. `reason` is a code, and `detail` explains it. `origin` has the values
-    of the input's columns that the config keeps.
+    ``number`` is the record's number in the input. ``reason`` is a code, and ``detail`` explains it. ``origin`` has the
+    values of the input's columns that the config keeps.
     """
 
     number: int
@@ -96,8 +96,8 @@ class IngestPart:
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
     """Open one image or clip, decode it fully, and return a reference to it or the reason why it is unusable.
 
-    `uri` is its URI, and `store` opens it. The frames of a clip are written to the store. `video` holds the settings
-    for clips; None means that clips are not accepted.
+    ``uri`` is its URI, and ``store`` opens it. The frames of a clip are written to the store. ``video`` holds the
+    settings for clips; None means that clips are not accepted.
     """
     try:
         kind, data = store.open_sniffed(uri, MAX_CLIP_BYTES if video else None)
@@ -132,7 +132,7 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
     """Return the draft of a valid record. Raises :class:`Reject` if one of its media, or its boxes, are unusable.
 
-    `media` maps the URI of each medium to the result of its check.
+    ``media`` maps the URI of each medium to the result of its check.
     """
     checked = [media[uri] for uri in rec.media]
     for medium in checked:
@@ -335,7 +335,7 @@ class IngestRecords(DraftStage):
     def expand(self, pbegin: PBegin) -> Any:
         """Add the stage to the pipeline, and return its outputs ``kept``, ``rejected`` and ``read``.
 
-        `pbegin` is the pipeline. The output ``kept`` has the drafts, and ``rejected`` the rejections. The output
+        ``pbegin`` is the pipeline. The output ``kept`` has the drafts, and ``rejected`` the rejections. The output
         ``read`` has the number (position in the input) and the id of every record.
         """
         raw = (

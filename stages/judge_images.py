@@ -77,7 +77,7 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
     """Check that objects in these media can be boxed. Raises :class:`Reject` otherwise.
 
-    Objects cannot be boxed if a medium is a clip, or if the teacher's endpoint in `models` does not declare how its
+    Objects cannot be boxed if a medium is a clip, or if the teacher's endpoint in ``models`` does not declare how its
     model writes boxes.
     """
     if any(medium.frames for medium in media):
@@ -91,8 +91,8 @@ def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
 async def judge_image(draft: Draft, session: Session, settings: ImageSettings, models: ModelsSettings) -> Draft:
     """Let the judge check the images of a draft, and return the draft if they meet all conditions.
 
-    `session` makes the call, and `models` holds the endpoints of the run's models. Raises :class:`Reject` for the first
-    condition that the images do not meet.
+    ``session`` makes the call, and ``models`` holds the endpoints of the run's models. Raises :class:`Reject` for the
+    first condition that the images do not meet.
     """
     media = draft.question.media
     if not draft.question.is_asked:
@@ -136,7 +136,7 @@ STAGE = Stage(
 class JudgeImages(CallingStage):
     """Stage that keeps the drafts whose images are suitable for questions that need a close look.
 
-    `models` holds the endpoints of the run's models. The module's docstring lists the conditions.
+    ``models`` holds the endpoints of the run's models. The module's docstring lists the conditions.
     """
 
     settings: ImageSettings

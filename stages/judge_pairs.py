@@ -38,7 +38,7 @@ class PairSettings:
 
 
 def read_verdict(text: str) -> bool:
-    """Return True if the judge's verdict in `text` is GOOD, and False if it is BAD. The model's thinking is not read.
+    """Return True if the judge's verdict in ``text`` is GOOD, and False if it is BAD. The model's thinking is not read.
 
     Raises BadReply for any other text.
     """
@@ -55,7 +55,7 @@ def _read(reply: CallResult) -> bool:
 async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
     """Let the judge assess a written question with its answer, and return the draft if the verdict is GOOD.
 
-    `session` makes the call. Raises :class:`Reject` if the verdict is BAD.
+    ``session`` makes the call. Raises :class:`Reject` if the verdict is BAD.
     """
     question = draft.question
     task = JudgeTask(
@@ -87,7 +87,7 @@ STAGE = Stage(
 class JudgePairs(CallingStage):
     """Stage that keeps the written questions that the judge calls GOOD.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: PairSettings

@@ -24,10 +24,11 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
     """Return the number of questions to keep in each class. Classes without questions are left out.
 
-    `counts` maps each class to its number of questions. `ratio` maps each class to its weight. For example, the counts
-    300 and 40 with the weights 50 and 20 give 100 and 40. `most` is the maximum total; None means no maximum. If the
-    ratio allows more than `most` questions, exactly `most` are kept. The number of each class is then rounded down, and
-    the classes with the largest rounding errors each keep one more question until the total is `most`.
+    ``counts`` maps each class to its number of questions. ``ratio`` maps each class to its weight. For example, the
+    counts 300 and 40 with the weights 50 and 20 give 100 and 40. ``most`` is the maximum total; None means no maximum.
+    If the ratio allows more than ``most`` questions, exactly ``most`` are kept. The number of each class is then
+    rounded down, and the classes with the largest rounding errors each keep one more question until the total is
+    ``most``.
 
     Raises ValueError for a class that has questions but no weight above 0.
     """
@@ -62,9 +63,9 @@ STAGE = Stage(
 class KeepRatio(DraftStage):
     """Stage that keeps the classes of questions in a given ratio.
 
-    `ratio` maps each class to its weight. `class_of` returns the class of a draft; workers must be able to import it.
-    `most` is the maximum number of drafts to keep; None means no maximum. This stage applies the maximum, because a
-    later cut would break the ratio.
+    ``ratio`` maps each class to its weight. ``class_of`` returns the class of a draft; workers must be able to import
+    it. ``most`` is the maximum number of drafts to keep; None means no maximum. This stage applies the maximum, because
+    a later cut would break the ratio.
     """
 
     ratio: Mapping[str, float]

@@ -70,8 +70,8 @@ class LocateSettings:
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
     """Return the kinds of things that the teacher's reply names, each once, in order.
 
-    `text` is the reply. Phrases that do not name an object are left out. If more than `max_targets` kinds remain, the
-    result is empty. Raises BadReply if the reply's field ``targets`` is not a list of texts.
+    ``text`` is the reply. Phrases that do not name an object are left out. If more than ``max_targets`` kinds remain,
+    the result is empty. Raises BadReply if the reply's field ``targets`` is not a list of texts.
     """
     names = json_object(text).get("targets")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -84,8 +84,8 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
     """Return the detector's boxes for a question, with one box for each thing. Returns None if they are not usable.
 
-    `found` has, for each kind of thing that the teacher named, the detector's boxes of this kind. Boxes with an IoU of
-    at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept. The boxes are not usable if the
+    ``found`` has, for each kind of thing that the teacher named, the detector's boxes of this kind. Boxes with an IoU
+    of at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept. The boxes are not usable if the
     detector found too few of the kinds, or too many things.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
@@ -108,8 +108,8 @@ def lacks_boxes(draft: Draft) -> bool:
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
     """Return the draft with boxes from the detector, if its record has no boxes.
 
-    The teacher first names the things that the answer depends on; `session` makes the calls. The boxes are None if they
-    are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.
+    The teacher first names the things that the answer depends on; ``session`` makes the calls. The boxes are None if
+    they are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.
     """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:
@@ -179,7 +179,7 @@ STAGE = Stage(
 class LocateTargets(CallingStage):
     """Stage that finds boxes with a detector for every question whose record has no boxes.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: LocateSettings

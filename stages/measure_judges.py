@@ -48,7 +48,7 @@ CALLS_A_TRACE = 2 * len(ASPECTS)
 
 @settings
 class JudgeSampleSettings:
-    """Holds the number of traces on which the judges are measured."""
+    """Holds the size of the sample of traces on which the judges are measured."""
 
     sample: Annotated[PositiveInt, "the number of chains of thought; each needs six calls to the judge"] = 50
 
@@ -57,8 +57,8 @@ class JudgeSampleSettings:
 class Judgement:
     """Holds the verdict of one judge on one text.
 
-    `judge` is the name of the judge's scorer. `planted` is True if a fault was put into the text. `value` is 1 if the
-    judge found no fault, 0 if it found a fault, and None if it gave no verdict.
+    ``judge`` is the name of the judge's scorer. ``planted`` is True if a fault was put into the text. ``value`` is 1 if
+    the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
     """
 
     judge: str
@@ -70,7 +70,7 @@ class Judgement:
 class MeasuredTrace:
     """Holds the judgements on one trace, without and with planted faults.
 
-    `unplanted` lists the judges for which no fault could be planted in this trace.
+    ``unplanted`` lists the judges for which no fault could be planted in this trace.
     """
 
     judgements: tuple[Judgement, ...]
@@ -79,7 +79,7 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Holds the judgements on all traces of the sample. `problems` lists the failed calls, each as one text."""
+    """Holds the judgements on all traces of the sample. ``problems`` lists the failed calls, each as one text."""
 
     measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 async def measure(draft: Draft, session: Session) -> MeasuredTrace:
     """Let the judges judge the best trace of a draft, once unchanged and once with each planted fault.
 
-    `session` makes the calls. The result holds all judgements.
+    ``session`` makes the calls. The result holds all judgements.
     """
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
     verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
@@ -169,8 +169,8 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
 def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
     """Return the run's report on the judges.
 
-    `measured` holds the judgements on each trace, and `failures` the rejections of failed calls, which become the list
-    of problems. Both lists are sorted, so that the report does not depend on the order in which the calls ended.
+    ``measured`` holds the judgements on each trace, and ``failures`` the rejections of failed calls, which become the
+    list of problems. Both lists are sorted, so that the report does not depend on the order in which the calls ended.
     """
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
@@ -193,7 +193,7 @@ STAGE = Stage(
 class MeasureJudges(DraftStage):
     """Stage that measures on a sample of traces how reliably the judges find faults.
 
-    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
 
     settings: JudgeSampleSettings

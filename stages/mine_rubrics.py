@@ -58,7 +58,7 @@ CANDIDATES_PROMPT = "rubric_candidates.v3"
 class RubricSample:
     """Holds the drafts on which rubrics (criteria for judging answers) are measured.
 
-    `id` is the name of the sample in errors.
+    ``id`` is the name of the sample in errors.
     """
 
     id: str
@@ -69,7 +69,7 @@ class RubricSample:
 class RubricTask:
     """Holds a draft, and the candidate rubrics (criteria) by which the judge scores the draft's first attempt.
 
-    `id` is the draft's id. `calls` are the calls to the teacher that proposed the candidates.
+    ``id`` is the draft's id. ``calls`` are the calls to the teacher that proposed the candidates.
     """
 
     id: str
@@ -82,8 +82,8 @@ class RubricTask:
 class AttemptScores:
     """Holds the judge's scores of one attempt (sampled answer), one for each candidate rubric.
 
-    `calls` are the calls to the teacher that proposed the candidates. `correct` is True if the answer of the attempt is
-    right, False if it is wrong, and None if it was not graded.
+    ``calls`` are the calls to the teacher that proposed the candidates. ``correct`` is True if the answer of the
+    attempt is right, False if it is wrong, and None if it was not graded.
     """
 
     candidates: Candidates
@@ -96,7 +96,7 @@ async def propose_rubrics(sample: RubricSample, session: Session, settings: Rubr
     """Request candidate rubrics (criteria) from the teacher, and return one task for the judge for each draft of the
     sample.
 
-    `session` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
+    ``session`` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
     teacher's endpoint takes only one image in a request, the teacher sees one example. If there is no teacher, or if
     the settings choose the default pool, no call is made. The candidates then come from the default pool, which is a
     fixed list.
@@ -148,7 +148,7 @@ def _kind_of_task(draft: Draft) -> str:
 async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
     """Let the judge score the first attempt of a task's draft by each candidate rubric, and return the scores.
 
-    The judge also decides whether a candidate applies to the attempt. `session` makes the calls.
+    The judge also decides whether a candidate applies to the attempt. ``session`` makes the calls.
     """
     attempt = task.draft.attempts[0]
     judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
@@ -158,8 +158,8 @@ async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
 def summarise(judged: Iterable[AttemptScores], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
     """Return the rubrics of the run, chosen by their statistics over all judged attempts.
 
-    `judged` holds the scores of each attempt. `failures` are the rejections of failed calls, which become the list of
-    problems. If `judged` is empty, the result has no rubrics.
+    ``judged`` holds the scores of each attempt. ``failures`` are the rejections of failed calls, which become the list
+    of problems. If ``judged`` is empty, the result has no rubrics.
     """
     rows = list(judged)
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
@@ -226,7 +226,7 @@ RUBRIC_JUDGE = Stage(
 class MineRubrics(DraftStage):
     """Stage that mines the rubrics of the run, and adds them to every draft.
 
-    `models` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
 
     settings: RubricSettings

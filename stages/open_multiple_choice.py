@@ -1,9 +1,9 @@
 """Turns multiple-choice questions into free-response questions if possible (SAIL-RL App. A.1, against guessing).
 
-The inputs are drafts. The outputs are the same drafts. The choices of a question are removed if all of them are numbers
-or short phrases and the question is clear without them. They are also removed from the question's text, and kept in a
-separate field. The gold answer stays the same. All other questions stay multiple choice. A question also stays multiple
-choice in two cases:
+The inputs are drafts (questions with their data). The outputs are the same drafts. The choices of a question are
+removed if all of them are numbers or short phrases and the question is clear without them. They are also removed from
+the question's text, and kept in a separate field. The gold answer stays the same. All other questions stay multiple
+choice. A question also stays multiple choice in two cases:
 
 - Without the choices, a wrong choice would be graded as right. An example is a wrong number within 5 % of the gold
   answer.
@@ -36,7 +36,7 @@ _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 def names_no_other(choices: tuple[str, ...]) -> bool:
     """Return whether every choice can be understood without the other choices.
 
-    The result is False if, for example, one of `choices` is "all of these" or "none".
+    The result is False if, for example, one of ``choices`` is "all of these" or "none".
     """
     return not any(_META.search(choice) for choice in choices)
 
@@ -63,7 +63,8 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
     """Return the question's text without the lettered options at its end. Returns None if it has the options in another
     form.
 
-    `text` is the question, such as "What is it? A. cat B. dog", and `choices` are its choices, such as "cat" and "dog".
+    ``text`` is the question, such as "What is it? A. cat B. dog", and ``choices`` are its choices, such as "cat" and
+    "dog".
     """
     labels = (re.escape(chr(65 + index)) for index in range(len(choices)))
     options = (rf"\(?{label}[.):]\s*{re.escape(choice.strip())}" for label, choice in zip(labels, choices, strict=True))
@@ -82,8 +83,8 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
     """Return the draft with a free-response question, if its multiple-choice question can be answered without the
     choices.
 
-    All other drafts are returned unchanged. `judged` is True if a judge model grades answers in free text. Without such
-    a judge, questions with answers in words keep their choices.
+    All other drafts are returned unchanged. ``judged`` is True if a judge model grades answers in free text. Without
+    such a judge, questions with answers in words keep their choices.
     """
     question = draft.question
     if question.choices is None or not can_be_opened(question):
@@ -99,9 +100,9 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
     """Return whether grading without the choices still accepts only the gold answer.
 
-    Rules grade every choice as an answer of the type `answer_type`. The gold answer `gold` must be right, and all other
-    `choices` must be wrong. `judged` is True if a judge model grades answers in free text. If it is True, the rules may
-    leave some of the other choices ungraded, because the judge would grade them.
+    Rules grade every choice as an answer of the type ``answer_type``. The gold answer ``gold`` must be right, and all
+    other ``choices`` must be wrong. ``judged`` is True if a judge model grades answers in free text. If it is True, the
+    rules may leave some of the other choices ungraded, because the judge would grade them.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}
@@ -115,7 +116,8 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 class OpenMultipleChoice(DraftStage):
     """Stage that turns multiple-choice questions into free-response questions where rules allow this.
 
-    If `enabled` is False, every draft passes unchanged. `judged` is True if a judge model grades answers in free text.
+    If ``enabled`` is False, every draft passes unchanged. ``judged`` is True if a judge model grades answers in free
+    text.
     """
 
     enabled: bool = True
@@ -124,7 +126,7 @@ class OpenMultipleChoice(DraftStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft: :func:`open_question`, or a function that changes nothing if not
-        `enabled`.
+        ``enabled``.
         """
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 

@@ -44,7 +44,7 @@ class BatchPlanSettings:
 def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
     """Return the batch plan as JSON text. The module's docstring describes its form.
 
-    `rows` maps each set of streams, such as ("grounded", "textual"), to the number of RL rows with these streams.
+    ``rows`` maps each set of streams, such as ("grounded", "textual"), to the number of RL rows with these streams.
     """
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
@@ -85,7 +85,10 @@ class PlanBatches(beam.PTransform):
         super().__init__()
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return a collection whose only element is the text of the plan."""
+        """Add the transform to the pipeline. Returns a collection whose only element is the text of the plan.
+
+        ``drafts`` is the collection of RL drafts.
+        """
         counted = drafts | "Streams" >> beam.Map(_streams) | "Count" >> beam.CombineGlobally(_count)
         chosen = self.settings
         return counted | "Plan" >> beam.Map(lambda rows: batch_plan(rows, chosen))

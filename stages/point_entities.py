@@ -30,7 +30,7 @@ _EXACT = Sampling(max_tokens=2048)
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
     """Let the pointer find every entity in every image, and return the draft with the points.
 
-    An entity is a phrase for a visible thing. `session` makes the calls, and all of them are sent at once. `video`
+    An entity is a phrase for a visible thing. ``session`` makes the calls, and all of them are sent at once. ``video``
     holds the number of a clip's frames that the pointer sees.
     """
     asked = [
@@ -70,7 +70,8 @@ STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PLAIN.po
 class PointEntities(CallingStage):
     """Stage that finds the points of every entity of a draft in the draft's images and clips.
 
-    `models` holds the endpoints of the run's models, and `video` the number of a clip's frames that the pointer sees.
+    ``models`` holds the endpoints of the run's models, and ``video`` the number of a clip's frames that the pointer
+    sees.
     """
 
     models: ModelsSettings

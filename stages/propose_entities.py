@@ -36,14 +36,16 @@ ROUNDING_S = 0.05
 
 @settings
 class ProposeSettings:
-    """Holds the limits of the teacher's proposals; the paper allows 10 entities."""
+    """Holds the limits of the entities (visible things) that the teacher proposes; the paper allows 10 for each
+    question.
+    """
 
     max_entities: Annotated[PositiveInt, "the maximum number of entities of a question"] = 10
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """Return the first `max_entities` entities that the teacher's reply `text` lists, each once.
+    """Return the first ``max_entities`` entities that the teacher's reply ``text`` lists, each once.
 
     Raises BadReply if the reply's field ``entities`` is not a list of texts.
     """
@@ -55,11 +57,12 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """Return the events that the teacher's reply lists: at most `most` actions, and then at most `most` interactions.
+    """Return the events that the teacher's reply lists: at most ``most`` actions, and then at most ``most``
+    interactions.
 
-    `text` is the reply. `last_s` is the time of the clip's last frame in seconds. An event that ends later is cut at
-    this time. Raises BadReply for a wrong form, for an event that starts outside the clip, and for an event that ends
-    before it starts.
+    ``text`` is the reply. ``last_s`` is the time of the clip's last frame in seconds. An event that ends later is cut
+    at this time. Raises BadReply for a wrong form, for an event that starts outside the clip, and for an event that
+    ends before it starts.
     """
     fields, events = json_object(text), list[Event]()
     for kind in ("actions", "interactions"):
@@ -96,7 +99,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
     """Let the teacher name the things to point at, and return the draft with these entities. There may be none.
 
-    `session` makes the call. The draft of a clip also gets events.
+    ``session`` makes the call. The draft of a clip also gets events.
     """
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
@@ -128,7 +131,7 @@ STAGE = Stage(
 class ProposeEntities(CallingStage):
     """Stage that lets the teacher name the visible things (entities) that each question is about.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: ProposeSettings

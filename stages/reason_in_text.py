@@ -1,9 +1,9 @@
 """Solves questions in text, step by step (CodeDance §7.2, Table 8).
 
-The inputs are drafts. The outputs are drafts with the first right solution as their only trace. A draft is rejected if
-no solution is right. The drafts can already become rows, with ``text`` in the column ``mode``. A later stage may
-replace the calculations of a solution by code. Deviation: the paper grades the answer once, after this replacement.
-Here the answer is also graded before the replacement, so that no wrong solution is rewritten.
+The inputs are drafts (questions with their data). The outputs are drafts with the first right solution as their only
+trace. A draft is rejected if no solution is right. The drafts can already become rows, with ``text`` in the column
+``mode``. A later stage may replace the calculations of a solution by code. Deviation: the paper grades the answer once,
+after this replacement. Here the answer is also graded before the replacement, so that no wrong solution is rewritten.
 """
 
 from dataclasses import dataclass, replace
@@ -50,8 +50,8 @@ class ReasonSettings:
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
     """Let the teacher solve a question in text, and return the draft with the first right solution as its trace.
 
-    `session` makes the calls. `judged` is True if a judge model grades answers in free text. Raises :class:`Reject` if
-    no solution is right.
+    ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject`
+    if no solution is right.
     """
     question = draft.question
     prompt = load_prompt(PROMPT).render(
@@ -101,7 +101,7 @@ STAGE = Stage(
 class ReasonInText(CallingStage):
     """Stage that lets the teacher solve every question in text, step by step.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: ReasonSettings

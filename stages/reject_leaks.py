@@ -45,7 +45,7 @@ def reasoning_of(text: str) -> str:
     """Return the text of the judge section and of the think section of a trace, one below the other, without their
     tags.
 
-    `text` is the whole trace. A missing section is left out.
+    ``text`` is the whole trace. A missing section is left out.
     """
     response = parse_response(text)
     return "\n".join(filter(None, (response.judge, response.think)))
@@ -61,9 +61,9 @@ def trace_key(draft: Draft) -> str | None:
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft unchanged if its best trace has no leak; otherwise raise :class:`Reject`.
 
-    `session` makes the call to the judge. `judged` is True if the judge checks traces in which no phrase of the list
-    was found; it does not check a trace with an empty think section. :class:`Reject` is also raised if the judge could
-    not decide. Raises ValueError for a draft without a best trace.
+    ``session`` makes the call to the judge. ``judged`` is True if the judge checks traces in which no phrase of the
+    list was found; it does not check a trace with an empty think section. :class:`Reject` is also raised if the judge
+    could not decide. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")
@@ -89,7 +89,7 @@ def _is_asked(settings: LeakSettings) -> bool:
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
     """Return a sentence for the data card about traces that the judge did not check; "" if the judge checks traces.
 
-    `settings` and `models` determine whether it does. `traces` is the number of traces that passed this stage.
+    ``settings`` and ``models`` determine whether it does. ``traces`` is the number of traces that passed this stage.
     """
     if models.judges_text and _is_asked(settings):
         return ""
@@ -118,7 +118,7 @@ STAGE = Stage(
 class RejectLeaks(CallingStage):
     """Stage that rejects drafts whose trace mentions something that only the trace's writer was shown.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: LeakSettings

@@ -64,8 +64,8 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 class KeptImages:
     """Holds the kept questions of one :func:`question_key`, and finds those with equal or nearly equal media.
 
-    `exact` maps the pixel hashes of a question's media to the question's id. `banded` maps a number and the value of a
-    part of the perceptual hash to the questions with this value.
+    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` maps a number and the value
+    of a part of the perceptual hash to the questions with this value.
     """
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -78,10 +78,10 @@ class KeptImages:
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Yield each kept question whose media are nearly the same as those of `question`, judged by their perceptual
+        """Yield each kept question whose media are nearly the same as those of ``question``, judged by their perceptual
         hashes.
 
-        Media are nearly the same if their hashes differ in at most `max_distance` bits. Questions with different
+        Media are nearly the same if their hashes differ in at most ``max_distance`` bits. Questions with different
         numbers of media are not compared.
         """
         seen: set[str] = set()
@@ -97,7 +97,7 @@ def find_duplicates(
 ) -> Iterator[tuple[Draft, Reject | None]]:
     """Yield each draft with its rejection if it is a duplicate, or with None if it is kept.
 
-    All `drafts` have the same :func:`question_key`. `same` is a function that compares the pixels of two questions'
+    All ``drafts`` have the same :func:`question_key`. ``same`` is a function that compares the pixels of two questions'
     images. It returns True if they are equal, apart from re-encoding and scale. The result depends on ids and content,
     not on the order of the drafts.
     """
@@ -177,7 +177,7 @@ STAGE = Stage(
 class RemoveDuplicates(DraftStage):
     """Stage that keeps one draft of each set of duplicates.
 
-    `roots` holds the data folder and the run folder. The module's docstring describes duplicates.
+    ``roots`` holds the data folder and the run folder. The module's docstring describes duplicates.
     """
 
     settings: DedupSettings

@@ -52,7 +52,7 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
     """Return the rewritten question in the teacher's reply. Returns None if the question cannot be asked without its
     choices.
 
-    `choices` are the choices of the original question. Raises BadReply if the reply's field ``question`` is neither
+    ``choices`` are the choices of the original question. Raises BadReply if the reply's field ``question`` is neither
     null nor a usable question. Also raises BadReply if the rewritten question still refers to the choices.
     """
     fields = json_object(reply.text)
@@ -73,7 +73,7 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
 
 
 def rewritten_as(question: Question, text: str) -> Question | None:
-    """Return a copy of the question with the rewritten text `text` and without its choices.
+    """Return a copy of the question with the rewritten text ``text`` and without its choices.
 
     Returns None if the gold answer could not be graded without the choices.
     """
@@ -87,7 +87,7 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
     """Let the teacher rewrite a multiple-choice question as a free-response question, and return the draft with it.
 
-    `session` makes the calls. `judged` is True if a judge can check the rewritten question. The draft is returned
+    ``session`` makes the calls. ``judged`` is True if a judge can check the rewritten question. The draft is returned
     unchanged if there is no such judge, if the question has no choices, or if the rewritten question is not usable.
     """
     question, choices = draft.question, draft.question.choices
@@ -118,7 +118,7 @@ STAGE = Stage(
 class RewriteMultipleChoice(CallingStage):
     """Stage in which the teacher rewrites the multiple-choice questions that rules could not convert to free response.
 
-    `models` holds the endpoints of the run's models. If `enabled` is False, every draft passes unchanged.
+    ``models`` holds the endpoints of the run's models. If ``enabled`` is False, every draft passes unchanged.
     """
 
     settings: RewriteSettings

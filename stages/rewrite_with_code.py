@@ -67,7 +67,7 @@ class RewriteSettings:
 
 
 def is_same_output(stated: str, printed: str) -> bool:
-    """Return whether the output that the teacher expects of a script, `stated`, equals the real output, `printed`.
+    """Return whether the output that the teacher expects of a script, ``stated``, equals the real output, ``printed``.
 
     Both must have the same words in the same order. Numbers are compared by value: ``2`` and ``2.0`` are the same word.
     """
@@ -88,7 +88,7 @@ def _is_same_word(word: str, other: str) -> bool:
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
     """Return the share of the new solution's words that also occur in the old solution in the same order, from 0 to 1.
 
-    `text` is the old solution, and `turns` are the turns of the new solution. Returns 1 if the turns have no words.
+    ``text`` is the old solution, and ``turns`` are the turns of the new solution. Returns 1 if the turns have no words.
     """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
@@ -97,7 +97,7 @@ def share_kept(text: str, turns: Sequence[Turn]) -> float:
 def share_left(text: str, turns: Sequence[Turn]) -> float:
     """Return the share of the old solution's words that also occur in the new solution in the same order, from 0 to 1.
 
-    `text` is the old solution, and `turns` are the turns of the new solution. Numbers are not counted, because code
+    ``text`` is the old solution, and ``turns`` are the turns of the new solution. Numbers are not counted, because code
     replaces calculations, which consist of numbers. Returns 1 if the old solution has only numbers or no words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
@@ -133,7 +133,7 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
     """Return the turns of a rewritten solution, with the outputs that the teacher expects of its scripts.
 
-    `completion` is the teacher's reply, and `text` is the old solution. Raises :class:`Reject` if the reply is
+    ``completion`` is the teacher's reply, and ``text`` is the old solution. Raises :class:`Reject` if the reply is
     truncated, has the wrong form, has no code, or differs too much from the old solution.
     """
     if completion.is_truncated:
@@ -156,9 +156,9 @@ async def executed(
     """Execute the scripts of a rewritten solution. Returns its turns with the real outputs, and the images that scripts
     showed.
 
-    Each of `turns` holds the output that the teacher expects of its script. Only the standard output is compared with
-    it, because the teacher cannot foresee the warnings of libraries. `sandbox` holds the settings of the sandbox, and
-    `store` opens the question's images and stores the new ones.
+    Each of ``turns`` holds the output that the teacher expects of its script. Only the standard output is compared with
+    it, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of the sandbox, and
+    ``store`` opens the question's images and stores the new ones.
 
     Raises :class:`Reject` if a script fails, or if its output differs from the expected output. Raises SandboxLost if
     the sandbox loses the state of the scripts.
@@ -183,7 +183,7 @@ async def rewrite(
     """Let the teacher replace the calculations of a draft's solution by code, and return the draft with the new
     solution.
 
-    `session` makes the call. `sandbox` holds the settings of the sandbox that executes the code, and `roots` the
+    ``session`` makes the call. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if a medium is a clip. Also raises :class:`Reject` if none of the
     teacher's rewritten solutions is usable, with the reason why the first of them is not.
     """
@@ -233,8 +233,8 @@ STAGE = Stage(
 class RewriteWithCode(CallingStage):
     """Stage that lets the teacher replace the calculations of every solution by code, which is executed.
 
-    `sandbox` holds the settings of the sandbox, `models` the endpoints of the run's models, and `roots` the data folder
-    and the run folder.
+    ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data
+    folder and the run folder.
     """
 
     settings: RewriteSettings

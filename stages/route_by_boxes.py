@@ -37,7 +37,7 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
     """Return the draft with the streams (ways of answering) of its question.
 
     A draft with boxes gets the grounded and the textual stream. A draft without boxes gets only the textual stream, and
-    is returned as a route to the output ``general``. `judged` is True if a judge model grades answers in free text.
+    is returned as a route to the output ``general``. ``judged`` is True if a judge model grades answers in free text.
     Raises :class:`Reject` if the gold answer is free text and there is no such judge.
     """
     if not judged and needs_judge(draft.question):
@@ -70,7 +70,8 @@ STAGE = Stage(
 class RouteByBoxes(DraftStage):
     """Stage that divides the RL questions by whether they have boxes, and gives them their streams.
 
-    `judged` is True if a judge model grades answers in free text. The module's docstring describes streams and outputs.
+    ``judged`` is True if a judge model grades answers in free text. The module's docstring describes streams and
+    outputs.
     """
 
     judged: bool = True
@@ -79,6 +80,6 @@ class RouteByBoxes(DraftStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data): :func:`route` with the value of
-        `judged`.
+        ``judged``.
         """
         return partial(route, judged=self.judged)

@@ -66,10 +66,10 @@ class _Sample(beam.DoFn):
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Stage that selects a sample of `size` questions for the policy to attempt. All others go to the output
+    """Stage that selects a sample of ``size`` questions for the policy to attempt. All others go to the output
     ``others``.
 
-    `judged` is True if a judge model grades answers in free text; without one, questions with such answers are
+    ``judged`` is True if a judge model grades answers in free text; without one, questions with such answers are
     rejected.
     """
 
@@ -86,7 +86,7 @@ class SampleQuestions(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs ``kept``, ``others`` and ``rejected``.
 
-        `drafts` is the input.
+        ``drafts`` is the input.
         """
         gradable = apply(drafts, "Gradable", _Gradable(self.judged))
         last_key: Any = (

@@ -41,7 +41,7 @@ class SplitSettings:
 def split_side(group: str, settings: SplitSettings) -> str:
     """Return the side of a media group (questions connected by common images): ``sft`` or ``rl``.
 
-    `group` is the name of the group. A hash of the name decides, so that equal names always get the same side.
+    ``group`` is the name of the group. A hash of the name decides, so that equal names always get the same side.
     """
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
@@ -122,7 +122,7 @@ class SplitByMediaGroup(DraftStage):
     def expand(self, drafts: Any) -> Any:
         """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``. The last is empty.
 
-        `drafts` is the collection to split, or a pair of it and of all drafts before the selection.
+        ``drafts`` is the collection to split, or a pair of it and of all drafts before the selection.
         """
         chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
         uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])

@@ -82,7 +82,7 @@ class VerifySettings:
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """Check that the scorers and the settings fit together.
 
-    `scorers` are all scorers of the stage. Raises ConfigError if the settings have floors (minimum values) or weights
+    ``scorers`` are all scorers of the stage. Raises ConfigError if the settings have floors (minimum values) or weights
     for unknown scorers. Raises ValueError if two scorers have the same name, or if no scorer grades the final answer.
     """
     names = [scorer.name for scorer in scorers]
@@ -103,7 +103,7 @@ def below_floor(
     """Return the first verdict of a trace that is below its scorer's floor (minimum value), as a pair of scorer and
     verdict.
 
-    Returns None if there is no such verdict. `scorers` are the scorers that made the verdicts.
+    Returns None if there is no such verdict. ``scorers`` are the scorers that made the verdicts.
     """
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
@@ -120,7 +120,7 @@ def good_traces(
     """Return the scored traces that are good enough to be kept, in order.
 
     Such a trace has a right answer, a score of at least ``settings.min_score``, and no verdict below its scorer's floor
-    (minimum value). The answer must be right even if ``min_score`` is 0. `scorers` are the scorers that made the
+    (minimum value). The answer must be right even if ``min_score`` is 0. ``scorers`` are the scorers that made the
     verdicts.
     """
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
@@ -146,7 +146,7 @@ def why_rejected(
 ) -> tuple[str, str, int]:
     """Return the reason and the detail of a draft's rejection, and the index of the trace to which they apply.
 
-    The function is called if none of `traces` is good enough. `scorers` are the scorers that made the verdicts. The
+    The function is called if none of ``traces`` is good enough. ``scorers`` are the scorers that made the verdicts. The
     rejection applies to the first of these traces that exists:
 
     - the right trace with the highest score;
@@ -196,9 +196,9 @@ async def verify(
 ) -> Draft:
     """Score the traces of a draft, and return the draft with the verdicts and the index of the best trace.
 
-    Equal traces are scored once. `session` makes the calls. `served` says which roles (such as judge and pointer) have
-    endpoints. `scorers` are the scorers to run. If a detector found boxes for the question (pseudo-boxes), the scorers
-    use them as gold boxes. Raises :class:`Reject` if no trace is good enough.
+    Equal traces are scored once. ``session`` makes the calls. ``served`` says which roles (such as judge and pointer)
+    have endpoints. ``scorers`` are the scorers to run. If a detector found boxes for the question (pseudo-boxes), the
+    scorers use them as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -276,8 +276,8 @@ STAGE = describe(TRACE_SCORERS)
 class VerifyTraces(CallingStage):
     """Stage that scores the traces of every draft, and keeps the best one if it is good enough.
 
-    `models` holds the endpoints of the run's models. `scorers` are the scorers of the recipe; a config may add scorers.
-    Raises ConfigError if the config has invalid scorers, arguments, floors or weights.
+    ``models`` holds the endpoints of the run's models. ``scorers`` are the scorers of the recipe; a config may add
+    scorers. Raises ConfigError if the config has invalid scorers, arguments, floors or weights.
     """
 
     settings: VerifySettings

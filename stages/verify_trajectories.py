@@ -116,7 +116,7 @@ def checks_of(draft: Draft) -> list[_Check]:
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
     """Check the form and the code of a trajectory without executing the code.
 
-    `check` holds the trajectory. `writing` are the settings with which it was written. Raises _Fails if it does not
+    ``check`` holds the trajectory. ``writing`` are the settings with which it was written. Raises _Fails if it does not
     pass.
     """
     if fault := form_fault(check.turns):
@@ -131,8 +131,8 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Check the results of executing a trajectory's code again, and return the turns with the status of their code.
 
-    `turns` are the turns with the recorded results. `found` has one entry for each turn: the results of executing its
-    code again, or None for a turn without code.
+    ``turns`` are the turns with the recorded results. ``found`` has one entry for each turn: the results of executing
+    its code again, or None for a turn without code.
 
     Raises _Fails in three cases: code gives another result than the recorded result, no code succeeded, or code is a
     pretence, such as code that prints constants (see the module). A pretence is allowed if it prepares later code that
@@ -174,7 +174,7 @@ def read_judgements(reply: CallResult) -> Reading:
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
     """Let the judge compare the statements of a trajectory with the results of its code, and return the verdict.
 
-    `check` holds the trajectory, and `session` makes the call. Raises _Fails if at least one judgement finds a
+    ``check`` holds the trajectory, and ``session`` makes the call. Raises _Fails if at least one judgement finds a
     statement that does not agree with its result. Errors of the call are not caught.
     """
     text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
@@ -205,9 +205,9 @@ async def verified(
 ) -> tuple[Trace, tuple[Turn, ...]]:
     """Run all checks on one trajectory. Returns its trace with the verdicts, and its turns.
 
-    `check` holds the trajectory, and `session` makes the calls. `settings` are the settings of the checks, `writing`
-    those with which the trajectory was written, and `sandbox` those of the sandbox that executes the code. `roots`
-    holds the folders of the images. `judged` is True if a judge model grades answers in free text.
+    ``check`` holds the trajectory, and ``session`` makes the calls. ``settings`` are the settings of the checks,
+    ``writing`` those with which the trajectory was written, and ``sandbox`` those of the sandbox that executes the
+    code. ``roots`` holds the folders of the images. ``judged`` is True if a judge model grades answers in free text.
 
     Raises _Fails if the trajectory does not pass a check. Errors of calls to the judge are not caught.
     """
@@ -306,8 +306,9 @@ STAGE = Stage(
 class VerifyTrajectories(CallingStage):
     """Stage that executes and checks the trajectories (traces with code) of every draft, and keeps the first good one.
 
-    `writing` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`. `sandbox` holds the
-    settings of the sandbox, `models` the endpoints of the run's models, and `roots` the data folder and the run folder.
+    ``writing`` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`. ``sandbox`` holds
+    the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data folder and the run
+    folder.
     """
 
     settings: TrajectoryCheckSettings

@@ -1,10 +1,9 @@
-"""Writes judge-think-answer traces (SAIL-RL §3.4, App. A.1, Conditional Annotation): one for each question, by its
-complexity.
+"""Writes one judge-think-answer trace for each question, by its complexity (SAIL-RL §3.4, App. A.1).
 
 The inputs are drafts with a complexity. The outputs are drafts with one trace
-``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex question the prompt shows the teacher the gold answer, and
-the teacher writes all three sections. For a simple question the teacher writes only the judge section. This stage adds
-a think section of one blank line, and the gold answer in ``\\boxed``.
+``<judge>…</judge><think>…</think>\\boxed{…}`` (Conditional Annotation). For a complex question the prompt shows the
+teacher the gold answer, and the teacher writes all three sections. For a simple question the teacher writes only the
+judge section. This stage adds a think section of one blank line, and the gold answer in ``\\boxed``.
 
 A reply for a complex question must have a judge section, a think section and one ``\\boxed`` answer. Then these three
 parts are joined in a fixed way ("standardized", App. A.1), without the text around ``\\boxed``. A reply of any other
@@ -66,7 +65,7 @@ class JudgedTraceSettings:
 def direct_trace(judgement: str, answer: str) -> str:
     """Return the trace of a simple question: the judge section, an empty think section, and the gold answer.
 
-    `judgement` is the text of the judge section: why the question can be answered directly. `answer` is the gold
+    ``judgement`` is the text of the judge section: why the question can be answered directly. ``answer`` is the gold
     answer.
     """
     return f"<judge>{judgement}</judge>\n{NO_THOUGHT}\n\\boxed{{{answer}}}"
@@ -76,7 +75,7 @@ def standardised(text: str) -> str:
     """Return a judge-think-answer reply with its sections joined in a fixed way. A text of another form is returned
     unchanged.
 
-    `text` is the teacher's reply. Text outside the judge section, the think section and ``\\boxed`` is removed.
+    ``text`` is the teacher's reply. Text outside the judge section, the think section and ``\\boxed`` is removed.
     """
     response = parse_response(text)
     boxes = all_boxed(outside_think(text))
@@ -107,7 +106,7 @@ def read_judgement(reply: CallResult) -> str:
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
     """Let the teacher write a trace that fits the complexity of the question, and return the draft with this trace.
 
-    `session` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
+    ``session`` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
     complexity.
     """
     if draft.added(COMPLEXITY) is None:
@@ -144,7 +143,7 @@ STAGE = Stage(
 class WriteJudgedTraces(CallingStage):
     """Stage that lets the teacher write one judge-think-answer trace for every question.
 
-    `models` holds the endpoints of the run's models. The module's docstring describes the traces.
+    ``models`` holds the endpoints of the run's models. The module's docstring describes the traces.
     """
 
     settings: JudgedTraceSettings

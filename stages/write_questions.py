@@ -77,7 +77,7 @@ class WriteSettings:
 class WrittenPair:
     """Holds a question that the teacher wrote, with its answer in the normal form of its type.
 
-    `answer_type` is the type, e.g. "numeric". `label` is the name of the object that the question is about.
+    ``answer_type`` is the type, e.g. "numeric". ``label`` is the name of the object that the question is about.
     """
 
     question: str
@@ -90,8 +90,8 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     """Return the question, answer and object in the teacher's reply. Returns None if the teacher finds no good
     question.
 
-    `text` is the reply, and `media_count` is the number of images of the question. Raises BadReply if the reply has no
-    usable question, answer or object.
+    ``text`` is the reply, and ``media_count`` is the number of images of the question. Raises BadReply if the reply has
+    no usable question, answer or object.
     """
     fields = json_object(after_thinking(text))
     names = ("question", "answer", "object")
@@ -151,7 +151,7 @@ async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draf
     """Let the teacher write a question about the images of a draft, and return the draft with question, answer and
     object.
 
-    `session` makes the call. Raises :class:`Reject` if the teacher finds no good question.
+    ``session`` makes the call. Raises :class:`Reject` if the teacher finds no good question.
     """
     media = draft.question.media
     prompt = load_prompt(PROMPT).render({"original": shown(media)})
@@ -181,7 +181,7 @@ STAGE = Stage(
 class WriteQuestions(CallingStage):
     """Stage that lets the teacher write a question, with its answer, for images that have none.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: WriteSettings

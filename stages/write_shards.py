@@ -63,14 +63,16 @@ class ShardSettings:
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
     """Return the number of shards for the rows: at least one, but not more than the number of rows.
 
-    `rows` is the number of rows, and `total_bytes` is their size with their images.
+    ``rows`` is the number of rows, and ``total_bytes`` is their size with their images.
     """
     wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
     return max(1, min(wanted, rows))
 
 
 def shard_of(row_id: str, shards: int) -> int:
-    """Return the number of a row's shard, from 0. `row_id` is the row's id, and `shards` is the number of shards."""
+    """Return the number of a row's shard, from 0. ``row_id`` is the row's id, and ``shards`` is the number of
+    shards.
+    """
     return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
 
 
@@ -78,11 +80,11 @@ def shard_of(row_id: str, shards: int) -> int:
 class SizedRow:
     """Holds a row in packed (compressed) form, and its size in bytes together with its images.
 
-    Rows are packed because all rows of a shard are in memory at once. `packed` is the compressed JSON of the row and of
-    its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`). If `spool` is not "", it is a
-    folder of files on this machine (:mod:`groundtrace.stages.plumbing.spill`), and `packed` may be a reference to the
-    JSON in these files. A value with an empty `packed` is not a row. Each shard gets one such value, so that a shard
-    without rows is written, too.
+    Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
+    of its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`). If ``spool`` is not "", it is
+    a folder of files on this machine (:mod:`groundtrace.stages.plumbing.spill`), and ``packed`` may be a reference to
+    the JSON in these files. A value with an empty ``packed`` is not a row. Each shard gets one such value, so that a
+    shard without rows is written, too.
     """
 
     id: str
@@ -102,7 +104,7 @@ EMPTY_END = EndData(passed=[], calls=[], labels=[])
 def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
     """Return a row in packed (compressed) form, so that it can be shuffled.
 
-    `media_bytes` is the size of its images on disk in bytes. `end` is its entry in the table of final outcomes.
+    ``media_bytes`` is the size of its images on disk in bytes. ``end`` is its entry in the table of final outcomes.
     """
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
@@ -112,7 +114,8 @@ def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
 class SizedRowCoder(Coder):
     """Encodes a :class:`SizedRow` for Beam.
 
-    `folder` is the folder of the spool (files on this machine), to which the packed part is written; "" means no spool.
+    ``folder`` is the folder of the spool (files on this machine), to which the packed part is written; "" means no
+    spool.
     """
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
@@ -140,7 +143,10 @@ class SizedRowCoder(Coder):
         return SizedRow(row_id, packed, size_bytes, self._folder)
 
     def is_deterministic(self) -> bool:
-        """Return False, so that Beam never uses a row as a key: the place in the spool differs each time."""
+        """Return False, so that Beam never uses a row as a key.
+
+        A key must have the same bytes each time, but the place of a row in the spool differs each time.
+        """
         return False
 
     def to_type_hint(self) -> type[SizedRow]:
@@ -168,8 +174,8 @@ def write_shard(
 ) -> tuple[int, HashedStream, str]:
     """Write one shard (Parquet file), and the table of final outcomes of its rows.
 
-    `rows` are the rows in any order. `path` is the new file, `schema` its Arrow schema, and `store` opens the images.
-    `ends` is the file of the table; None means that no table is written. Both files are complete on return.
+    ``rows`` are the rows in any order. ``path`` is the new file, ``schema`` its Arrow schema, and ``store`` opens the
+    images. ``ends`` is the file of the table; None means that no table is written. Both files are complete on return.
 
     Returns the number of rows, the stream that counted and hashed the shard's bytes, and the digest of the ids. Raises
     ValueError for a repeated id.
@@ -209,9 +215,9 @@ def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[S
 
 
 def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
-    """Divide rows, in order, into parts of at most `most_rows` rows and `most_bytes` bytes, and yield the parts.
+    """Divide rows, in order, into parts of at most ``most_rows`` rows and ``most_bytes`` bytes, and yield the parts.
 
-    A row that alone has more than `most_bytes` bytes becomes a part with only this row.
+    A row that alone has more than ``most_bytes`` bytes becomes a part with only this row.
     """
     group: list[SizedRow] = []
     size = 0
@@ -237,9 +243,9 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 class ShardTarget:
     """Describes where the shards of one set of rows are written.
 
-    `folder` is the job's folder. `set` is the name of the set, such as ``sft``; the shards are written to a folder of
-    this name in `folder`. `schema` is the Arrow schema of the shards. `roots` holds the folders from which images are
-    read.
+    ``folder`` is the job's folder. ``set`` is the name of the set, such as ``sft``; the shards are written to a folder
+    of this name in ``folder``. ``schema`` is the Arrow schema of the shards. ``roots`` holds the folders from which
+    images are read.
     """
 
     folder: str
@@ -293,7 +299,7 @@ class _Write(beam.DoFn):
 class WriteShards(beam.PTransform):
     """Beam transform that writes rows as Parquet shards. Shards without rows are written, too.
 
-    `target` is the destination. The module's docstring describes how rows are divided into shards.
+    ``target`` is the destination. The module's docstring describes how rows are divided into shards.
     """
 
     target: ShardTarget
@@ -305,7 +311,7 @@ class WriteShards(beam.PTransform):
     def expand(self, rows: PCollection) -> PCollection:
         """Add the transform to the pipeline. Returns a collection with the line of each shard for the job's manifest.
 
-        `rows` is a collection of :class:`SizedRow`.
+        ``rows`` is a collection of :class:`SizedRow`.
         """
         plan = (
             rows

@@ -51,8 +51,8 @@ def speech_of(family: Family) -> Speech:
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
     """Return the sentence of the prompt that tells the model the unit of box coordinates, such as pixels or 0 to 1000.
 
-    `frame` is the coordinate frame of the model. `media` are the media of the question, whose sizes the sentence may
-    state.
+    ``frame`` is the coordinate frame of the model. ``media`` are the media of the question, whose sizes the sentence
+    may state.
     """
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
@@ -68,7 +68,7 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
     """Return the prompt with which the teacher writes a trace for a question.
 
-    `form` is the form of the trace: with boxes, or in words alone. `family` is the teacher's model family, which
+    ``form`` is the form of the trace: with boxes, or in words alone. ``family`` is the teacher's model family, which
     determines the unit and the order of box coordinates in the prompt.
     """
     asked = {
@@ -92,8 +92,8 @@ def trace_prompt(question: Question, form: str, family: Family) -> RenderedPromp
 def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
     """Return a reply of the teacher with its boxes in pixels of the original images.
 
-    `completion` is the reply, with boxes in the coordinate frame of the model's `family` (pixels, 0–1 or 0–1000).
-    `media` are the media of the question.
+    ``completion`` is the reply, with boxes in the coordinate frame of the model's ``family`` (pixels, 0–1 or 0–1000).
+    ``media`` are the media of the question.
     """
     speech, sizes = speech_of(family), [(medium.width, medium.height) for medium in media]
     return replace(
@@ -106,7 +106,7 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Let the teacher write traces in the draft's form (with boxes, or in words alone), and return the draft with them.
 
-    `session` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
+    ``session`` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
     (:func:`groundtrace.stages.generate_traces.with_traces`).
     """
     question, family = draft.question, session.family("teacher")
@@ -127,7 +127,7 @@ STAGE = Stage(
 class WriteStreamTraces(CallingStage):
     """Stage that lets the teacher write the traces of every draft, with boxes or in words alone.
 
-    `models` holds the endpoints of the run's models.
+    ``models`` holds the endpoints of the run's models.
     """
 
     settings: TraceSettings

@@ -56,7 +56,7 @@ _HISTORY = "This is what you have written so far, with the results of your code:
 
 @settings
 class TrajectorySettings:
-    """Holds the settings with which the teacher writes trajectories.
+    """Holds the settings with which the teacher writes trajectories (traces of several turns with executed code).
 
     The default of ``max_turns`` is the number of turns with which the paper trains.
     """
@@ -103,8 +103,8 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 class Written:
     """Holds a trajectory while it is written.
 
-    `turns` are its turns so far, and `images` the images that its code showed. `fault` describes what is wrong with the
-    trajectory, and `reason` is the reason of rejection; both are "" if nothing is wrong.
+    ``turns`` are its turns so far, and ``images`` the images that its code showed. ``fault`` describes what is wrong
+    with the trajectory, and ``reason`` is the reason of rejection; both are "" if nothing is wrong.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -121,7 +121,7 @@ class Written:
 def act_prompt(question: Question, written: Written, settings: TrajectorySettings) -> RenderedPrompt:
     """Return the prompt with which the teacher writes the next turn of a trajectory.
 
-    `written` holds the turns so far, with the results of their code; the prompt shows them.
+    ``written`` holds the turns so far, with the results of their code; the prompt shows them.
     """
     history: list[Part] = []
     if written.turns:
@@ -145,10 +145,10 @@ async def with_turn(
 ) -> Written:
     """Execute the code of the next turn, and return the trajectory with this turn.
 
-    `written` is the trajectory so far, and `completion` is the teacher's reply with the next turn. `trajectory` is the
-    session of the sandbox that executes its code. `store` gets the images that the code shows. If the turn is unusable,
-    the trajectory is returned with its fault instead. Raises SandboxLost if the sandbox loses the state of the
-    trajectory.
+    ``written`` is the trajectory so far, and ``completion`` is the teacher's reply with the next turn. ``trajectory``
+    is the session of the sandbox that executes its code. ``store`` gets the images that the code shows. If the turn is
+    unusable, the trajectory is returned with its fault instead. Raises SandboxLost if the sandbox loses the state of
+    the trajectory.
     """
     if completion.is_truncated:
         return replace(written, fault=CUT_OFF, reason=TRUNCATED)
@@ -171,7 +171,7 @@ async def with_turn(
 def filed(seen: Observation, store: MediaStore) -> tuple[Overlay, ...]:
     """Write the images that executed code showed to the media store, and return their references.
 
-    `seen` is the result of the code.
+    ``seen`` is the result of the code.
     """
     found = []
     for pixels in seen.images:
@@ -190,9 +190,9 @@ async def finished(
 ) -> Written:
     """Let the teacher continue a trajectory until it ends with an answer or a fault, and return the trajectory.
 
-    `first` is the teacher's reply with the first turn. `session` makes the calls. `sandbox` holds the settings of the
-    sandbox that executes the code, and `store` opens the question's images and stores the new ones. If the sandbox
-    loses the state of the trajectory, the result has no turns but this fault.
+    ``first`` is the teacher's reply with the first turn. ``session`` makes the calls. ``sandbox`` holds the settings of
+    the sandbox that executes the code, and ``store`` opens the question's images and stores the new ones. If the
+    sandbox loses the state of the trajectory, the result has no turns but this fault.
     """
     images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
     trajectory = await shared_sandbox(sandbox).open_async(images)
@@ -213,7 +213,7 @@ async def finished(
 def upright_png(store: MediaStore, uri: str) -> bytes:
     """Return an image as the bytes of a PNG file whose pixels are upright.
 
-    So the executed code and all coordinates use the same orientation. `store` opens the image with the URI `uri`.
+    So the executed code and all coordinates use the same orientation. ``store`` opens the image with the URI ``uri``.
     """
     return encode_png(store.pixels(uri))
 
@@ -227,7 +227,7 @@ async def write(
 ) -> Draft:
     """Let the teacher write trajectories for a question, and return the draft with those that reached an answer.
 
-    `session` makes the calls. `sandbox` holds the settings of the sandbox that executes the code, and `roots` the
+    ``session`` makes the calls. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.
     """
     question, store = draft.question, roots.store()
@@ -272,8 +272,8 @@ STAGE = Stage(
 class WriteTrajectories(CallingStage):
     """Stage that lets the teacher write trajectories (traces with executed code) for every question.
 
-    `sandbox` holds the settings of the sandbox, `models` the endpoints of the run's models, and `roots` the data folder
-    and the run folder.
+    ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data
+    folder and the run folder.
     """
 
     settings: TrajectorySettings

@@ -31,11 +31,11 @@ class VideoSettings:
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
     """Sample frames of a video file, write them as JPEG files to the store, and return the reference to the clip.
 
-    `uri` is the clip's media URI, and `data` holds the bytes of its file. `store` is the media store of the run; it
-    gets the frames. `settings` holds the maximum number of frames. The reference lists the sampled frames with their
-    numbers, times and URIs.
+    ``uri`` is the clip's media URI, and ``data`` holds the bytes of its file. ``store`` is the media store of the run;
+    it gets the frames. ``settings`` holds the maximum number of frames. The reference lists the sampled frames with
+    their numbers, times and URIs.
 
-    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if `data` is not a complete clip within the limits.
+    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if ``data`` is not a complete clip within the limits.
     """
     clip = sample_frames(data, settings.max_frames)
     hashes = [pixel_sha256(frame.pixels) for frame in clip.frames]
@@ -62,7 +62,7 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """Return a frame as the bytes of a JPEG file. `pixels` is ``(H, W, 3)`` uint8 RGB.
+    """Return a frame as the bytes of a JPEG file. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
 
     JPEG is used because PNG files of all frames would be several times as large as the clip. Raises ValueError if
     OpenCV cannot encode the array.

@@ -49,9 +49,9 @@ class CropSettings:
 class Crop:
     """Holds one rectangle to cut out of an image, in whole pixels of the upright original image.
 
-    `media_index` is the image's position among the media of the question, from 0. `left` and `top` are inclusive;
-    `right` and `bottom` are exclusive. `is_union` is True for the crop around all boxes of the image, and False for a
-    crop around one box.
+    ``media_index`` is the image's position among the media of the question, from 0. ``left`` and ``top`` are inclusive;
+    ``right`` and ``bottom`` are exclusive. ``is_union`` is True for the crop around all boxes of the image, and False
+    for a crop around one box.
     """
 
     media_index: int
@@ -70,9 +70,9 @@ class Crop:
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
     """Return the rectangles to crop around predicted boxes, for all images of a question in order.
 
-    `boxes` are the predicted boxes in original pixels; each names its image by `media_index`. `sizes` has one entry for
-    each medium of the question: (width, height) of an image, or None for a clip. `settings` holds the margin and the
-    limits of :class:`CropSettings`.
+    ``boxes`` are the predicted boxes in original pixels; each names its image by ``media_index``. ``sizes`` has one
+    entry for each medium of the question: (width, height) of an image, or None for a clip. ``settings`` holds the
+    margin and the limits of :class:`CropSettings`.
 
     For each image, the result has the crops of single boxes first, and then the crop around all its boxes. The settings
     can switch off one of these two kinds. The result is empty if there is no box that can be cropped. The function
@@ -89,7 +89,7 @@ def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropS
 def cut(pixels: Pixels, crop: Crop) -> Pixels:
     """Return a copy of the part of an image that a crop selects.
 
-    `pixels` is the upright image, ``(H, W, 3)`` uint8 RGB. `crop` is a rectangle within this image.
+    ``pixels`` is the upright image, ``(H, W, 3)`` uint8 RGB. ``crop`` is a rectangle within this image.
     """
     return pixels[crop.top : crop.bottom, crop.left : crop.right].copy()
 
@@ -136,8 +136,8 @@ def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int
 def _widened(start: int, end: int, length: int, least: int) -> tuple[int, int]:
     """Widen a one-dimensional interval and return its new start and end.
 
-    The interval from `start` to `end` is widened about its centre to at least `least` pixels. It is then shifted so
-    that it lies between 0 and `length`, the length of the image's side.
+    The interval from ``start`` to ``end`` is widened about its centre to at least ``least`` pixels. It is then shifted
+    so that it lies between 0 and ``length``, the length of the image's side.
     """
     least = min(max(least, end - start), length)
     start = min(max(0, start - (least - (end - start)) // 2), length - least)

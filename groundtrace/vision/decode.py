@@ -46,8 +46,8 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Raised if bytes are not a usable image or clip. `kind` is a short code for the reason, e.g. "truncated" or
-    "too_large". `detail` is a sentence that explains the reason.
+    """Raised if bytes are not a usable image or clip. ``kind`` is a short code for the reason, e.g. "truncated" or
+    "too_large". ``detail`` is a sentence that explains the reason.
     """
 
     def __init__(self, kind: Kind, detail: str) -> None:
@@ -85,11 +85,12 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class DecodedImage:
-    """Holds a decoded still image. `pixels` is the upright image as ``(height, width, 3)`` uint8 RGB.
+    """Holds a decoded still image. ``pixels`` is the upright image as ``(height, width, 3)`` uint8 RGB.
 
-    `width` and `height` are the size of the upright image in pixels. `orientation` is the EXIF value (1 to 8) that was
-    applied to turn it upright; it is 1 if the file has none. `format` is the detected file format, e.g. "PNG". `frames`
-    is the number of images in the file. It is always 1, because a file with several images is rejected.
+    ``width`` and ``height`` are the size of the upright image in pixels. ``orientation`` is the EXIF value (1 to 8)
+    that was applied to turn it upright; it is 1 if the file has none. ``format`` is the detected file format, e.g.
+    "PNG". ``frames`` is the number of images in the file. It is always 1, because a file with several images is
+    rejected.
     """
 
     pixels: Pixels
@@ -103,7 +104,7 @@ class DecodedImage:
 def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> DecodedImage:
     """Decode the bytes of one still image, and return its upright RGB pixels with their size and format.
 
-    `data` holds the bytes of the file. `limits` holds the accepted sizes. Raises :class:`UndecodableMedia` for any
+    ``data`` holds the bytes of the file. ``limits`` holds the accepted sizes. Raises :class:`UndecodableMedia` for any
     bytes that are not a complete image within the limits. No other error is raised, whatever the bytes are.
     """
     if not data:
@@ -253,7 +254,7 @@ def _ends_like_jpeg(data: bytes) -> bool:
 
 
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
-    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white. `data` holds the file's
+    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white. ``data`` holds the file's
     bytes.
     """
     mode = image.mode

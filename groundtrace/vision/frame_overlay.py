@@ -30,7 +30,8 @@ def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
     """Return the object number of each point of a clip. Points that mark the same object get the same number on all
     frames.
 
-    The result has one number for each of `points`, in the same order. Numbers start at 1, in order of first appearance.
+    The result has one number for each of ``points``, in the same order. Numbers start at 1, in order of first
+    appearance.
 
     The method is tracking. It compares only points with the same label (ignoring case and white space) in the same
     medium. Frames are processed in order. The points of each frame are paired with the objects of the earlier frames.
@@ -84,14 +85,14 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
     """Return a picture of each frame, with the frame's points and a caption (``frame F (T s)``) drawn on it.
 
-    `frames` are the sampled frames of one clip. `points` are in original pixels; the `frame` of each point is the
-    `number` of a :class:`Frame`. `ids` has the object number of each point, from :func:`stable_ids`.
+    ``frames`` are the sampled frames of one clip. ``points`` are in original pixels; the ``frame`` of each point is the
+    ``number`` of a :class:`Frame`. ``ids`` has the object number of each point, from :func:`stable_ids`.
 
-    The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where `k` is the integer
-    factor by which the frame is enlarged. `k` is 1 unless the frames are small. Frames without points are enlarged,
+    The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
+    factor by which the frame is enlarged. ``k`` is 1 unless the frames are small. Frames without points are enlarged,
     too.
 
-    Raises :class:`ValueError` if a point's frame is not in `frames`, or if `ids` and `points` differ in length.
+    Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
     marks: list[list[OverlayPoint]] = [[] for _ in frames]

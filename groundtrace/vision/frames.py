@@ -58,8 +58,8 @@ _STAND_IN_HZ: Final = 90_000  # MP4 counts durations in 32 bits: gaps of up to s
 class VideoLimits:
     """Holds the size limits of a clip.
 
-    `max_video_pixels` is the maximum of width times height of a frame. `max_duration_s` is the maximum duration in
-    seconds. `max_bytes` is the maximum size of the file in bytes.
+    ``max_video_pixels`` is the maximum of width times height of a frame. ``max_duration_s`` is the maximum duration in
+    seconds. ``max_bytes`` is the maximum size of the file in bytes.
     """
 
     max_video_pixels: float = 9e6
@@ -74,9 +74,9 @@ DEFAULT_VIDEO_LIMITS: Final = VideoLimits()
 class Frame:
     """Holds one frame of a clip with its number and time.
 
-    `number` is the frame's position among all frames of the clip in display order, from 1. `t_s` is the time in seconds
-    from the start of the clip's first frame to the start of this frame, not rounded. `pixels` is the upright frame as
-    ``(H, W, 3)`` uint8 RGB.
+    ``number`` is the frame's position among all frames of the clip in display order, from 1. ``t_s`` is the time in
+    seconds from the start of the clip's first frame to the start of this frame, not rounded. ``pixels`` is the upright
+    frame as ``(H, W, 3)`` uint8 RGB.
     """
 
     number: int
@@ -86,10 +86,10 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Holds the sampled frames of a clip in display order. `width` and `height` are the size of an upright frame in
+    """Holds the sampled frames of a clip in display order. ``width`` and ``height`` are the size of an upright frame in
     pixels.
 
-    `duration_s` is the time in seconds from the start of the first frame to the end of the last frame. `fps` is the
+    ``duration_s`` is the time in seconds from the start of the first frame to the end of the last frame. ``fps`` is the
     mean number of frames per second of the whole clip, not only of the sampled frames. It is 0 for a single frame of
     unknown duration.
     """
@@ -102,14 +102,14 @@ class Clip:
 
 
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
-    """Decode a clip, and return at most `max_frames` distinct frames of it, evenly spread in time.
+    """Decode a clip, and return at most ``max_frames`` distinct frames of it, evenly spread in time.
 
-    `data` is the content of the file as bytes, or the path of a local file. `limits` holds the accepted sizes. The
-    first frame of the clip is always in the result. The last frame is in the result, too, if `max_frames` is above 1.
+    ``data`` is the content of the file as bytes, or the path of a local file. ``limits`` holds the accepted sizes. The
+    first frame of the clip is always in the result. The last frame is in the result, too, if ``max_frames`` is above 1.
     The same input always gives the same frames.
 
     Raises :class:`UndecodableMedia` if the data is not a complete clip within the limits. Raises ValueError if
-    `max_frames` is below 1. Raises :class:`groundtrace.config.extras.MissingExtra` if the extra ``video`` is not
+    ``max_frames`` is below 1. Raises :class:`groundtrace.config.extras.MissingExtra` if the extra ``video`` is not
     installed.
     """
     if max_frames < 1:
@@ -124,7 +124,7 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
 def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
     """Return the width and height of a clip's upright frames in pixels, and its duration in seconds.
 
-    `data` is the content of the file as bytes, or the path of a local file. The function reads the whole file but
+    ``data`` is the content of the file as bytes, or the path of a local file. The function reads the whole file but
     decodes only one frame. Therefore damage after the first frame may be undetected. It raises the errors of
     :func:`sample_frames` except ValueError.
     """

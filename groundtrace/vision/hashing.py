@@ -29,7 +29,7 @@ def sha256_bytes(data: bytes) -> str:
 def pixel_sha256(pixels: Pixels) -> str:
     """Return the SHA-256 of an image's shape and pixel values as 64 lower-case hexadecimal digits.
 
-    `pixels` is the decoded image. Lossless files of the same image (e.g. a PNG and a BMP) therefore have the same
+    ``pixels`` is the decoded image. Lossless files of the same image (e.g. a PNG and a BMP) therefore have the same
     digest.
     """
     digest = hashlib.sha256(f"{pixels.shape}{pixels.dtype}".encode())
@@ -40,7 +40,7 @@ def pixel_sha256(pixels: Pixels) -> str:
 def dhash(pixels: Pixels) -> int:
     """Return the 64-bit difference hash of an image, by which near duplicates are found.
 
-    `pixels` is ``(H, W, 3)`` uint8 RGB. The image is scaled down to a grid of grey values. The hash has one bit for
+    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The image is scaled down to a grid of grey values. The hash has one bit for
     each of 8x8 cells, row by row; the first cell is the highest bit. A bit is 1 if its cell is darker than the cell to
     its right.
     """
@@ -62,9 +62,9 @@ def hamming(a: int, b: int) -> int:
 def same_image(a: Pixels, b: Pixels) -> bool:
     """Return whether two RGB images show the same content, so that one is a duplicate of the other.
 
-    `a` and `b` are ``(H, W, 3)`` uint8. Small differences that re-encoding causes are ignored. A difference in scale by
-    a factor of at most 4 is ignored, too: the larger image is scaled down to the size of the smaller image. The images
-    are different if at least one of these conditions is true:
+    ``a`` and ``b`` are ``(H, W, 3)`` uint8. Small differences that re-encoding causes are ignored. A difference in
+    scale by a factor of at most 4 is ignored, too: the larger image is scaled down to the size of the smaller image.
+    The images are different if at least one of these conditions is true:
 
     - The aspect ratios differ by more than 2 %, or the scales by more than a factor of 4.
     - The grey value of a pixel differs by more than 64 of 255. Grey values are smoothed over 3x3 pixels, which removes

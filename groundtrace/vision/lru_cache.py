@@ -15,9 +15,9 @@ def _one(_: object) -> int:
 class LruCache(Generic[T]):
     """Caches values by key, up to a maximum total size. The least recently used value is dropped first.
 
-    `size_of` returns the size of a value, and `limit` is the maximum sum of the sizes. By default each value has the
-    size 1, so that `limit` is the maximum number of values. A value larger than `limit` is not cached. The cache is
-    thread-safe.
+    ``size_of`` returns the size of a value, and ``limit`` is the maximum sum of the sizes. By default each value has
+    the size 1, so that ``limit`` is the maximum number of values. A value larger than ``limit`` is not cached. The
+    cache is thread-safe.
     """
 
     def __init__(self, limit: int, size_of: Callable[[T], int] = _one) -> None:
@@ -27,7 +27,7 @@ class LruCache(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """Return the cached value of `key`. If there is none, call `compute`, cache its result and return it.
+        """Return the cached value of ``key``. If there is none, call ``compute``, cache its result and return it.
 
         Several threads may compute a missing value at the same time. All of them get the value that is cached first.
         """

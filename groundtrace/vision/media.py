@@ -76,8 +76,8 @@ class MediaNotAllowed(PermissionError):
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
     """Return whether a file is an image or a video, judged by its first bytes. Returns None if it is neither.
 
-    `data_head` holds the first :data:`HEAD_BYTES` bytes of the file, or all bytes of a shorter file. The kind of a GIF
-    is "image"; the decoder rejects animated GIFs later.
+    ``data_head`` holds the first :data:`HEAD_BYTES` bytes of the file, or all bytes of a shorter file. The kind of a
+    GIF is "image"; the decoder rejects animated GIFs later.
     """
     if data_head[4:8] == b"ftyp":
         brand = data_head[8:12]
@@ -136,9 +136,10 @@ class MediaStore:
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
         """Return the bytes of the file that a URI names.
 
-        `max_bytes` is the maximum size of the file; None means no limit. A file that is too large is not read in full.
+        ``max_bytes`` is the maximum size of the file; None means no limit. A file that is too large is not read in
+        full.
 
-        Raises :class:`MediaNotAllowed` if `uri` is not a valid media URI or the file may not be read. Raises
+        Raises :class:`MediaNotAllowed` if ``uri`` is not a valid media URI or the file may not be read. Raises
         :class:`MediaMissing` if there is no such file. Raises :class:`UndecodableMedia` of the kind ``too_large`` if
         the file is too large. Raises UndecodableMedia of the kind ``corrupt`` if a ``run:`` file has changed: its name
         is the SHA-256 of its bytes.
@@ -153,8 +154,8 @@ class MediaStore:
         """Return the kind of a file ("image", "video", or None for neither) and its bytes. A local file is opened only
         once.
 
-        `max_clip_bytes` is the maximum size of a clip. If it is None, clips are not wanted: a clip is then returned
-        with empty bytes. For any other file, the maximum size is `max_bytes` of the store's limits.
+        ``max_clip_bytes`` is the maximum size of a clip. If it is None, clips are not wanted: a clip is then returned
+        with empty bytes. For any other file, the maximum size is ``max_bytes`` of the store's limits.
 
         Raises :class:`UndecodableMedia` of the kind ``too_large`` for a file above its maximum size; such a file is not
         read in full. Raises :class:`MediaNotAllowed` and :class:`MediaMissing` as :meth:`open_bytes` does.
@@ -199,11 +200,11 @@ class MediaStore:
     def write_drawn(self, data: bytes, ext: str) -> str:
         """Write the bytes of an image to the run folder, and return the ``run:`` URI of the new file.
 
-        `data` holds the encoded image, e.g. the content of a PNG file. The file's name is the SHA-256 of these bytes,
-        so equal images share one file. `ext` is the file's extension without a dot, e.g. "png".
+        ``data`` holds the encoded image, e.g. the content of a PNG file. The file's name is the SHA-256 of these bytes,
+        so equal images share one file. ``ext`` is the file's extension without a dot, e.g. "png".
 
         If a file with these bytes exists already, nothing is written. A file of this name with other bytes is replaced.
-        The write is atomic, even if several processes write the same file. Raises ValueError for an invalid `ext`.
+        The write is atomic, even if several processes write the same file. Raises ValueError for an invalid ``ext``.
         """
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(
@@ -235,8 +236,8 @@ class MediaStore:
 class MediaRoots:
     """Holds the two folders that contain a run's media, each a local path or a URL.
 
-    `input_root` is the data folder, to which ``input:`` URIs refer. `run_root` is the run's output folder, to which
-    ``run:`` URIs refer. `storage` holds the settings to access folders on remote storage.
+    ``input_root`` is the data folder, to which ``input:`` URIs refer. ``run_root`` is the run's output folder, to which
+    ``run:`` URIs refer. ``storage`` holds the settings to access folders on remote storage.
     """
 
     input_root: str
@@ -305,9 +306,9 @@ def _is_inside(file: Path, root: Path) -> bool:
 
 
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
-    """Return the file's bytes, or only the first `head_bytes` bytes if `head_bytes` is not negative.
+    """Return the file's bytes, or only the first ``head_bytes`` bytes if ``head_bytes`` is not negative.
 
-    If `max_bytes` is given, at most `max_bytes` + 1 bytes are requested: if the last one arrives, the file is too
+    If ``max_bytes`` is given, at most ``max_bytes`` + 1 bytes are requested: if the last one arrives, the file is too
     large.
     """
     bound = max_bytes + 1 if max_bytes is not None else None

@@ -47,7 +47,7 @@ _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0,
 
 @dataclass(frozen=True)
 class OverlayPoint:
-    """Holds a point to draw. `x` and `y` are in original pixels. The caption of the point is ``number (x, y)
+    """Holds a point to draw. ``x`` and ``y`` are in original pixels. The caption of the point is ``number (x, y)
     label``.
     """
 
@@ -58,7 +58,7 @@ class OverlayPoint:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """Return an image as the bytes of a PNG file. `pixels` is ``(H, W, 3)`` uint8 RGB.
+    """Return an image as the bytes of a PNG file. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
 
     Equal pixels give equal bytes. The compression is fast, and so the file is larger than it could be.
     """
@@ -71,9 +71,9 @@ def encode_png(pixels: Pixels) -> bytes:
 def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence[BoxMark] = ()) -> Pixels:
     """Return a copy of the image with points, boxes and their captions drawn on it.
 
-    `pixels` is ``(H, W, 3)`` uint8 RGB. The coordinates of `points` and `boxes` are in pixels of this image; those
-    outside the image are drawn on its border. The result is ``(kH, kW, 3)`` uint8 RGB, where `k` is the integer factor
-    by which the image is enlarged. `k` is 1 unless the image is small, or if there is nothing to draw.
+    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The coordinates of ``points`` and ``boxes`` are in pixels of this image;
+    those outside the image are drawn on its border. The result is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
+    factor by which the image is enlarged. ``k`` is 1 unless the image is small, or if there is nothing to draw.
 
     The caption of a point is ``number (x, y) label``, and that of a box is ``number [x1, y1, x2, y2] label``. A label
     that the built-in font cannot write is left out. All labels are left out if they do not fit beside the coordinates.
@@ -109,7 +109,7 @@ def _draw(
 ) -> None:
     """Draw the points and boxes onto the canvas, in this order: boxes, lines to far captions, captions, points.
 
-    `targets` is ``(n, 4)``: x1, y1, x2, y2 of each point and box on the canvas. The first `n_points` of them are
+    ``targets`` is ``(n, 4)``: x1, y1, x2, y2 of each point and box on the canvas. The first ``n_points`` of them are
     points.
     """
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
@@ -229,9 +229,10 @@ def _width_px(text: str, font_px: int) -> int:
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
     """Draw a caption as a mask, and return the mask with the width in pixels of its first part.
 
-    `text` is the caption, e.g. "3 (120, 45) cup". Its first part ends at the first space; in a caption of a point or
-    box, this is the number. `font_px` is the font size in pixels. `pad` is the padding in pixels to the left and right
-    of each of the two parts. The mask is a uint8 array ``(h, w)`` that holds the opacity of the letters, from 0 to 255.
+    ``text`` is the caption, e.g. "3 (120, 45) cup". Its first part ends at the first space; in a caption of a point or
+    box, this is the number. ``font_px`` is the font size in pixels. ``pad`` is the padding in pixels to the left and
+    right of each of the two parts. The mask is a uint8 array ``(h, w)`` that holds the opacity of the letters, from 0
+    to 255.
     """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad
@@ -248,9 +249,10 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
     """Return a rectangle (x1, y1, x2, y2) for each caption, near the point or box (target) that it describes.
 
-    `sizes` is ``(n, 2)``: the width and height of each caption. In the given order, each caption gets the position with
-    the lowest cost, out of about two hundred around its target and over the image. The cost is high where a caption
-    hides points, boxes, other captions or busy parts of the image. All captions are inside the canvas if they fit.
+    ``sizes`` is ``(n, 2)``: the width and height of each caption. In the given order, each caption gets the position
+    with the lowest cost, out of about two hundred around its target and over the image. The cost is high where a
+    caption hides points, boxes, other captions or busy parts of the image. All captions are inside the canvas if they
+    fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)

@@ -15,7 +15,7 @@ STRIPE_BYTES = 32 * 2**20
 def to_rgb(samples: Samples) -> Pixels:
     """Convert an image as OpenCV decodes it to 8-bit RGB, and return the ``(H, W, 3)`` uint8 pixels.
 
-    `samples` holds grey, BGR or BGRA values of 8 or 16 bits. Transparent pixels are composited on white. Large images
+    ``samples`` holds grey, BGR or BGRA values of 8 or 16 bits. Transparent pixels are composited on white. Large images
     are converted in stripes, because intermediate results need several times the memory of the samples.
     """
     rows = max(1, STRIPE_BYTES // max(1, samples[:1].nbytes))
@@ -45,8 +45,8 @@ def _stripe_to_rgb(samples: Samples) -> Pixels:
 def upright(pixels: Pixels, orientation: int) -> Pixels:
     """Return the image turned and mirrored so that it is upright.
 
-    `pixels` is the image as it is stored. `orientation` is its EXIF orientation, 1 to 8 (EXIF 2.32, tag 274); 1 changes
-    nothing.
+    ``pixels`` is the image as it is stored. ``orientation`` is its EXIF orientation, 1 to 8 (EXIF 2.32, tag 274); 1
+    changes nothing.
     """
     if orientation in (5, 6, 7, 8):
         pixels = pixels.transpose(1, 0, 2)

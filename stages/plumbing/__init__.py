@@ -1,1 +1,1 @@
-"""Holds the Beam code that the stages share."""
+"""Contains the Beam code that all stages use."""

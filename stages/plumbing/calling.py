@@ -54,14 +54,14 @@ returns a draft, the session's calls are added to the draft.
 
 
 class CallModels(beam.DoFn):
-    """Runs `work` for each element of a collection, for at most `in_flight` elements at once.
+    """Runs ``work`` for each element of a collection, for at most ``in_flight`` elements at once.
 
-    The inputs are drafts, or other elements with an ``id``. `stage` is the description of the stage, and `models` holds
-    the endpoints of the run's models. The outputs are the results and the rejections (``rejected``). A failed call, a
-    used-up budget and a reply of the wrong form become rejections. Any other exception is a defect of the code and
-    fails the run.
+    The inputs are drafts, or other elements with an ``id``. ``stage`` is the description of the stage, and ``models``
+    holds the endpoints of the run's models. The outputs are the results and the rejections (``rejected``). A failed
+    call, a used-up budget and a reply of the wrong form become rejections. Any other exception is a defect of the code
+    and fails the run.
 
-    If `in_flight` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
+    If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
     the endpoints. So the next elements are ready when a slow call ends. The number of simultaneous requests has its own
     limit (:class:`groundtrace.inference.flow.requests.Flow`).
     """
@@ -73,7 +73,7 @@ class CallModels(beam.DoFn):
         self._pending: dict[concurrent.futures.Future[tuple[str, Any, Session]], tuple[Any, Any]] = {}
 
     def start_bundle(self) -> None:
-        """Discard the elements of an aborted bundle."""
+        """Discard the elements of an aborted bundle (Beam's unit of work, which may be started again)."""
         self._pending, self._asked = {}, False
         self._done: queue.SimpleQueue[concurrent.futures.Future[tuple[str, Any, Session]]] = queue.SimpleQueue()
 
@@ -82,8 +82,8 @@ class CallModels(beam.DoFn):
     ) -> Iterator[Any]:
         """Start the work on the element, and emit the results that are finished.
 
-        If the limit of simultaneous elements is reached, wait until one of them is finished. `window` and `timestamp`
-        are those that Beam gave to the element; its result gets the same.
+        If the limit of simultaneous elements is reached, wait until one of them is finished. ``window`` and
+        ``timestamp`` are those that Beam gave to the element; its result gets the same.
         """
         count_in(self.stage.name)
         session = Session(runtime().models(self._settings))
@@ -168,14 +168,15 @@ def _passed(stage: Stage, result: Any, session: Session) -> Any:
 def call_models(
     elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
 ) -> Any:
-    """Apply :class:`CallModels` as the Beam step `name`, and return its outputs.
+    """Apply :class:`CallModels` as the Beam step ``name``, and return its outputs.
 
-    `elements` are the inputs of `work`. `stage` is the description of the stage, and `models` holds the endpoints of
-    the run's models. `kept` is the type of the results. The outputs are ``kept`` (the results), ``rejected`` (the
-    rejections), and one for each of `tags`, which maps names of further outputs to the types of their elements.
+    ``elements`` are the inputs of ``work``. ``stage`` is the description of the stage, and ``models`` holds the
+    endpoints of the run's models. ``kept`` is the type of the results. The outputs are ``kept`` (the results),
+    ``rejected`` (the rejections), and one for each of ``tags``, which maps names of further outputs to the types of
+    their elements.
 
     A sample stage reads some of the records and passes none on. For a sample stage there is one more output,
-    ``side_calls``. It holds the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The `expand`
+    ``side_calls``. It holds the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The ``expand``
     method of the stage must return this output, too.
     """
     if stage.is_sample:
@@ -186,10 +187,10 @@ def call_models(
 class CallingStage(DraftStage):
     """Base class of the stages that call models.
 
-    A subclass is a dataclass. Its fields are its settings and `models`, which holds the endpoints of the run's models.
-    Its method :meth:`work` returns a coroutine function of a draft and the session that makes the calls. If `spread` is
-    True, the drafts are redistributed over the workers before the calls. It may be False if the stage directly follows
-    another stage that calls models, because the drafts are redistributed already.
+    A subclass is a dataclass. Its fields are its settings and ``models``, which holds the endpoints of the run's
+    models. Its method :meth:`work` returns a coroutine function of a draft and the session that makes the calls. If
+    ``spread`` is True, the drafts are redistributed over the workers before the calls. It may be False if the stage
+    directly follows another stage that calls models, because the drafts are redistributed already.
     """
 
     spread: ClassVar[bool] = True
@@ -204,7 +205,7 @@ class CallingStage(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs.
 
-        `drafts` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
+        ``drafts`` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
         """
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

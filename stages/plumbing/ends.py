@@ -68,8 +68,8 @@ class SideCalls:
     """Holds the model calls that a sample stage made for one element of its sample.
 
     A sample stage reads some of the records and passes none on. So its calls belong to the run and not to a record.
-    `id` is the id of the element, and `stage` is the name of the stage. `reason` is the reason why the element failed;
-    it is "" if the element did not fail.
+    ``id`` is the id of the element, and ``stage`` is the name of the stage. ``reason`` is the reason why the element
+    failed; it is "" if the element did not fail.
     """
 
     id: str
@@ -81,7 +81,7 @@ class SideCalls:
 def end_data(end: Draft | Rejected) -> EndData:
     """Return the row of a record in the table of final outcomes, without the id.
 
-    `end` is the last state of the record: the draft that is written as a row, or the rejection.
+    ``end`` is the last state of the record: the draft that is written as a row, or the rejection.
     """
     draft = end.draft if isinstance(end, Rejected) else end
     traces = () if draft is None else draft.traces

@@ -32,9 +32,9 @@ def draft_key(draft: Draft) -> str:
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
     """Return, for each class, the highest key of the drafts to keep; "" if no draft of the class is kept.
 
-    `keyed` yields pairs of a class and the keys (:func:`draft_key`) of its drafts. `limits` is a function. Its argument
-    maps each class to its number of drafts. Its result maps each class to the number of drafts to keep. For example, if
-    a class has the keys "a", "b" and "c" and two drafts are to be kept, its value is "b".
+    ``keyed`` yields pairs of a class and the keys (:func:`draft_key`) of its drafts. ``limits`` is a function. Its
+    argument maps each class to its number of drafts. Its result maps each class to the number of drafts to keep. For
+    example, if a class has the keys "a", "b" and "c" and two drafts are to be kept, its value is "b".
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
@@ -59,13 +59,13 @@ class _KeepLowestKeys(beam.DoFn):
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
     """Keep a limited number of drafts of each class, and return the outputs ``kept`` and ``rejected``.
 
-    The kept drafts of a class are those with the lowest keys (:func:`draft_key`). `stage` is the description of the
-    stage. `class_of` returns the class of a draft; a draft with the class None is always kept. `limits` is a function.
-    Its argument maps each class to its number of drafts. Its result maps each class to the number of drafts to keep.
-    Workers must be able to import `class_of` and `limits`.
+    The kept drafts of a class are those with the lowest keys (:func:`draft_key`). ``stage`` is the description of the
+    stage. ``class_of`` returns the class of a draft; a draft with the class None is always kept. ``limits`` is a
+    function. Its argument maps each class to its number of drafts. Its result maps each class to the number of drafts
+    to keep. Workers must be able to import ``class_of`` and ``limits``.
 
-    All other drafts are rejected with the reason over_quota, which the stage must declare. `why` is the detail of these
-    rejections, with ``{}`` in place of the class.
+    All other drafts are rejected with the reason over_quota, which the stage must declare. ``why`` is the detail of
+    these rejections, with ``{}`` in place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Returns memory to the system between the steps of a run."""
+"""Returns free memory of the process to the operating system between the steps of a run."""
 
 import ctypes
 import functools

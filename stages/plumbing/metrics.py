@@ -60,7 +60,7 @@ class StageProgress:
     """
 
     def end(self, now_s: float) -> None:
-        """Record that one element has left the stage, kept or rejected. `now_s` is the time of the monotonic clock in
+        """Record that one element has left the stage, kept or rejected. ``now_s`` is the time of the monotonic clock in
         seconds.
         """
         second = int(now_s)
@@ -74,8 +74,8 @@ class StageProgress:
     def per_second(self, now_s: float) -> float:
         """Return the mean number of elements per second that left the stage in the last :data:`RATE_OVER_S` seconds.
 
-        `now_s` is the time of the monotonic clock in seconds. If the stage began less than :data:`RATE_OVER_S` seconds
-        ago, the mean is computed over the time since its beginning.
+        ``now_s`` is the time of the monotonic clock in seconds. If the stage began less than :data:`RATE_OVER_S`
+        seconds ago, the mean is computed over the time since its beginning.
         """
         since_s = max(self.started_s, int(now_s) - RATE_OVER_S + 1)
         ended = sum(count for second, count in list(self._ended) if second >= int(since_s))
@@ -87,7 +87,9 @@ _lock = threading.Lock()
 
 
 def progress(stage: str) -> StageProgress:
-    """Return the live counts of the stage with the name `stage` in this process. They are created at the first call."""
+    """Return the live counts of the stage with the name ``stage`` in this process. They are created at the first
+    call.
+    """
     with _lock:
         return _board.setdefault(stage, StageProgress(stage))
 
@@ -107,13 +109,13 @@ def clear_board() -> None:
 
 
 def count_in(stage: str) -> None:
-    """Count one element that enters the stage with the name `stage`."""
+    """Count one element that enters the stage with the name ``stage``."""
     _counter(f"stage/{stage}", "in").inc()
     progress(stage).seen += 1
 
 
 def count_kept(stage: str) -> None:
-    """Count one element that the stage with the name `stage` passes on, by its main output or by another route."""
+    """Count one element that the stage with the name ``stage`` passes on, by its main output or by another route."""
     _counter(f"stage/{stage}", "kept").inc()
     live = progress(stage)
     live.kept += 1
@@ -121,7 +123,7 @@ def count_kept(stage: str) -> None:
 
 
 def count_rejected(rejected: Rejected) -> None:
-    """Count one rejected element, for the stage and the reason that `rejected` names."""
+    """Count one rejected element, for the stage and the reason that ``rejected`` names."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     live = progress(rejected.stage)
     live.rejected += 1
@@ -129,7 +131,9 @@ def count_rejected(rejected: Rejected) -> None:
 
 
 def count_call(stage: str, call: Call) -> None:
-    """Add a model call to the live counts of the stage with the name `stage`, with its requests and cached replies."""
+    """Add a model call to the live counts of the stage with the name ``stage``, with its requests and cached
+    replies.
+    """
     live = progress(stage)
     live.calls += call.usage.calls
     live.requests += call.usage.requests

@@ -41,7 +41,7 @@ class OnAllCores(beam.DoFn):
         raise NotImplementedError
 
     def outputs(self, element: Any, result: Any) -> Iterator[Any]:
-        """Yield the outputs for one element. `result` is the value that :meth:`work` returned for it."""
+        """Yield the outputs for one element. ``result`` is the value that :meth:`work` returned for it."""
         raise NotImplementedError
 
     def setup(self) -> None:
@@ -51,7 +51,7 @@ class OnAllCores(beam.DoFn):
         self._pool = ThreadPoolExecutor(threads, type(self).__name__) if threads > 1 else None
 
     def start_bundle(self) -> None:
-        """Discard the elements of an aborted bundle."""
+        """Discard the elements of an aborted bundle (Beam's unit of work, which may be started again)."""
         self._ahead: deque[tuple[Any, Any, Any, Future[Any]]] = deque()
 
     def process(
@@ -59,7 +59,7 @@ class OnAllCores(beam.DoFn):
     ) -> Iterator[Any]:
         """Give the element to a thread. If enough elements wait already, wait for the oldest one and emit its outputs.
 
-        `window` and `timestamp` are those that Beam gave to the element; its outputs get the same.
+        ``window`` and ``timestamp`` are those that Beam gave to the element; its outputs get the same.
         """
         if self._pool is None:
             yield from self.outputs(element, self.work(element))

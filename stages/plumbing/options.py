@@ -18,14 +18,14 @@ class Options(PipelineOptions):
     """
 
     def view_as(self, cls: type[View]) -> View:
-        """Return the view of these options as an object of the class `cls`. Each call returns the same object."""
+        """Return the view of these options as an object of the class ``cls``. Each call returns the same object."""
         views: dict[type, Any] = self.__dict__.setdefault("_views", {})
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]
 
     def copied(self) -> "Options":
-        """Return a copy of the options, for a runner that changes them."""
+        """Return a copy of the options with the same values, for a runner that changes its options."""
         return Options(list(self._flags or ()), **copy.deepcopy(self._all_options))
 
     def __getstate__(self) -> dict[str, Any]:

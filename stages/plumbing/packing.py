@@ -25,9 +25,9 @@ LEVEL = 1
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the bytes from which zlib made the compressed bytes `data`.
+    """Return the bytes from which zlib made the compressed bytes ``data``.
 
-    Raises ValueError if `data` is truncated, has extra bytes at its end, or is not compressed by zlib.
+    Raises ValueError if ``data`` is truncated, has extra bytes at its end, or is not compressed by zlib.
     """
     unpacker = zlib.decompressobj()
     try:
@@ -51,8 +51,8 @@ def _row_coder(kind: Any) -> RowCoder:
 class PackedCoder(Coder):
     """Encodes a record for Beam as a compressed row.
 
-    `kind` is the record's class. `folder` is the folder of the spool (files on this machine), to which the compressed
-    row is written; "" means that there is no spool.
+    ``kind`` is the record's class. ``folder`` is the folder of the spool (files on this machine), to which the
+    compressed row is written; "" means that there is no spool.
     """
 
     def __init__(self, kind: Any, folder: str) -> None:
@@ -65,9 +65,9 @@ class PackedCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """Return the coder of the record class `kind`, with the spool of the pipeline that is being built.
+        """Return the coder of the record class ``kind``, with the spool of the pipeline that is being built.
 
-        Beam calls this method. `registry` is Beam's registry of coders, which is not used.
+        Beam calls this method. ``registry`` is Beam's registry of coders, which is not used.
         """
         return cls(kind, spool_folder())
 

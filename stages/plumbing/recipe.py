@@ -23,9 +23,10 @@ from groundtrace.vision.media import MediaRoots
 class Draw:
     """Determines which questions one pass over the input uses. A question that is used is called drawn.
 
-    `below` is a threshold in hexadecimal digits: a question is drawn if the hash of its id is below it. If `below` is
-    "", all questions are drawn. `target_sft` is the wanted number of SFT rows; None means that there is no wanted
-    number. `last` is True in the last pass. If any other pass gives too few SFT rows, a new pass draws more questions.
+    ``below`` is a threshold in hexadecimal digits: a question is drawn if the hash of its id is below it. If ``below``
+    is "", all questions are drawn. ``target_sft`` is the wanted number of SFT rows; None means that there is no wanted
+    number. ``last`` is True in the last pass. If any other pass gives too few SFT rows, a new pass draws more
+    questions.
     """
 
     below: str = ""
@@ -37,10 +38,10 @@ class Draw:
 class RunContext:
     """Holds the run's input, media folders and models. A recipe builds its DAG from these.
 
-    `sources` are the parts of the input, such as files. `roots` holds the data folder and the run folder, and `models`
-    the endpoints of the models. `limit` is the number of records to read from the beginning of the input; None means
-    all. `draw` selects the questions of this pass. A DAG that can make an exact number of rows applies `draw` in
-    DrawQuestions before its first model call, and in CutToTarget before its outputs.
+    ``sources`` are the parts of the input, such as files. ``roots`` holds the data folder and the run folder, and
+    ``models`` the endpoints of the models. ``limit`` is the number of records to read from the beginning of the input;
+    None means all. ``draw`` selects the questions of this pass. A DAG that can make an exact number of rows applies
+    ``draw`` in DrawQuestions before its first model call, and in CutToTarget before its outputs.
     """
 
     sources: tuple[Source, ...]
@@ -52,12 +53,13 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Holds the outputs of a DAG, except for the rejections, which are collected from its stages.
+    """Holds the outputs of a DAG (graph of Beam transforms), except for rejections, which are collected from its
+    stages.
 
     Attributes:
         sft: verified drafts; None if the recipe makes no SFT rows.
-        rl: drafts to train on with a reward; None if the recipe makes no RL rows.
-        artifacts: further files of the run folder, by name; each value is a collection of exactly one text.
+        rl: drafts that become RL rows; None if the recipe makes no RL rows.
+        artifacts: further files of the run folder, by name. Each value is a collection of exactly one text.
     """
 
     sft: PCollection | None = None

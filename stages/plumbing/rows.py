@@ -43,8 +43,8 @@ class RowContext:
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
         """Return the values of one row for the columns that its set has besides the core columns, by column name.
 
-        `name` is the set: ``sft``, ``rl`` or ``rejected``. `origin` holds the values of the input columns that the
-        config keeps. `values` are the values that stages added. A column without a value gets None.
+        ``name`` is the set: ``sft``, ``rl`` or ``rejected``. ``origin`` holds the values of the input columns that the
+        config keeps. ``values`` are the values that stages added. A column without a value gets None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
@@ -53,7 +53,7 @@ class RowContext:
 def sft_row(draft: Draft, context: RowContext) -> Row:
     """Return the SFT row of a verified draft. Its best trace becomes the assistant's turn.
 
-    A trajectory (a trace with code) becomes several turns. `context` holds the data that all rows have in common.
+    A trajectory (a trace with code) becomes several turns. ``context`` holds the data that all rows have in common.
     Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
@@ -80,7 +80,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 def rl_row(draft: Draft, context: RowContext) -> Row:
     """Return the RL row of a draft, with the columns that the trainers verl and EasyR1 read.
 
-    `context` holds the data that all rows have in common.
+    ``context`` holds the data that all rows have in common.
     """
     question = draft.question
     text = user_text(question, draft.form)
@@ -97,7 +97,7 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
     """Return the row of a rejection, with all known data of the record. Columns without data are None.
 
-    `context` holds the data that all rows have in common.
+    ``context`` holds the data that all rows have in common.
     """
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}

@@ -54,21 +54,23 @@ class ShardEntry:
 
 
 def ids_sha256(ids: Sequence[str]) -> str:
-    """Return the SHA-256 of a shard's ids as hexadecimal digits. `ids` are the ids in the order of the shard's rows."""
+    """Return the SHA-256 of a shard's ids as hexadecimal digits. ``ids`` are the ids in the order of the shard's
+    rows.
+    """
     return hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def attempt_name(name: str) -> str:
-    """Return a unique file name for one execution of a writer: `name` with a random part before its extension.
+    """Return a unique file name for one execution of a writer: ``name`` with a random part before its extension.
 
-    `name` is the final name of the file. For example, "a.parquet" becomes "a.<32 hexadecimal digits>.parquet".
+    ``name`` is the final name of the file. For example, "a.parquet" becomes "a.<32 hexadecimal digits>.parquet".
     """
     stem, _, kind = name.rpartition(".")
     return f"{stem}.{uuid.uuid4().hex}.{kind}"
 
 
 class HashedStream:
-    """Passes bytes on to a binary output stream, counts them (`size_bytes`) and computes their SHA-256."""
+    """Passes bytes on to a binary output stream, counts them (``size_bytes``) and computes their SHA-256."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -77,7 +79,7 @@ class HashedStream:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Write the bytes `data`, and return their number."""
+        """Write the bytes ``data``, and return their number."""
         self._digest.update(data)
         self._stream.write(data)
         self.size_bytes += len(data)
@@ -117,7 +119,7 @@ class HashedStream:
 def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
     """Open a new Parquet file for writing. Yields the Parquet writer, and the stream that counts and hashes its bytes.
 
-    The file appears under the name `path` only after the ``with`` block has ended without an error. Missing parent
+    The file appears under the name ``path`` only after the ``with`` block has ended without an error. Missing parent
     folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,15 +130,15 @@ def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetW
 
 
 def write_table(path: Place, table: pa.Table) -> None:
-    """Write a small table to a new Parquet file `path`."""
+    """Write a small table to a new Parquet file ``path``."""
     with parquet_writer(path, table.schema) as (writer, _):
         writer.write_table(table)
 
 
 def write_manifest(folder: Place, entries: Sequence[str]) -> str:
-    """Write the manifest of a job to a new file in `folder`, and return the file's name.
+    """Write the manifest of a job to a new file in ``folder``, and return the file's name.
 
-    `entries` are its lines: one JSON object for each shard or other result. They are sorted. The last line holds the
+    ``entries`` are its lines: one JSON object for each shard or other result. They are sorted. The last line holds the
     number of entries, so that a reader notices a truncated manifest.
     """
     name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
@@ -160,5 +162,5 @@ def side_line(side: SideCalls) -> str:
 
 
 def artifact_line(name: str, text: str) -> str:
-    """Return the line of the manifest, as JSON, for a further text file of the run. `name` is the file's name."""
+    """Return the line of the manifest, as JSON, for a further text file of the run. ``name`` is the file's name."""
     return json.dumps({"artifact": name, "text": text})

@@ -24,9 +24,9 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
     """Let all pipelines that are built and run in the ``with`` block write the data of their shuffles to files in
-    `folder`.
+    ``folder``.
 
-    The folder must exist. If `folder` is "", the pipelines keep the data in memory.
+    The folder must exist. If ``folder`` is "", the pipelines keep the data in memory.
     """
     token = _FOLDER.set(folder)
     try:
@@ -46,7 +46,7 @@ def spool_folder() -> str:
 def spill(data: bytes, folder: str) -> bytes:
     """Write data to the spool, and return the slip (a reference of 29 bytes) that crosses a shuffle in its place.
 
-    `folder` is the folder of the spool. If it is "", or if the data is short, the returned bytes contain the data
+    ``folder`` is the folder of the spool. If it is "", or if the data is short, the returned bytes contain the data
     itself. :func:`read_spilled` reads both forms. Raises OSError if the file of the spool cannot be written.
     """
     if not folder or len(data) <= 2 * _SLIP.size:
@@ -55,10 +55,10 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """Return the data for which :func:`spill` returned the bytes `crossed`.
+    """Return the data for which :func:`spill` returned the bytes ``crossed``.
 
-    `folder` is the folder of the spool. Raises ValueError for bytes that :func:`spill` did not make, and OSError if the
-    file of the spool cannot be read.
+    ``folder`` is the folder of the spool. Raises ValueError for bytes that :func:`spill` did not make, and OSError if
+    the file of the spool cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:

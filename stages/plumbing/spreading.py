@@ -30,8 +30,8 @@ class _Begin(beam.DoFn):
 class SpreadByKey(beam.PTransform):
     """Redistributes elements over the workers by a key of each element.
 
-    `key` is a function that returns the key of an element. `key_kind` is the type of the keys, and `kind` the type of
-    the elements. Elements with equal keys go to the same worker, and no element is lost.
+    ``key`` is a function that returns the key of an element. ``key_kind`` is the type of the keys, and ``kind`` the
+    type of the elements. Elements with equal keys go to the same worker, and no element is lost.
     """
 
     def __init__(self, key: Callable[[Any], Any], key_kind: type, kind: type) -> None:

@@ -43,9 +43,9 @@ reasons.
 class Reject(Exception):
     """Raised by a stage's work to reject the draft, for one of the reasons that the stage declares.
 
-    `reason` is the code of the reason, e.g. "too_easy". `detail` states what was wrong. `key` is the cache key of the
-    model reply that led to the decision; None if there is no such reply. `draft` is the draft with all additions of the
-    work so far; None if there are no additions.
+    ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
+    the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with all additions
+    of the work so far; None if there are no additions.
     """
 
     def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
@@ -105,7 +105,7 @@ class Stage:
 
     @property
     def is_sample(self) -> bool:
-        """Return whether the stage reads a sample of the records and passes no record on."""
+        """Return whether this is a sample stage: it reads some of the records and passes none on."""
         return self.max_calls is not None
 
     @property
@@ -116,7 +116,7 @@ class Stage:
     def asking(self, models: ModelsSettings) -> "Stage":
         """Return a copy of this description with the prompts that the stage sends to the given models.
 
-        `models` holds the endpoints of the run's models. Some model families have their own prompts for points and
+        ``models`` holds the endpoints of the run's models. Some model families have their own prompts for points and
         boxes (:meth:`groundtrace.inference.role_calls.Asks.to`).
         """
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
@@ -124,8 +124,8 @@ class Stage:
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
         """Return the rejection of a record by this stage.
 
-        `element` is the rejected draft, or the id of a record that has no draft. `why` holds the reason and its detail.
-        `calls` are the model calls made for the record so far; their cost becomes part of the rejection.
+        ``element`` is the rejected draft, or the id of a record that has no draft. ``why`` holds the reason and its
+        detail. ``calls`` are the model calls made for the record so far; their cost becomes part of the rejection.
 
         Raises ValueError if the stage does not declare the reason. Raises ColumnError if the draft has a new column
         that the stage does not declare.
@@ -143,7 +143,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Route:
-    """Holds a draft that leaves its stage by another output than ``kept``. `output` is the name of this output."""
+    """Holds a draft that leaves its stage by another output than ``kept``. ``output`` is the name of this output."""
 
     output: str
     draft: Draft
@@ -159,14 +159,16 @@ It may raise :class:`Reject`. Any other exception is a defect of the code and fa
 class RunWork(beam.DoFn):
     """Runs a function for each draft, counts the drafts, and turns a raised :class:`Reject` into a rejection.
 
-    `stage` is the description of the stage, and `work` is the function.
+    ``stage`` is the description of the stage, and ``work`` is the function.
     """
 
     def __init__(self, stage: Stage, work: Work) -> None:
         self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
-        """Emit the draft to the output that the work chooses, or emit its rejection."""
+        """Run the work on a draft. Emit the draft to ``kept`` or to the route that the work chooses, or emit its
+        rejection.
+        """
         count_in(self.stage.name)
         try:
             with setting_columns(self.stage):
@@ -192,8 +194,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 def check_added(stage: Stage, before: object, after: object) -> None:
     """Check that a stage sets only columns that it declares. Raises ColumnError for any other column.
 
-    No shard would hold an undeclared column. `before` is the stage's input. `after` is its result: a draft, a route, or
-    the draft of a rejection. If `before` or `after` holds no draft, nothing is checked.
+    No shard would hold an undeclared column. ``before`` is the stage's input. ``after`` is its result: a draft, a
+    route, or the draft of a rejection. If ``before`` or ``after`` holds no draft, nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -215,7 +217,7 @@ def passing(stage: Stage, draft: Draft) -> Draft:
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
     """Count a result as kept, and return its draft as an output of a Beam DoFn.
 
-    `result` is the draft, or a route that names another output for it. The name of this stage is added to the draft's
+    ``result`` is the draft, or a route that names another output for it. The name of this stage is added to the draft's
     list of passed stages.
     """
     count_kept(stage.name)
@@ -231,10 +233,10 @@ def rejected_output(rejected: Rejected) -> TaggedOutput:
 
 
 def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any = Draft, **tags: Any) -> Any:
-    """Apply the Beam DoFn `do` to `elements` as the step `name`, and return its outputs.
+    """Apply the Beam DoFn ``do`` to ``elements`` as the step ``name``, and return its outputs.
 
-    `side_inputs` are further arguments of the DoFn. The outputs are ``kept`` (the main output, with elements of the
-    type `kept`), ``rejected`` (rejections), and one for each of `tags`, which maps names of further outputs to the
+    ``side_inputs`` are further arguments of the DoFn. The outputs are ``kept`` (the main output, with elements of the
+    type ``kept``), ``rejected`` (rejections), and one for each of ``tags``, which maps names of further outputs to the
     types of their elements. The types are declared, so that records cross shuffles as rows and not as pickles.
     """
     types = {REJECTED: Rejected, **tags}
@@ -248,10 +250,10 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 class DraftStage(beam.PTransform):
     """Base class of the stages whose work is a plain function of one draft.
 
-    A subclass is a dataclass whose fields are its settings. It sets `stage`, its description. Its method :meth:`work`
-    returns the function, which is pickled and sent to the workers. `routes` has the names of further outputs; the
+    A subclass is a dataclass whose fields are its settings. It sets ``stage``, its description. Its method :meth:`work`
+    returns the function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the
     function sends a draft to such an output by a :class:`Route`. If ``expand`` also does the work of other stages,
-    `inner` has the descriptions of these stages. In lists of stages, the stages of `inner` come before `stage`.
+    ``inner`` has the descriptions of these stages. In lists of stages, the stages of ``inner`` come before ``stage``.
     """
 
     stage: ClassVar[Stage]
@@ -268,6 +270,6 @@ class DraftStage(beam.PTransform):
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs.
 
-        `drafts` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
+        ``drafts`` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
         """
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

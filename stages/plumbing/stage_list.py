@@ -38,7 +38,7 @@ class StageList:
         return iter(self.stages)
 
     def stage(self, name: str) -> Stage | None:
-        """Return the description of the stage with the name `name`; None if there is no such stage."""
+        """Return the description of the stage with the name ``name``; None if there is no such stage."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
@@ -69,8 +69,8 @@ class StageList:
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
         """Return the sorted names of the prompts that a run may send.
 
-        `models` holds the endpoints of the run, and `settings` its config. `clips` is False if the input is known to
-        have no clips. If the run calls any model, the result also has the prompt that requests a repaired reply.
+        ``models`` holds the endpoints of the run, and ``settings`` its config. ``clips`` is False if the input is known
+        to have no clips. If the run calls any model, the result also has the prompt that requests a repaired reply.
         """
         sent = set[str]()
         for stage in self.stages:
@@ -83,14 +83,14 @@ class StageList:
 
     @property
     def adds(self) -> tuple[Column[Any], ...]:
-        """Return the columns that the stages add, each once, in the order of the stages."""
+        """Return the columns that the stages add to the rows, each once, in the order of the stages."""
         return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
 
     def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
         """Return one sentence for each stage that left out a check of the records that it kept.
 
-        `settings` is the run's config, and `models` holds the endpoints. `kept` maps the name of each stage to the
-        number of records that it kept. The result is empty if nothing was left out.
+        ``settings`` is the run's config, and ``models`` holds the endpoints. ``kept`` maps the name of each stage to
+        the number of records that it kept. The result is empty if nothing was left out.
         """
         found = []
         for stage in self.stages:
@@ -102,7 +102,7 @@ class StageList:
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
     """Return the list of a recipe's stages, each once, with the sample stages at the end.
 
-    `recipe` is the name of the recipe, for error messages. `wired` are the stages in the order in which the recipe
+    ``recipe`` is the name of the recipe, for error messages. ``wired`` are the stages in the order in which the recipe
     connects them. Raises RecipeError if two different stages, or two different columns, have the same name.
     """
     known: dict[str, Stage] = {}
@@ -138,7 +138,7 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
 def max_calls(stage: Stage, settings: Any) -> int | None:
     """Return the maximum number of model calls of a sample stage in a run; None for any other stage.
 
-    A sample stage reads some of the records and passes none on. `settings` is the run's config.
+    A sample stage reads some of the records and passes none on. ``settings`` is the run's config.
     """
     if stage.max_calls is None:
         return None
@@ -148,7 +148,7 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 def max_kept(stage: Stage, settings: Any) -> int | None:
     """Return the maximum number of records that a stage keeps in a run; None for a stage without such a maximum.
 
-    `settings` is the run's config.
+    ``settings`` is the run's config.
     """
     if stage.max_kept is None:
         return None
@@ -156,9 +156,9 @@ def max_kept(stage: Stage, settings: Any) -> int | None:
 
 
 def section_of(settings: Any, kind: type) -> Any:
-    """Return the first section of a config that is an object of the class `kind`.
+    """Return the first section of a config that is an object of the class ``kind``.
 
-    `settings` is the config. If it has no such section, return an object of the class with its default values.
+    ``settings`` is the config. If it has no such section, return an object of the class with its default values.
     """
     values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()
     return next((value for value in values if isinstance(value, kind)), None) or kind()

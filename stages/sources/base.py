@@ -60,14 +60,14 @@ class Source:
 
     @property
     def folder(self) -> Place:
-        """Return the folder that contains the source. The result has no meaning if `path` is the id of a data set."""
+        """Return the folder that contains the source. The result has no meaning if ``path`` is the id of a data set."""
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
-        """Return the largest number of records that this source can have among the input's first `limit` records.
+        """Return the largest number of records that this source can have among the input's first ``limit`` records.
 
-        For example, if `limit` is 10 and `first_number` is 8, the result is 3. Returns None if `limit` is None (no
-        limit).
+        For example, if ``limit`` is 10 and ``first_number`` is 8, the result is 3. Returns None if ``limit`` is None
+        (no limit).
         """
         return None if limit is None else max(0, limit - self.first_number + 1)
 
@@ -147,12 +147,12 @@ class Format(abc.ABC):
     A new format needs a file with its class and an instance of it, and one line in
     :data:`groundtrace.stages.sources.registry.FORMATS`. :meth:`find`, :meth:`count`, :meth:`media`, :meth:`answers` and
     :meth:`rows` are called before a run, on the machine that starts the run. They read no bytes of media.
-    :meth:`records` is called on a worker. In all methods, `source` is the part of the input to read, and `rows` holds
-    the settings by which rows become records. A format has no state.
+    :meth:`records` is called on a worker. In all methods, ``source`` is the part of the input to read, and ``rows``
+    holds the settings by which rows become records. A format has no state.
     """
 
     name: ClassVar[str]
-    """The name of the format, which is the `kind` of its sources."""
+    """The name of the format, which is the ``kind`` of its sources."""
 
     is_read_whole: ClassVar[bool] = False
     """Whether the format reads every file below a folder. A run folder there would become part of the next input."""
@@ -166,8 +166,9 @@ class Format(abc.ABC):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the input that the command line names.
 
-        `name` is the name as the user typed it. `path` is the same name as a path, with a leading ``~`` expanded. For a
-        remote store, `path` is a :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``.
+        ``name`` is the name as the user typed it. ``path`` is the same name as a path, with a leading ``~`` expanded.
+        For a remote store, ``path`` is a :class:`groundtrace.storage.places.RemotePath`, which has the methods of a
+        ``Path``.
 
         Raises :class:`NothingHere` if the input is not of this format; the caller then tries the next format. Raises
         :class:`InputError`, OSError or ValueError if an input of this format is unreadable.
@@ -175,7 +176,9 @@ class Format(abc.ABC):
 
     @abc.abstractmethod
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield the source's records in order. Each medium that a row contains as bytes is written to `store` once."""
+        """Yield the source's records in order. Each medium that a row contains as bytes is written to ``store``
+        once.
+        """
 
     def count(self, source: Source) -> int | None:
         """Return the number of records of the source. Returns None if counting them would require reading their
@@ -210,7 +213,7 @@ class Format(abc.ABC):
 
 
 def is_run_folder(path: Place) -> bool:
-    """Return whether the folder `path` is the output of a run. Such a folder is not read as an input."""
+    """Return whether the folder ``path`` is the output of a run. Such a folder is not read as an input."""
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):

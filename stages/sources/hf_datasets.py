@@ -37,10 +37,11 @@ class DataSets(Format):
     is_read_whole = True
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the data set in a folder or on the Hub as an input of one source.
+        """Return the data set in a folder or on the Hub as an input with one source.
 
-        Raises NothingHere if ``name`` cannot name a data set, or if the folder is empty. Raises InputError if the data
-        set cannot be read, or lacks the split or the config that the settings name.
+        ``name`` is the name as the user typed it, and ``path`` the same name as a path. Raises NothingHere if ``name``
+        cannot name a data set, or if the folder is empty. Raises InputError if the data set cannot be read, or lacks
+        the split or the config that the settings name.
         """
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
@@ -66,7 +67,7 @@ class DataSets(Format):
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each row of the split that the setting ``rows.split`` names.
 
-        Images that a row contains as bytes are written to `store`.
+        Images that a row contains as bytes are written to ``store``.
         """
         return row_records(_rows(source.path, rows), source, rows, store)
 
@@ -77,10 +78,10 @@ DATA_SETS = DataSets()
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     """Open one split of a data set, and return it. No row is read yet.
 
-    `path` is a folder, the id of a data set on the Hub, or a name with ``hf://``. The setting ``rows.split`` is the
-    name of the split, and ``rows.name`` that of the configuration. A ``Dataset`` that ``save_to_disk`` wrote has no
-    splits, so all its rows are used. Raises the errors of ``datasets``, such as ValueError for a missing split or
-    config.
+    ``path`` is a folder, the id of a data set on the Hub, or a name with ``hf://``. The setting ``rows.split`` is the
+    name of the split. ``rows.name`` is the name of the configuration, unless a name with ``hf://`` contains it. A
+    ``Dataset`` that ``save_to_disk`` wrote has no splits, so all its rows are used. Raises the errors of ``datasets``,
+    such as ValueError for a missing split or config.
     """
     import datasets
 
@@ -113,8 +114,9 @@ def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
 def own_image(value: Any, data_set: str) -> Any:
     """Return the value of an image column in a form that can be read later.
 
-    `value` is a cell, or a list of cells, whose form is ``{"bytes", "path"}``. `data_set` is the data set's folder or
-    id. An image with bytes stays unchanged. For an image that is given only by its path, there are three cases:
+    ``value`` is a cell, or a list of cells, whose form is ``{"bytes", "path"}``. ``data_set`` is the data set's folder
+    or id. An image with bytes stays unchanged, and so does a value of another form. For an image that is given only by
+    its path, there are three cases:
 
     - The path of a file in the data set's folder becomes relative to this folder.
     - The bytes of a file in the data set's archive or on the Hub are read.

@@ -25,7 +25,7 @@ _CORNERS = ("x1", "y1", "x2", "y2")
 class HubSet:
     """Holds the parts of a data set's name on the Hub: its id, config and revision.
 
-    `config` is "" if the name has no config. `revision` is "" for the newest revision.
+    ``config`` is "" if the name has no config. ``revision`` is "" for the newest revision.
     """
 
     id: str

@@ -29,10 +29,10 @@ class Images(Format):
     lacks_questions = True
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the folder as an input of one source.
+        """Return the folder ``path`` as an input with one source.
 
-        The fingerprint is made of the names and sizes of the images. Raises NothingHere if there are no images, or if
-        other data files are among them.
+        The fingerprint of the input is made of the names and sizes of the images. Raises NothingHere if there are no
+        images, or if other data files are among them.
         """
         if not path.is_dir():
             raise NothingHere("no folder of images")
@@ -58,7 +58,7 @@ class Images(Format):
         return (row["image"] for row in self.rows(source, rows))
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[dict[str, str]]:
-        """Yield the fields of each image's record: id, image, source and license.
+        """Yield one row for each image: a mapping with the id, image, source and license of its record.
 
         Source and license are left out if the config has a constant for them.
         """

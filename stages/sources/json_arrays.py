@@ -34,7 +34,7 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read a JSON object whose values are arrays, and yield the entries of some of these arrays.
 
-    `names` are the names of the wanted arrays; their entries must be objects. Each entry is yielded with the name of
+    ``names`` are the names of the wanted arrays; their entries must be objects. Each entry is yielded with the name of
     its array, in the order of the file. For example, ``{"images": [{"id": 1}], "info": {}}`` with the name "images"
     yields ``("images", {"id": 1})``. Other values are skipped. Memory holds only one entry of an array, or one skipped
     value, at a time. Raises :class:`NotAnArray` at the first error.
@@ -83,7 +83,7 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
 class _Window:
     """Reads JSON values from a text stream, and holds only the part of the text that is needed in memory.
 
-    `entry` is the number of the last object whose reading began.
+    ``entry`` is the number of the last object whose reading began.
     """
 
     def __init__(self, stream: TextIO) -> None:

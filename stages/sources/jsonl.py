@@ -49,7 +49,7 @@ class JsonLines(Format):
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the file `path`, or the file ``records.jsonl`` of the folder `path`, as an input.
+        """Return the file ``path``, or the file ``records.jsonl`` of the folder ``path``, as an input.
 
         Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
         line would be a bad record.
@@ -135,8 +135,8 @@ def _are_rows(rows: RowSettings) -> bool:
 def lines_fingerprint(stream: IO[bytes]) -> str:
     """Return a digest of a file's lines, as 64 hexadecimal digits.
 
-    `stream` is the opened file. The digest does not depend on the order of the lines or on their line endings. The file
-    is read in pieces, because a single line may be the whole file.
+    ``stream`` is the opened file. The digest does not depend on the order of the lines or on their line endings. The
+    file is read in pieces, because a single line may be the whole file.
     """
     total, digest, ends, is_begun = 0, hashlib.sha256(), b"", False
     while piece := stream.readline(PIECE_BYTES):
@@ -157,7 +157,7 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
     """Raise InputError if a file is compressed, is a Parquet file, or is text in UTF-16 or UTF-32.
 
     The first bytes of the file show this. Without the check, every line of such a file would be a bad record.
-    `expected` is the name of the expected format in the error.
+    ``expected`` is the name of the expected format in the error.
     """
     with path.open("rb") as stream:
         head = stream.read(4)

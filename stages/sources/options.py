@@ -35,9 +35,9 @@ def split_options(text: str) -> tuple[str, list[str] | None]:
 def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's fields with the options in its question's text moved to the field ``choices``.
 
-    `row` holds the fields. An answer such as ``B`` or ``B. cat`` is replaced by the option with this letter (``cat``).
-    Any other answer stays unchanged. If it is not one of the options, the record is rejected later. All fields stay
-    unchanged if the record already has choices, or if its question has no options.
+    ``row`` holds the fields. An answer such as ``B`` or ``B. cat`` is replaced by the option with this letter
+    (``cat``). Any other answer stays unchanged. If it is not one of the options, the record is rejected later. All
+    fields stay unchanged if the record already has choices, or if its question has no options.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:
@@ -56,10 +56,10 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
     """Return a record's fields. If the answer names a choice by letter or position, it is replaced by this choice.
 
-    `row` holds the fields. `named_by` says how answers name choices: "letter", "index" (from 0), "number" (from 1) or
-    "text". For example, with "number" the answer ``2`` becomes the second choice. The fields stay unchanged for "text",
-    for a record without choices, and for an answer that is true or false. If any other answer does not name a choice, a
-    note about this is added to the answer's text. The record is then rejected later.
+    ``row`` holds the fields. ``named_by`` says how answers name choices: "letter", "index" (from 0), "number" (from 1)
+    or "text". For example, with "number" the answer ``2`` becomes the second choice. The fields stay unchanged for
+    "text", for a record without choices, and for an answer that is true or false. If any other answer does not name a
+    choice, a note about this is added to the answer's text. The record is then rejected later.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

@@ -43,10 +43,11 @@ class Parquet(Format):
     name = "parquet"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the Parquet files of a file, folder or pattern, as an input with one source for each file.
+        """Return the Parquet files of a file, folder or pattern as an input with one source for each file.
 
-        Raises NothingHere if there is no Parquet file. Raises InputError for a file that cannot be read as Parquet, and
-        for a run folder. To read the shards of a run, the user has to name a folder of shards inside the run folder.
+        ``path`` is this file, folder or pattern. Raises NothingHere if there is no Parquet file. Raises InputError for
+        a file that cannot be read as Parquet, and for a run folder. To read the shards of a run, the user has to name a
+        folder of shards inside the run folder.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of its shards")
@@ -95,7 +96,8 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields :data:`ANSWER_FIELDS` of each record that it has.
+        """Yield, for each record, those of the fields :data:`ANSWER_FIELDS` (answer, choices, …) for which the file has
+        a column.
 
         The column map (``input.columns``) determines which columns hold these fields.
         """

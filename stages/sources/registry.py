@@ -43,6 +43,6 @@ def format_of(source: Source) -> Format:
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
     """Yield the records of a source in order, read by the source's format.
 
-    `rows` holds the settings by which rows become records. Media that rows contain as bytes are written to `store`.
+    ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are written to ``store``.
     """
     return format_of(source).records(source, rows, store)

@@ -38,8 +38,8 @@ def row_records(
 ) -> Iterator[RawRecord]:
     """Convert the rows of a source to records, and yield the records, numbered from the source's first number.
 
-    `found` yields the rows. A text in `found` is a row that is not an object; the later validation of its record
-    reports the fault. `rows` holds the settings. Media that rows contain as bytes are written to `store`.
+    ``found`` yields the rows. A text in ``found`` is a row that is not an object; the later validation of its record
+    reports the fault. ``rows`` holds the settings. Media that rows contain as bytes are written to ``store``.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -52,7 +52,7 @@ def row_records(
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
     """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows.
 
-    `found` yields the rows; a text in it is a row that is not an object, and is yielded unchanged. `rows` holds the
+    ``found`` yields the rows; a text in it is a row that is not an object, and is yielded unchanged. ``rows`` holds the
     settings. A row that does not fit the shape becomes one row with its id, the columns that the config keeps, and the
     reason why it does not fit.
     """
@@ -99,7 +99,9 @@ def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
 
 
 def kept_columns(names: Sequence[str]) -> tuple[Column[str], ...]:
-    """Return the columns of the shards for the columns of the input that the config keeps. `names` are their names."""
+    """Return the columns of the shards for the columns of the input that the config keeps. ``names`` are their
+    names.
+    """
     return tuple(Column(name, pa.string(), f"the input's column {name}, as text") for name in names)
 
 
@@ -111,7 +113,7 @@ def _kept_text(value: object) -> str:
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
     """Return the name of the column that holds a row's media. Returns None if there is no such column.
 
-    `columns` are the names of the row's columns, and `rows` holds the settings, which may name the column.
+    ``columns`` are the names of the row's columns, and ``rows`` holds the settings, which may name the column.
     """
     known = set(columns)
     named, *others = MEDIA_COLUMNS
@@ -121,8 +123,8 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
 class _Embedded:
     """Writes the media that rows contain as bytes to the run folder.
 
-    `_uris` maps the names by which other rows may refer to a medium to URIs. It needs about 150 bytes for each row, and
-    is empty for most shapes.
+    ``_uris`` maps the names by which other rows may refer to a medium to URIs. It needs about 150 bytes for each row,
+    and is empty for most shapes.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -132,8 +134,8 @@ class _Embedded:
     def uri(self, item: Any, media_folder: str) -> Any:
         """Return the URI of a row's medium. A medium given as bytes is written to a file in the run folder.
 
-        `item` is the medium as the row gives it. A path becomes a URI of a file of the input; a relative path starts
-        from `media_folder`. Any other value, such as bytes given as text, is returned unchanged, and the record's
+        ``item`` is the medium as the row gives it. A path becomes a URI of a file of the input; a relative path starts
+        from ``media_folder``. Any other value, such as bytes given as text, is returned unchanged, and the record's
         validation rejects it. Raises :class:`BadRow` for invalid base64, and for a reference to the image of a row that
         has no image.
         """

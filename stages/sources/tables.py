@@ -40,7 +40,7 @@ class Tables(Format):
     name = "table"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the file `path`, or the only CSV or TSV file of the folder `path`, as an input.
+        """Return the file ``path``, or the only CSV or TSV file of the folder ``path``, as an input.
 
         A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises NothingHere
         if there is no such file. Raises InputError if rows do not fit the header, or if the file's content does not fit

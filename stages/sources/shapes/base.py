@@ -77,7 +77,7 @@ class Shape(abc.ABC):
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
         """Return whether an input has this shape.
 
-        `columns` are the names of its columns. `first` are its first rows; it may be empty.
+        ``columns`` are the names of its columns. ``first`` are its first rows; it may be empty.
         """
 
     @abc.abstractmethod
@@ -85,14 +85,14 @@ class Shape(abc.ABC):
         """Yield the rows that a row of the input contains, with one row for each record.
 
         In the yielded rows, media are paths, mappings with ``bytes`` and ``path``, or mappings with ``base64``.
-        `id_column` is the name of the column that holds the ids. If a row becomes several rows, a suffix is added to
+        ``id_column`` is the name of the column that holds the ids. If a row becomes several rows, a suffix is added to
         each id. Raises :class:`BadRow` for a row that does not fit the shape.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
         """Return a function that calls :meth:`read` with the given settings and the name of the id column.
 
-        If the shape needs other files (:meth:`files`), they are read from `folder`, the folder of the input.
+        If the shape needs other files (:meth:`files`), they are read from ``folder``, the folder of the input.
         """
         return lambda row: self.read(row, settings, id_column)
 
@@ -107,7 +107,7 @@ class Shape(abc.ABC):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines that ``beam init`` writes in ``[input]``, after the line with the shape's name.
 
-        `columns` are the names of the input's columns, `first` are its first rows, and `folder` is its folder.
+        ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
         """
         return []
 
@@ -115,9 +115,9 @@ class Shape(abc.ABC):
 def folder_line(root: Place, media_path: Any) -> str:
     """Return the config line that sets ``media_folder``, the folder from which media paths start.
 
-    `media_path` is the path of one medium as the input gives it. The function searches the folders below `root`, the
-    folder of the input, for the folder that contains this path. The line is only a comment if `root` itself contains
-    the path. It is also a comment if no folder or more than one folder contains the path.
+    ``media_path`` is the path of one medium as the input gives it. The function searches the folders below ``root``,
+    the folder of the input, for the folder that contains this path. The line is only a comment if ``root`` itself
+    contains the path. It is also a comment if no folder or more than one folder contains the path.
     """
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):

@@ -37,8 +37,8 @@ SLACK = 0.01
 class Annotation:
     """Holds one box of a COCO file.
 
-    `id` is the number of the annotation, and `category` is the id of its category. `xywh` is x, y, width and height in
-    pixels, as in the file. `is_crowd` is True if the box surrounds many objects.
+    ``id`` is the number of the annotation, and ``category`` is the id of its category. ``xywh`` is x, y, width and
+    height in pixels, as in the file. ``is_crowd`` is True if the box surrounds many objects.
     """
 
     id: int
@@ -51,7 +51,7 @@ class Annotation:
 class CocoFile:
     """Holds the content of a COCO file without its segmentations.
 
-    `names` maps the id of each category to its name. `by_image` maps the id of each image to its boxes.
+    ``names`` maps the id of each category to its name. ``by_image`` maps the id of each image to its boxes.
     """
 
     images: dict[int, tuple[str, float, float]] = field(default_factory=dict)
@@ -80,15 +80,15 @@ class Coco(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with ``media`` and ``boxes`` added from the COCO file.
 
-        Here the path of the COCO file is relative to the working folder. `id_column` is not used.
+        Here the path of the COCO file is relative to the working folder. ``id_column`` is not used.
         """
         return iter(self.reader(settings, Path(), id_column)(row))
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
         """Return a function that adds ``media`` and ``boxes`` from the COCO file to a row.
 
-        The setting ``coco_instances`` is the path of the COCO file, relative to `folder`. The file is read at the first
-        row. Raises UserError if the setting is empty.
+        The setting ``coco_instances`` is the path of the COCO file, relative to ``folder``. The file is read at the
+        first row. Raises UserError if the setting is empty.
         """
         if not settings.coco_instances:
             raise UserError('input.shape = "coco" needs the COCO file: set input.coco_instances to its path')
@@ -102,7 +102,7 @@ class Coco(Shape):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for the COCO file and for the folder of its images.
 
-        COCO files are found by their names, in `folder` and the folders in it. If there is not exactly one such file,
+        COCO files are found by their names, in ``folder`` and the folders in it. If there is not exactly one such file,
         the line for the COCO file is a comment.
         """
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))

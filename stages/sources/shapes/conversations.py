@@ -29,8 +29,8 @@ _PART_MEDIA = ("image", "video")
 class Turn:
     """Holds one turn of a conversation as one text.
 
-    `role` is "user", "assistant" or "system". `media` are the media that the turn contains itself; each is replaced in
-    the text by ``<image>`` or ``<video>``.
+    ``role`` is "user", "assistant" or "system". ``media`` are the media that the turn contains itself; each is replaced
+    in the text by ``<image>`` or ``<video>``.
     """
 
     role: str
@@ -57,7 +57,7 @@ class Conversations(Shape):
         """Yield one row for each question of a conversation, in order. If ``settings.turns`` is "first", yield only the
         first.
 
-        If a conversation has several questions, the suffixes -1, -2, … are added to the id in the column `id_column`.
+        If a conversation has several questions, the suffixes -1, -2, … are added to the id in the column ``id_column``.
         Raises BadRow for a row without a valid conversation, and for a conversation without a question.
         """
         turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
@@ -72,7 +72,7 @@ class Conversations(Shape):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for ``turns`` and ``media_folder``.
 
-        If a question in the `first` rows has answer options in its text, a line for ``choices_in_text`` is added.
+        If a question in the ``first`` rows has answer options in its text, a line for ``choices_in_text`` is added.
         """
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']
@@ -88,7 +88,7 @@ CONVERSATIONS = Conversations()
 def read_turns(value: Any) -> list[Turn]:
     """Return the turns of a conversation without system turns.
 
-    `value` is the cell of the row that holds the conversation. Raises :class:`BadRow` if it is not a list of turns in
+    ``value`` is the cell of the row that holds the conversation. Raises :class:`BadRow` if it is not a list of turns in
     which user and assistant alternate.
     """
     if not isinstance(value, list) or not value:
@@ -104,8 +104,8 @@ def read_turns(value: Any) -> list[Turn]:
 def placed(text: str, shown_before: int, media_count: int) -> str:
     """Return the text of a turn without the placeholders ``<image>`` and ``<video>``.
 
-    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. `shown_before` is the
-    number of media before this text, from which the number of each image in these words is counted. `media_count` is
+    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. ``shown_before`` is the
+    number of media before this text, from which the number of each image in these words is counted. ``media_count`` is
     the number of all media.
     """
     if media_count > 1:

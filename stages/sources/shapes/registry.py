@@ -25,6 +25,6 @@ SHAPES: "Registry[Shape]" = Registry(
 def shape_of(columns: frozenset[str], first: "Sequence[Row]") -> "Shape":
     """Return the shape (layout of rows) of an input: the first shape that fits, or one record in each row if none fits.
 
-    `columns` are the names of the input's columns, and `first` are its first rows.
+    ``columns`` are the names of the input's columns, and ``first`` are its first rows.
     """
     return next((each for each in SHAPES.values() if each.fits(columns, first)), SHAPES["rows"])
