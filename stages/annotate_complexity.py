@@ -61,7 +61,8 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
 
 
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
-    """Let the judge label a question as simple or complex, and return the draft with this label and the judge's reason.
+    """Let the judge label a question as simple or complex, and return the draft (a question with its data) with this
+    label and the judge's reason.
 
     ``session`` makes the call. Raises :class:`Reject` if the judge cannot decide.
     """

@@ -16,7 +16,8 @@ UNWRITABLE = "unwritable_answer"
 
 
 def answer_directly(draft: Draft) -> Draft:
-    """Return the draft with the trace ``<answer>…</answer>``, which holds only the gold answer and no reasoning.
+    """Return the draft (a question with its data) with the trace ``<answer>…</answer>``, which holds only the gold
+    answer and no reasoning.
 
     Raises :class:`groundtrace.stages.plumbing.stage.Reject` if the gold answer contains a tag.
     """
@@ -38,7 +39,7 @@ STAGE = Stage(
 
 @dataclass
 class AnswerDirectly(DraftStage):
-    """Stage that gives every draft its gold answer as its only trace, without reasoning."""
+    """Stage that gives every draft (a question with its data) its gold answer as its only trace, without reasoning."""
 
     stage = STAGE
 

@@ -55,7 +55,8 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """Let the policy answer with the images and crops, and return the draft with the graded answers.
+    """Let the policy answer with the images and crops, and return the draft (a question with its data) with the graded
+    answers.
 
     ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises
     :class:`groundtrace.stages.plumbing.stage.Reject` if fewer than ``settings.k_min`` answers could be graded.
@@ -69,7 +70,9 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
-    """Return the draft with ``attempts`` in the columns of the answers for which the policy saw the crops."""
+    """Return the draft (a question with its data) with ``attempts`` in the columns of the answers for which the policy
+    saw the crops.
+    """
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
 
@@ -130,7 +133,7 @@ class CropComparison:
 
 
 def compared(draft: Draft) -> CropComparison:
-    """Return the :class:`CropComparison` of the one question of a draft."""
+    """Return the :class:`CropComparison` of the one question of a draft (a question with its data)."""
     with_crops = [each["correct"] for each in draft.added(CROP_ATTEMPTS) or ()]
     (right, of), (right_with, of_with) = _counts([each.correct for each in draft.attempts]), _counts(with_crops)
     without, beside = right * of_with, right_with * of

@@ -49,7 +49,7 @@ def form_of(question_id: str, settings: ColdStartSettings) -> str:
 
 
 def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
-    """Return the draft with the form of its trace: with boxes, or in words alone.
+    """Return the draft (a question with its data) with the form of its trace: with boxes, or in words alone.
 
     Raises :class:`Reject` if the form is with boxes but the question has no boxes.
     """
@@ -60,8 +60,8 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """Return the form of the draft's trace (with boxes, or in words alone), by which the stage KeepRatio counts
-    drafts.
+    """Return the form of a draft's trace: with boxes, or in words alone. The stage KeepRatio keeps a ratio of these
+    forms.
     """
     return draft.form
 
@@ -76,7 +76,7 @@ STAGE = Stage(
 
 @dataclass
 class AssignStream(DraftStage):
-    """Stage that assigns each draft a stream: reasoning with boxes, or in words alone.
+    """Stage that assigns each draft (a question with its data) a stream: reasoning with boxes, or in words alone.
 
     The module's docstring describes the rule.
     """

@@ -75,7 +75,8 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 
 
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
-    """Let the policy answer a question k times, and return the draft with the k graded answers.
+    """Let the policy answer a question k times, and return the draft (a question with its data) with the k graded
+    answers.
 
     Equal answers are graded once. ``session`` makes the calls. ``judged`` is True if a judge model grades answers in
     free text. Without such a judge, a question with free text as its gold answer is rejected before any call, because

@@ -68,7 +68,7 @@ class CleanSettings:
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
-    """Return the draft with the text of its question cleaned (:func:`clean_text`).
+    """Return the draft (a question with its data) with the text of its question cleaned (:func:`clean_text`).
 
     Only hidden characters are removed from choices and answer, because other changes would change the gold answer.
     Raises :class:`Reject` in three cases: the cleaned question is empty or too long, a choice contains a media

@@ -39,7 +39,8 @@ def _is_same(answer: str, other: str, question: Question) -> bool:
 
 
 def confirm(draft: Draft) -> Draft:
-    """Return the draft if its answer can be used as the gold answer; otherwise raise :class:`Reject`.
+    """Return the draft (a question with its data) if its answer can be used as the gold answer; otherwise raise
+    :class:`Reject`.
 
     An answer that comes from the input record can be used. An answer that the teacher wrote can be used if more of the
     policy's attempts give it than any other answer.
@@ -65,7 +66,9 @@ STAGE = Stage(
 
 @dataclass
 class ConfirmAnswers(DraftStage):
-    """Stage that keeps a draft if its answer comes from the input record, or if the policy's attempts confirm it."""
+    """Stage that keeps a draft (a question with its data) if its answer comes from the input record, or if the policy's
+    attempts confirm it.
+    """
 
     stage = STAGE
 

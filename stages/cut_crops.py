@@ -18,7 +18,8 @@ from groundtrace.vision.overlay import encode_png
 
 
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
-    """Cut the parts inside the policy's boxes out of the images, and return the draft with references to these crops.
+    """Cut the parts inside the policy's boxes out of the images, and return the draft (a question with its data) with
+    references to these crops.
 
     The boxes are those of the draft's first trace. ``store`` is the media store, to which the crops are written as PNG
     files. A draft without boxes gets no crops.
@@ -40,7 +41,7 @@ STAGE = Stage("crop", "what the policy boxed is cut out of the images", settings
 
 @dataclass
 class CutCrops(DraftStage):
-    """Stage that cuts crops around the policy's boxes out of the images of every draft.
+    """Stage that cuts crops around the policy's boxes out of the images of every draft (a question with its data).
 
     ``roots`` holds the data folder and the run folder. The module's docstring describes the crops.
     """

@@ -204,7 +204,7 @@ class DecontaminateQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft, which compares it with the benchmark.
+        """Return the function to run on each draft (a question with its data), which compares it with the benchmark.
 
         Without a benchmark, the function lets every draft pass.
         """

@@ -34,8 +34,8 @@ def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
 
 
 def draw(draft: Draft, store: MediaStore) -> Draft:
-    """Draw the points of a draft on copies of its images and frames, and return the draft with references to these
-    copies.
+    """Draw the points of a draft (a question with its data) on copies of its images and frames, and return the draft
+    with references to these copies.
 
     ``store`` is the media store, to which the drawn copies (overlays) are written.
     """
@@ -77,7 +77,7 @@ STAGE = Stage("overlay", "the points are drawn on the image, numbered and with c
 
 @dataclass
 class DrawOverlays(DraftStage):
-    """Stage that draws the points of every draft on copies of its images and frames.
+    """Stage that draws the points of every draft (a question with its data) on copies of its images and frames.
 
     ``roots`` holds the data folder and the run folder.
     """

@@ -59,7 +59,8 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
 
 def draw(draft: Draft, below: str | None) -> Draft:
-    """Return the draft if the hash of its id is below the threshold ``below``; otherwise raise :class:`Reject`.
+    """Return the draft (a question with its data) if the hash of its id is below the threshold ``below``; otherwise
+    raise :class:`Reject`.
 
     ``below`` is in hexadecimal digits. If it is "" or None, every draft is returned.
     """
@@ -122,7 +123,8 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Stage that keeps the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts up to the same hash.
+    """Stage that keeps the ``target_sft`` SFT drafts (questions with their data) with the lowest id hashes, and the RL
+    drafts up to the same hash.
 
     RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
     collections: ``sft`` has the verified drafts, and ``rl`` has the drafts of the RL side before rubrics are mined on

@@ -48,11 +48,12 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 
 
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
-    """Return the draft if its pass rate (share of right attempts) is in the band of the settings.
+    """Return the draft (a question with its data) if its pass rate (share of right attempts) is in the band of the
+    settings.
 
-    A draft outside the band is ``too_easy`` or ``too_hard``. If ``settings.route`` contains this reason, the draft is
-    returned as a route to the output of this name. Otherwise :class:`Reject` is raised. Raises ValueError for a draft
-    without graded attempts.
+    The band is the range of pass rates to keep. A draft outside the band is ``too_easy`` or ``too_hard``. If
+    ``settings.route`` contains this reason, the draft is returned as a route to the output of this name. Otherwise
+    :class:`Reject` is raised. Raises ValueError for a draft without graded attempts.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put this stage after AttemptQuestions")
@@ -74,7 +75,8 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Stage that keeps the drafts whose pass rate (share of right attempts) is in the band of the settings.
+    """Stage that keeps the drafts (questions with their data) whose pass rate (share of right attempts) is in the band
+    of the settings.
 
     The outputs ``too_easy`` and ``too_hard`` have the drafts outside the band that the setting ``route`` selects.
     """

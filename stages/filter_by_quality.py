@@ -60,7 +60,8 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """Let the judge assess a question, and return the draft unchanged if the verdict is good.
+    """Let the judge assess a question, and return the draft (a question with its data) unchanged if the verdict is
+    good.
 
     ``session`` makes the call. Raises :class:`Reject` for any other verdict.
     """

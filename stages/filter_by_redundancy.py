@@ -62,7 +62,8 @@ def overlap(thought: str, answer: str) -> float:
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
-    """Return the draft unchanged if the think section of its best trace is more than a repetition of the answer.
+    """Return the draft (a question with its data) unchanged if the think section of its best trace is more than a
+    repetition of the answer.
 
     Raises :class:`Reject` if the answer contains a larger share of the thought's words than ``settings.max_overlap``.
     Raises ValueError if the draft has no best trace.
@@ -93,7 +94,7 @@ STAGE = Stage(
 
 @dataclass
 class FilterByRedundancy(DraftStage):
-    """Stage that rejects drafts whose reasoning only repeats its answer."""
+    """Stage that rejects drafts (questions with their data) whose reasoning only repeats its answer."""
 
     settings: RedundancySettings
     stage = STAGE

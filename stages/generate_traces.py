@@ -98,7 +98,7 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """Return the draft with traces made of the teacher's replies that are not truncated.
+    """Return the draft (a question with its data) with traces made of the teacher's replies that are not truncated.
 
     ``completions`` are the replies. The index of a trace is the position of its reply in ``completions``. ``key`` is
     the cache key of the first reply; it becomes part of a rejection. Raises :class:`Reject` if all replies are
@@ -142,7 +142,8 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Let the teacher write traces for a question, and return the draft with the traces that are not truncated.
+    """Let the teacher write traces for a question, and return the draft (a question with its data) with the traces that
+    are not truncated.
 
     ``session`` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
     the draft has no entities (things to point at), because its traces could not be grounded.

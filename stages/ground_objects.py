@@ -44,7 +44,8 @@ class GroundObjectSettings:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
-    """Let the teacher find boxes around the object of a written question, and return the draft with these boxes.
+    """Let the teacher find boxes around the object of a written question, and return the draft (a question with its
+    data) with these boxes.
 
     ``session`` makes the calls, one for each image. Raises :class:`Reject` if no box, or more than
     ``settings.max_boxes`` boxes, are found.

@@ -52,7 +52,8 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
-    """Let the policy reason with boxes about a question, and return the draft with this reasoning as its only trace.
+    """Let the policy reason with boxes about a question, and return the draft (a question with its data) with this
+    reasoning as its only trace.
 
     The boxes of the trace are in pixels of the original images. ``session`` makes the call. The draft of a clip is
     returned without a trace.

@@ -130,7 +130,8 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """Return the draft of a valid record. Raises :class:`Reject` if one of its media, or its boxes, are unusable.
+    """Return the draft (a question with its data) of a valid record. Raises :class:`Reject` if one of its media, or its
+    boxes, are unusable.
 
     ``media`` maps the URI of each medium to the result of its check.
     """

@@ -13,7 +13,7 @@ from groundtrace.stages.write_questions import QUESTION_SOURCE, RECORD
 
 
 def join(draft: Draft) -> Draft:
-    """Return the draft with the source of its question in the column ``question_source``.
+    """Return the draft (a question with its data) with the source of its question in the column ``question_source``.
 
     The source is ``teacher`` if the teacher wrote the question, else ``record``.
     """
@@ -30,7 +30,9 @@ STAGE = Stage(
 
 @dataclass
 class JoinQuestions(DraftStage):
-    """Stage that records, for every draft, whether its question comes from the input or from the teacher."""
+    """Stage that records, for every draft (a question with its data), whether its question comes from the input or from
+    the teacher.
+    """
 
     stage = STAGE
 

@@ -89,7 +89,8 @@ def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
 
 
 async def judge_image(draft: Draft, session: Session, settings: ImageSettings, models: ModelsSettings) -> Draft:
-    """Let the judge check the images of a draft, and return the draft if they meet all conditions.
+    """Let the judge check the images of a draft (a question with its data), and return the draft if they meet all
+    conditions.
 
     ``session`` makes the call, and ``models`` holds the endpoints of the run's models. Raises :class:`Reject` for the
     first condition that the images do not meet.
@@ -134,7 +135,8 @@ STAGE = Stage(
 
 @dataclass
 class JudgeImages(CallingStage):
-    """Stage that keeps the drafts whose images are suitable for questions that need a close look.
+    """Stage that keeps the drafts (questions with their data) whose images are suitable for questions that need a close
+    look.
 
     ``models`` holds the endpoints of the run's models. The module's docstring lists the conditions.
     """

@@ -53,7 +53,8 @@ def _read(reply: CallResult) -> bool:
 
 
 async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
-    """Let the judge assess a written question with its answer, and return the draft if the verdict is GOOD.
+    """Let the judge assess a written question with its answer, and return the draft (a question with its data) if the
+    verdict is GOOD.
 
     ``session`` makes the call. Raises :class:`Reject` if the verdict is BAD.
     """

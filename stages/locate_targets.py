@@ -98,7 +98,7 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 
 
 def lacks_boxes(draft: Draft) -> bool:
-    """Return whether the draft needs boxes from the detector.
+    """Return whether the draft (a question with its data) needs boxes from the detector.
 
     It needs them if its record has no field for boxes, and if none of its media is a clip.
     """
@@ -106,7 +106,7 @@ def lacks_boxes(draft: Draft) -> bool:
 
 
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
-    """Return the draft with boxes from the detector, if its record has no boxes.
+    """Return the draft (a question with its data) with boxes from the detector, if its record has no boxes.
 
     The teacher first names the things that the answer depends on; ``session`` makes the calls. The boxes are None if
     they are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.

@@ -109,7 +109,8 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 
 
 async def measure(draft: Draft, session: Session) -> MeasuredTrace:
-    """Let the judges judge the best trace of a draft, once unchanged and once with each planted fault.
+    """Let the judges judge the best trace of a draft (a question with its data), once unchanged and once with each
+    planted fault.
 
     ``session`` makes the calls. The result holds all judgements.
     """

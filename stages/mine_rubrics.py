@@ -56,7 +56,7 @@ CANDIDATES_PROMPT = "rubric_candidates.v3"
 
 @record
 class RubricSample:
-    """Holds the drafts on which rubrics (criteria for judging answers) are measured.
+    """Holds the drafts (questions with their data) on which rubrics (criteria for judging answers) are measured.
 
     ``id`` is the name of the sample in errors.
     """
@@ -67,7 +67,8 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """Holds a draft, and the candidate rubrics (criteria) by which the judge scores the draft's first attempt.
+    """Holds a draft (a question with its data), and the candidate rubrics (criteria) by which the judge scores the
+    draft's first attempt.
 
     ``id`` is the draft's id. ``calls`` are the calls to the teacher that proposed the candidates.
     """
@@ -80,10 +81,11 @@ class RubricTask:
 
 @dataclass(frozen=True)
 class AttemptScores:
-    """Holds the judge's scores of one attempt (sampled answer), one for each candidate rubric.
+    """Holds the judge's scores of one attempt (sampled answer).
 
-    ``calls`` are the calls to the teacher that proposed the candidates. ``correct`` is True if the answer of the
-    attempt is right, False if it is wrong, and None if it was not graded.
+    ``candidates`` are the candidate rubrics, and ``scores`` has one score for each of them. ``calls`` are the calls to
+    the teacher that proposed the candidates. ``correct`` is True if the answer of the attempt is right, False if it is
+    wrong, and None if it was not graded.
     """
 
     candidates: Candidates
@@ -93,8 +95,8 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Request candidate rubrics (criteria) from the teacher, and return one task for the judge for each draft of the
-    sample.
+    """Request candidate rubrics (criteria) from the teacher, and return one task for the judge for each draft (a
+    question with its data) of the sample.
 
     ``session`` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
     teacher's endpoint takes only one image in a request, the teacher sees one example. If there is no teacher, or if
@@ -224,7 +226,7 @@ RUBRIC_JUDGE = Stage(
 
 @dataclass
 class MineRubrics(DraftStage):
-    """Stage that mines the rubrics of the run, and adds them to every draft.
+    """Stage that mines the rubrics of the run, and adds them to every draft (a question with its data).
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """

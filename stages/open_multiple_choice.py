@@ -80,8 +80,8 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """Return the draft with a free-response question, if its multiple-choice question can be answered without the
-    choices.
+    """Return the draft (a question with its data) with a free-response question, if its multiple-choice question can be
+    answered without the choices.
 
     All other drafts are returned unchanged. ``judged`` is True if a judge model grades answers in free text. Without
     such a judge, questions with answers in words keep their choices.
@@ -125,8 +125,8 @@ class OpenMultipleChoice(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft: :func:`open_question`, or a function that changes nothing if not
-        ``enabled``.
+        """Return the function to run on each draft (a question with its data): :func:`open_question`, or a function
+        that changes nothing if not ``enabled``.
         """
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 

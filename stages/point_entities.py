@@ -28,7 +28,8 @@ _EXACT = Sampling(max_tokens=2048)
 
 
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
-    """Let the pointer find every entity in every image, and return the draft with the points.
+    """Let the pointer find every entity in every image, and return the draft (a question with its data) with the
+    points.
 
     An entity is a phrase for a visible thing. ``session`` makes the calls, and all of them are sent at once. ``video``
     holds the number of a clip's frames that the pointer sees.
@@ -68,7 +69,8 @@ STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PLAIN.po
 
 @dataclass
 class PointEntities(CallingStage):
-    """Stage that finds the points of every entity of a draft in the draft's images and clips.
+    """Stage that finds the points of every entity of a draft (a question with its data) in the draft's images and
+    clips.
 
     ``models`` holds the endpoints of the run's models, and ``video`` the number of a clip's frames that the pointer
     sees.

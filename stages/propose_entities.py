@@ -97,7 +97,8 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Let the teacher name the things to point at, and return the draft with these entities. There may be none.
+    """Let the teacher name the things to point at, and return the draft (a question with its data) with these entities.
+    There may be none.
 
     ``session`` makes the call. The draft of a clip also gets events.
     """

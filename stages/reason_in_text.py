@@ -48,7 +48,8 @@ class ReasonSettings:
 
 
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
-    """Let the teacher solve a question in text, and return the draft with the first right solution as its trace.
+    """Let the teacher solve a question in text, and return the draft (a question with its data) with the first right
+    solution as its trace.
 
     ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject`
     if no solution is right.

@@ -59,7 +59,8 @@ def trace_key(draft: Draft) -> str | None:
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
-    """Return the draft unchanged if its best trace has no leak; otherwise raise :class:`Reject`.
+    """Return the draft (a question with its data) unchanged if its best trace has no leak; otherwise raise
+    :class:`Reject`.
 
     ``session`` makes the call to the judge. ``judged`` is True if the judge checks traces in which no phrase of the
     list was found; it does not check a trace with an empty think section. :class:`Reject` is also raised if the judge
@@ -116,7 +117,8 @@ STAGE = Stage(
 
 @dataclass
 class RejectLeaks(CallingStage):
-    """Stage that rejects drafts whose trace mentions something that only the trace's writer was shown.
+    """Stage that rejects drafts (questions with their data) whose trace mentions something that only the trace's writer
+    was shown.
 
     ``models`` holds the endpoints of the run's models.
     """

@@ -95,7 +95,7 @@ class KeptImages:
 def find_duplicates(
     drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
 ) -> Iterator[tuple[Draft, Reject | None]]:
-    """Yield each draft with its rejection if it is a duplicate, or with None if it is kept.
+    """Yield each draft (a question with its data) with its rejection if it is a duplicate, or with None if it is kept.
 
     All ``drafts`` have the same :func:`question_key`. ``same`` is a function that compares the pixels of two questions'
     images. It returns True if they are equal, apart from re-encoding and scale. The result depends on ids and content,
@@ -175,7 +175,7 @@ STAGE = Stage(
 
 @dataclass
 class RemoveDuplicates(DraftStage):
-    """Stage that keeps one draft of each set of duplicates.
+    """Stage that keeps one draft (a question with its data) of each set of duplicates.
 
     ``roots`` holds the data folder and the run folder. The module's docstring describes duplicates.
     """

@@ -85,7 +85,8 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """Let the teacher rewrite a multiple-choice question as a free-response question, and return the draft with it.
+    """Let the teacher rewrite a multiple-choice question as a free-response question, and return the draft (a question
+    with its data) with it.
 
     ``session`` makes the calls. ``judged`` is True if a judge can check the rewritten question. The draft is returned
     unchanged if there is no such judge, if the question has no choices, or if the rewritten question is not usable.

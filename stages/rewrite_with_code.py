@@ -180,8 +180,8 @@ async def executed(
 async def rewrite(
     draft: Draft, session: Session, settings: RewriteSettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher replace the calculations of a draft's solution by code, and return the draft with the new
-    solution.
+    """Let the teacher replace the calculations of a draft's solution by code, and return the draft (a question with its
+    data) with the new solution.
 
     ``session`` makes the call. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if a medium is a clip. Also raises :class:`Reject` if none of the

@@ -34,7 +34,7 @@ STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
 
 
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
-    """Return the draft with the streams (ways of answering) of its question.
+    """Return the draft (a question with its data) with the streams (ways of answering) of its question.
 
     A draft with boxes gets the grounded and the textual stream. A draft without boxes gets only the textual stream, and
     is returned as a route to the output ``general``. ``judged`` is True if a judge model grades answers in free text.
@@ -48,7 +48,8 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 
 
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
-    """Return the draft with the given streams (ways of answering) and with the prompt of each stream.
+    """Return the draft (a question with its data) with the given streams (ways of answering) and with the prompt of
+    each stream.
 
     Groundtrace's trainer reads the prompts of all streams. Other trainers read only the prompt of the last stream.
     After training, the model is used with the last stream.

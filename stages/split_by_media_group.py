@@ -48,9 +48,9 @@ def split_side(group: str, settings: SplitSettings) -> str:
 
 @record
 class SplitPart:
-    """Holds either a draft or the name of the media group of a draft. The other field is None.
+    """Holds either a draft (a question with its data) or the name of its media group. The other field is None.
 
-    The two parts with the same question id are joined.
+    The two parts of a question, which have the same question id, are later joined.
     """
 
     draft: Draft | None = None
@@ -110,7 +110,8 @@ STAGE = Stage("split", "questions go to the SFT or the RL side, so that no image
 
 @dataclass
 class SplitByMediaGroup(DraftStage):
-    """Stage that splits the drafts into an SFT side and an RL side, so that no image is on both sides.
+    """Stage that splits the drafts (questions with their data) into an SFT side and an RL side, so that no image is on
+    both sides.
 
     The input is a collection of drafts to split. It may also be a pair of this collection and of all drafts from which
     these drafts were selected. One worker finds the groups of connected questions; it holds only ids and hashes.

@@ -194,7 +194,8 @@ async def verify(
     served: ServedRoles,
     scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
-    """Score the traces of a draft, and return the draft with the verdicts and the index of the best trace.
+    """Score the traces of a draft (a question with its data), and return the draft with the verdicts and the index of
+    the best trace.
 
     Equal traces are scored once. ``session`` makes the calls. ``served`` says which roles (such as judge and pointer)
     have endpoints. ``scorers`` are the scorers to run. If a detector found boxes for the question (pseudo-boxes), the
@@ -274,7 +275,8 @@ STAGE = describe(TRACE_SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Stage that scores the traces of every draft, and keeps the best one if it is good enough.
+    """Stage that scores the traces of every draft (a question with its data), and keeps the best one if it is good
+    enough.
 
     ``models`` holds the endpoints of the run's models. ``scorers`` are the scorers of the recipe; a config may add
     scorers. Raises ConfigError if the config has invalid scorers, arguments, floors or weights.

@@ -257,7 +257,7 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Return the draft with its first trajectory that passes all checks as its best trace.
+    """Return the draft (a question with its data) with its first trajectory that passes all checks as its best trace.
 
     The parameters are those of :func:`verified`. Raises :class:`Reject` if no trajectory passes all checks.
     """
@@ -304,7 +304,8 @@ STAGE = Stage(
 
 @dataclass
 class VerifyTrajectories(CallingStage):
-    """Stage that executes and checks the trajectories (traces with code) of every draft, and keeps the first good one.
+    """Stage that executes and checks the trajectories (traces with code) of every draft (a question with its data), and
+    keeps the first good one.
 
     ``writing`` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`. ``sandbox`` holds
     the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data folder and the run

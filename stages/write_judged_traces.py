@@ -104,7 +104,8 @@ def read_judgement(reply: CallResult) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """Let the teacher write a trace that fits the complexity of the question, and return the draft with this trace.
+    """Let the teacher write a trace that fits the complexity of the question, and return the draft (a question with its
+    data) with this trace.
 
     ``session`` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
     complexity.

@@ -148,8 +148,8 @@ def is_given_away(question: str, answer: str) -> bool:
 
 
 async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:
-    """Let the teacher write a question about the images of a draft, and return the draft with question, answer and
-    object.
+    """Let the teacher write a question about the images of a draft (a question with its data), and return the draft
+    with question, answer and object.
 
     ``session`` makes the call. Raises :class:`Reject` if the teacher finds no good question.
     """

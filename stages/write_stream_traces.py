@@ -104,7 +104,8 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Let the teacher write traces in the draft's form (with boxes, or in words alone), and return the draft with them.
+    """Let the teacher write traces in the draft's form (with boxes, or in words alone), and return the draft (a
+    question with its data) with them.
 
     ``session`` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
     (:func:`groundtrace.stages.generate_traces.with_traces`).
@@ -125,7 +126,8 @@ STAGE = Stage(
 
 @dataclass
 class WriteStreamTraces(CallingStage):
-    """Stage that lets the teacher write the traces of every draft, with boxes or in words alone.
+    """Stage that lets the teacher write the traces of every draft (a question with its data), with boxes or in words
+    alone.
 
     ``models`` holds the endpoints of the run's models.
     """

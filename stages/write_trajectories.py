@@ -225,7 +225,8 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher write trajectories for a question, and return the draft with those that reached an answer.
+    """Let the teacher write trajectories for a question, and return the draft (a question with its data) with those
+    that reached an answer.
 
     ``session`` makes the calls. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.

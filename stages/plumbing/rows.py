@@ -51,7 +51,7 @@ class RowContext:
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """Return the SFT row of a verified draft. Its best trace becomes the assistant's turn.
+    """Return the SFT row of a verified draft (a question with its data). Its best trace becomes the assistant's turn.
 
     A trajectory (a trace with code) becomes several turns. ``context`` holds the data that all rows have in common.
     Raises ValueError for a draft without a best trace.
@@ -78,7 +78,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rl_row(draft: Draft, context: RowContext) -> Row:
-    """Return the RL row of a draft, with the columns that the trainers verl and EasyR1 read.
+    """Return the RL row of a draft (a question with its data), with the columns that the trainers verl and EasyR1 read.
 
     ``context`` holds the data that all rows have in common.
     """

@@ -90,15 +90,15 @@ class HashedStream:
         return self.size_bytes
 
     def writable(self) -> bool:
-        """Return True: the stream can be written."""
+        """Return True, because the stream can be written."""
         return True
 
     def readable(self) -> bool:
-        """Return False: the stream cannot be read."""
+        """Return False, because the stream cannot be read."""
         return False
 
     def seekable(self) -> bool:
-        """Return False: the stream cannot seek."""
+        """Return False, because the position in the stream cannot be changed."""
         return False
 
     def flush(self) -> None:

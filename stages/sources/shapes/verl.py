@@ -24,7 +24,8 @@ class Verl(Shape):
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
         """Return whether the input has columns for prompt and reward, but lacks ``question`` or ``answer``.
 
-        Shards of Groundtrace's runs have all four columns. They are read as plain rows.
+        ``columns`` are the names of its columns, and ``first`` are its first rows. Shards of Groundtrace's runs have
+        all four columns; they are read as plain rows.
         """
         if not {"prompt", "reward_model"} <= columns or {"question", "answer"} <= columns:
             return False
