@@ -49,7 +49,7 @@ class DomainSettings:
 
 
 def domain_of(question: Question, settings: DomainSettings) -> Domain:
-    """Return the domain of a question, ``stem`` or ``general``.
+    """Return the domain of a question: ``stem`` (maths, science and similar) or ``general``.
 
     If the settings list the question's source (data set), they determine the domain. Otherwise the question is ``stem``
     if its answer is a number or its text contains words of maths or science.

@@ -125,8 +125,9 @@ class OpenMultipleChoice(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`open_question`, or a function
-        that changes nothing if not ``enabled``.
+        """Return the function to run on each draft (a question with its data).
+
+        It is :func:`open_question`, or a function that changes nothing if ``enabled`` is False.
         """
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 

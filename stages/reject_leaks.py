@@ -62,9 +62,10 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft (a question with its data) unchanged if its best trace has no leak; otherwise raise
     :class:`Reject`.
 
-    ``session`` makes the call to the judge. ``judged`` is True if the judge checks traces in which no phrase of the
-    list was found; it does not check a trace with an empty think section. :class:`Reject` is also raised if the judge
-    could not decide. Raises ValueError for a draft without a best trace.
+    A leak is text about something that only the trace's writer was shown. ``session`` makes the call to the judge.
+    ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not check a
+    trace with an empty think section. :class:`Reject` is also raised if the judge could not decide. Raises ValueError
+    for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")

@@ -69,7 +69,7 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Stage that divides the RL questions by whether they have boxes, and gives them their streams.
+    """Stage that divides the RL questions by whether they have boxes, and gives them their streams (ways of answering).
 
     ``judged`` is True if a judge model grades answers in free text. The module's docstring describes streams and
     outputs.

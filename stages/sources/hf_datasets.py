@@ -39,9 +39,10 @@ class DataSets(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the data set in a folder or on the Hub as an input with one source.
 
-        ``name`` is the name as the user typed it, and ``path`` the same name as a path. Raises NothingHere if ``name``
-        cannot name a data set, or if the folder is empty. Raises InputError if the data set cannot be read, or lacks
-        the split or the config that the settings name.
+        ``rows`` holds the settings by which rows become records. ``name`` is the name as the user typed it, and
+        ``path`` the same name as a path. Raises NothingHere if ``name`` cannot name a data set, or if the folder is
+        empty. Raises InputError if the data set cannot be read, or lacks the split or the config that the settings
+        name.
         """
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
@@ -67,7 +68,8 @@ class DataSets(Format):
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each row of the split that the setting ``rows.split`` names.
 
-        Images that a row contains as bytes are written to ``store``.
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Images
+        that a row contains as bytes are written to ``store``.
         """
         return row_records(_rows(source.path, rows), source, rows, store)
 

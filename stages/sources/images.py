@@ -31,8 +31,8 @@ class Images(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the folder ``path`` as an input with one source.
 
-        The fingerprint of the input is made of the names and sizes of the images. Raises NothingHere if there are no
-        images, or if other data files are among them.
+        ``rows`` holds the settings by which rows become records. The fingerprint of the input is made of the names and
+        sizes of the images. Raises NothingHere if there are no images, or if other data files are among them.
         """
         if not path.is_dir():
             raise NothingHere("no folder of images")
@@ -50,17 +50,25 @@ class Images(Format):
         return Input(root, (source,), root, digest.hexdigest(), frozenset({"id", "image", "source", "license"}))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record without a question for each image of the folder, in the order of their paths."""
+        """Yield one record without a question for each image of the folder, in the order of their paths.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Nothing
+        is written to ``store``, because images are not copied.
+        """
         return row_records(self.rows(source, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the path of each image, relative to the folder."""
+        """Yield the path of each image, relative to the folder.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
+        """
         return (row["image"] for row in self.rows(source, rows))
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[dict[str, str]]:
         """Yield one row for each image: a mapping with the id, image, source and license of its record.
 
-        Source and license are left out if the config has a constant for them.
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Source
+        and license are left out if the config has a constant for them.
         """
         given = {"source": source.place.name or UNKNOWN, "license": UNKNOWN}
         given = {field: value for field, value in given.items() if field not in rows.constants}

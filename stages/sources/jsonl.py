@@ -51,6 +51,7 @@ class JsonLines(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the file ``path``, or the file ``records.jsonl`` of the folder ``path``, as an input.
 
+        ``path`` is the name that the user typed, as a path. ``rows`` holds the settings by which rows become records.
         Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
         line would be a bad record.
         """
@@ -75,8 +76,10 @@ class JsonLines(Format):
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each line that is not blank, or several if the shape (layout) of the rows gives
-        several.
+        """Yield one record for each line that is not blank, or several if the shape (layout) of the rows gives several.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Media
+        that a row contains as bytes are written to ``store``.
         """
         if _are_rows(rows):
             yield from row_records(_objects(source), source, rows, store)
@@ -86,8 +89,9 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """Return the number of records. This is the number of lines that are not blank, if a line has only one
-        record.
+        """Return the number of records. This is the number of lines that are not blank, if a line has only one record.
+
+        ``source`` is the part of the input to read.
         """
         if source.records is not None:
             return source.records
@@ -95,7 +99,10 @@ class JsonLines(Format):
             return sum(1 for _ in read_lines(stream))
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the media field of each record that has one, unchanged."""
+        """Yield the media field of each record that has one, unchanged.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
+        """
         key = rows.columns.get("media", "media")
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
@@ -103,13 +110,19 @@ class JsonLines(Format):
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record, including its answer. Lines that are not JSON objects are left out."""
+        """Yield the fields of each record, including its answer. Lines that are not JSON objects are left out.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
+        """
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the JSON object on each line. Lines without an object are left out."""
+        """Yield the JSON object on each line. Lines without an object are left out.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
+        """
         with source.place.open("rb") as stream:
             yield from read_objects(stream)
 

@@ -45,9 +45,9 @@ class Parquet(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the Parquet files of a file, folder or pattern as an input with one source for each file.
 
-        ``path`` is this file, folder or pattern. Raises NothingHere if there is no Parquet file. Raises InputError for
-        a file that cannot be read as Parquet, and for a run folder. To read the shards of a run, the user has to name a
-        folder of shards inside the run folder.
+        ``rows`` holds the settings by which rows become records. ``path`` is this file, folder or pattern. Raises
+        NothingHere if there is no Parquet file. Raises InputError for a file that cannot be read as Parquet, and for a
+        run folder. To read the shards of a run, the user has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of its shards")
@@ -70,20 +70,26 @@ class Parquet(Format):
         return Input(str(given), tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each row, or several if the shape (layout) of the rows gives several."""
+        """Yield one record for each row, or several if the shape (layout) of the rows gives several.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Media
+        that a row contains as bytes are written to ``store``.
+        """
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """Return the number of records. This is the number of rows in the file's footer, if a row has only one
-        record.
+        """Return the number of records. This is the number of rows in the file's footer, if a row has only one record.
+
+        ``source`` is the part of the input to read.
         """
         if source.records is not None:
             return source.records
         return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column. A medium that the row contains as bytes is yielded without these
-        bytes.
+        """Yield the values of the media column. A medium that the row contains as bytes is yielded without these bytes.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
         """
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
@@ -99,7 +105,8 @@ class Parquet(Format):
         """Yield, for each record, those of the fields :data:`ANSWER_FIELDS` (answer, choices, …) for which the file has
         a column.
 
-        The column map (``input.columns``) determines which columns hold these fields.
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. The
+        column map (``input.columns``) determines which columns hold these fields.
         """
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
@@ -111,7 +118,10 @@ class Parquet(Format):
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows. A medium that a row contains as bytes is yielded without these bytes."""
+        """Yield the rows. A medium that a row contains as bytes is yielded without these bytes.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
+        """
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):

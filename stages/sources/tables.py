@@ -42,7 +42,8 @@ class Tables(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the file ``path``, or the only CSV or TSV file of the folder ``path``, as an input.
 
-        A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises NothingHere
+        ``path`` is the name that the user typed, as a path. ``rows`` holds the settings by which rows become records. A
+        folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a folder. Raises NothingHere
         if there is no such file. Raises InputError if rows do not fit the header, or if the file's content does not fit
         its name.
         """
@@ -65,11 +66,18 @@ class Tables(Format):
         return Input(str(file), (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each row, or several if the shape (layout) of the rows gives several."""
+        """Yield one record for each row, or several if the shape (layout) of the rows gives several.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Media
+        that a row contains as bytes are written to ``store``.
+        """
         return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column, one for each row. Empty cells are left out."""
+        """Yield the values of the media column, one for each row. Empty cells are left out.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
+        """
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
@@ -78,7 +86,8 @@ class Tables(Format):
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """Yield the fields of each record, including its answer.
 
-        The column map (``input.columns``) names the columns of the fields.
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. The
+        column map (``input.columns``) names the columns of the fields.
         """
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             yield row_fields(row, rows)
@@ -86,6 +95,8 @@ class Tables(Format):
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of the file as mappings from column names to cells. A cell with a JSON list is converted to a
         list.
+
+        ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
         """
         for row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}

@@ -144,7 +144,10 @@ class OneRecordPerRow(Shape):
     name, title = "rows", "one record a row"
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return False, because this shape is used only if no other shape fits."""
+        """Return False, because this shape is used only if no other shape fits.
+
+        ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+        """
         return False
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:

@@ -51,7 +51,8 @@ class Annotation:
 class CocoFile:
     """Holds the content of a COCO file without its segmentations.
 
-    ``names`` maps the id of each category to its name. ``by_image`` maps the id of each image to its boxes.
+    ``images`` maps the id of each image to its file name, width and height. ``names`` maps the id of each category to
+    its name. ``by_image`` maps the id of each image to its boxes.
     """
 
     images: dict[int, tuple[str, float, float]] = field(default_factory=dict)
@@ -73,14 +74,18 @@ class Coco(Shape):
     list_columns = frozenset({"annotation_ids", "categories"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether the rows have a question, and name their image only by ``image_id``."""
+        """Return whether the rows have a question, and name their image only by ``image_id``.
+
+        ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+        """
         named = {name.casefold() for name in columns}
         return {"image_id", "question"} <= columns and named.isdisjoint({"image", "images", "media", "image_path"})
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with ``media`` and ``boxes`` added from the COCO file.
 
-        Here the path of the COCO file is relative to the working folder. ``id_column`` is not used.
+        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. Here the path of the COCO file
+        is relative to the working folder. ``id_column`` is not used.
         """
         return iter(self.reader(settings, Path(), id_column)(row))
 
@@ -102,6 +107,7 @@ class Coco(Shape):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for the COCO file and for the folder of its images.
 
+        ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
         COCO files are found by their names, in ``folder`` and the folders in it. If there is not exactly one such file,
         the line for the COCO file is a comment.
         """

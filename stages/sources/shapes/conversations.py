@@ -47,7 +47,10 @@ class Conversations(Shape):
     list_columns = frozenset({*TURNS_COLUMNS, *_MEDIA_COLUMNS})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether the input has a column with turns of a conversation, and no column ``question``."""
+        """Return whether the input has a column with turns of a conversation, and no column ``question``.
+
+        ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+        """
         column = next((name for name in TURNS_COLUMNS if name in columns), "")
         if not column or "question" in columns:
             return False
@@ -57,8 +60,9 @@ class Conversations(Shape):
         """Yield one row for each question of a conversation, in order. If ``settings.turns`` is "first", yield only the
         first.
 
-        If a conversation has several questions, the suffixes -1, -2, … are added to the id in the column ``id_column``.
-        Raises BadRow for a row without a valid conversation, and for a conversation without a question.
+        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. If a conversation has several
+        questions, the suffixes -1, -2, … are added to the id in the column ``id_column``. Raises BadRow for a row
+        without a valid conversation, and for a conversation without a question.
         """
         turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
         asked = list(_questions(turns, _media(row, turns)))
@@ -72,7 +76,8 @@ class Conversations(Shape):
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
         """Return the config lines for ``turns`` and ``media_folder``.
 
-        If a question in the ``first`` rows has answer options in its text, a line for ``choices_in_text`` is added.
+        ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder. If
+        a question in the ``first`` rows has answer options in its text, a line for ``choices_in_text`` is added.
         """
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']

@@ -34,9 +34,9 @@ class Verl(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with ``question``, ``answer`` and ``media``, which are read from its nested columns.
 
-        Raises :class:`BadRow` if the prompt does not have exactly one user turn, or if the row has no ground truth.
-        Also raises :class:`BadRow` if the prompt has placeholders ``<image>`` or ``<video>``, but not one for each
-        medium.
+        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. Raises :class:`BadRow` if the
+        prompt does not have exactly one user turn, or if the row has no ground truth. Also raises :class:`BadRow` if
+        the prompt has placeholders ``<image>`` or ``<video>``, but not one for each medium.
         """
         turns = [turn for turn in read_turns(row.get("prompt")) if turn.role == "user"]
         if len(turns) != 1:

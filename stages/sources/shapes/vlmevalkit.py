@@ -29,7 +29,10 @@ class VlmEvalKit(Shape):
     gives = frozenset({"id", "question", "answer", "media"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether the input has the columns of VLMEvalKit, and also has options or images in base64."""
+        """Return whether the input has the columns of VLMEvalKit, and also has options or images in base64.
+
+        ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+        """
         if not {"index", "question"} <= columns or columns.isdisjoint({"image", "image_path"}):
             return False
         return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
@@ -37,8 +40,9 @@ class VlmEvalKit(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with its choices, its media, and its answer as the text of one of the choices.
 
-        A row without choices may have any answer. Raises :class:`BadRow` if a row has choices and its answer is not
-        one of them, or if a cell that holds a list cannot be read.
+        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. A row without choices may have
+        any answer. Raises :class:`BadRow` if a row has choices and its answer is not one of them, or if a cell that
+        holds a list cannot be read.
         """
         index = _cell(row.get("index"))
         options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}
@@ -59,7 +63,10 @@ class VlmEvalKit(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config line for ``media_folder``. Returns no line if the input has no column ``image_path``."""
+        """Return the config line for ``media_folder``. Returns no line if the input has no column ``image_path``.
+
+        ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
+        """
         if "image_path" not in columns:
             return []
         cells = [_cell(row.get("image_path")) for row in first]
