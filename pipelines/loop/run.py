@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from groundtrace.config.config_file import merged
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.inference.endpoints.vllm_server import find_vllm
 from groundtrace.pipelines.loop.process import run_process
@@ -35,7 +36,6 @@ from groundtrace.pipelines.loop.steps import (
     identities,
     log_path,
     make_steps,
-    merged,
     sections_of,
 )
 from groundtrace.pipelines.loop.story import PAGE, write_story

@@ -15,6 +15,7 @@ from typing import Any
 
 import tomli_w
 
+from groundtrace.config.config_file import merged
 from groundtrace.config.flat import flat_values
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, TRAIN
 from groundtrace.pipelines.loop.settings import LoopSettings, StepSettings
@@ -169,21 +170,6 @@ def log_path(out: Path, name: str) -> Path:
     ``out`` is the folder of the loop. ``name`` is the name of the step.
     """
     return out / LOGS / f"{name}.log"
-
-
-def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested values, changed by other nested values, as a new dict.
-
-    ``values`` are the old values and ``changes`` the new ones. If both values of a key are tables (mappings), they are
-    merged in the same way, so that keys which only the old table has stay. Any other value of ``changes`` replaces the
-    old value.
-    """
-    found = dict(values)
-    for key, change in changes.items():
-        below = found.get(key)
-        both = isinstance(change, Mapping) and isinstance(below, Mapping)
-        found[key] = merged(below, change) if both else change  # pyright: ignore[reportArgumentType]
-    return found
 
 
 def _curate(loop: Loop) -> Step:

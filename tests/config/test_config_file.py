@@ -1,6 +1,7 @@
 """Configs that extend others."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,9 +63,20 @@ def test_a_missing_config_of_a_run() -> None:
         read_config("tinny.toml")
 
 
-def test_a_value_and_a_section_replace_each_other() -> None:
-    assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
-    assert merged({"a": 2}, {"a": {"b": 1}}) == {"a": {"b": 1}}
+@pytest.mark.parametrize(
+    ("values", "changes", "expected"),
+    [
+        ({}, {"a": 1}, {"a": 1}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}, {"a": {"b": 3, "c": 2}}),
+        ({"a": {"b": 1}}, {"a": 2}, {"a": 2}),
+        ({"a": 2}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
+    ],
+)
+def test_merged(values: dict[str, Any], changes: dict[str, Any], expected: dict[str, Any]) -> None:
+    kept = repr(values)
+    assert merged(values, changes) == expected
+    assert repr(values) == kept
 
 
 @pytest.mark.parametrize(

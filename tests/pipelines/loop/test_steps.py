@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from groundtrace.config.config_file import merged
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.pipelines.grounded_cot import Settings
-from groundtrace.pipelines.loop.steps import Loop, identities, make_steps, merged
+from groundtrace.pipelines.loop.steps import Loop, identities, make_steps
 from groundtrace.schemas.errors import UserError
 
 from .loops import loop_of
@@ -146,19 +147,3 @@ def test_a_value_is_read_as_it_was(value: Any) -> None:
     loop = loop_of(OUT, sft={"set": {"a": {"b": value}}})
     command = next(step.command for step in make_steps(loop) if step.name == "sft")
     assert given_values(None, command[-1:]) == {"a": {"b": value}}
-
-
-@pytest.mark.parametrize(
-    ("values", "changes", "expected"),
-    [
-        ({}, {"a": 1}, {"a": 1}),
-        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}, {"a": {"b": 3, "c": 2}}),
-        ({"a": {"b": 1}}, {"a": 2}, {"a": 2}),
-        ({"a": 2}, {"a": {"b": 1}}, {"a": {"b": 1}}),
-        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
-    ],
-)
-def test_merged(values: dict[str, Any], changes: dict[str, Any], expected: dict[str, Any]) -> None:
-    kept = repr(values)
-    assert merged(values, changes) == expected
-    assert repr(values) == kept
