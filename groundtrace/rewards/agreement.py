@@ -27,11 +27,14 @@ class Agreement:
 
 
 def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
-    """Return the agreement of two judges; labels at the same index belong to the same item, and None means unscored.
+    """Return the agreement of two judges who labelled the same items.
 
-    κ = (p_o - p_e) / (1 - p_e), where p_o is the observed share of equal labels, and p_e the share expected by chance
-    from each judge's own label frequencies. Labels are equal or different, without degrees of difference. Raises
-    ValueError if the lengths differ.
+    ``first`` and ``second`` hold the labels of the two judges. Labels at the same index belong to the same item. A
+    label is None if the judge could not label the item; the result leaves out items with such a label.
+
+    κ = (p_o - p_e) / (1 - p_e). Here p_o is the share of items with equal labels, and p_e is the share that is expected
+    by chance, computed from how often each judge uses each label. Two labels are either equal or different; there are
+    no degrees of difference. Raises ValueError if the lengths of ``first`` and ``second`` differ.
     """
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     n, left_out = len(pairs), len(first) - len(pairs)

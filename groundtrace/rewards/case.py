@@ -18,11 +18,13 @@ from groundtrace.schemas.records import Question, Trace, Verdict
 class Context(HasValues):
     """Holds facts about a question that are not in its record. An unknown fact is None.
 
-    ``context.added(COLUMN)`` returns the value of an added column. Stages of the recipe add columns, and columns of the
-    input can be kept as added columns.
+    ``context.added(COLUMN)`` returns the value of an added column, such as the complexity of the question; None if the
+    question has no value in it. Stages of the recipe add such columns, and columns of the input can be kept as added
+    columns.
 
     Attributes:
-        stream: the stream of the response: with boxes, or only in words (:mod:`groundtrace.rewards.streams`).
+        stream: the stream of the response: ``grounded`` (with boxes) or ``textual`` (only in words)
+            (:mod:`groundtrace.rewards.streams`).
         reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
         values: the values of the added columns.
     """
@@ -37,19 +39,21 @@ class Case:
     """Holds one response that is to be verified, with the data that scorers need.
 
     Attributes:
-        question: the question, with its media.
-        text: the response in the tags of this project, with coordinates in pixels of the original image.
+        question: the question, with its images and clips.
+        text: the response, with points and boxes in the tags of this project and coordinates in pixels of the original
+            image.
         answer: the response's final answer; None if it has no answer.
-        points: the response's points, each with the index of its medium and, in a clip, its frame.
-        boxes: the response's boxes, each with the index of its medium.
-        masks: finds the objects that a label names in the question's media, and holds the caller of the models.
-        entities: the phrases in the question for which the pointer (the model that points at objects) searched; None if
-            they are unknown.
+        points: the response's points, each with the index of its image or clip and, in a clip, its frame.
+        boxes: the response's boxes, each with the index of its image.
+        masks: finds the objects that a label names in the question's images, and holds the object that calls the
+            models.
+        entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
+            searched; None if they are unknown.
         pointable: the entities that the pointer found.
-        form: the required form of the response.
+        form: the form that the response must have.
         context: further facts about the question.
         outcome: the verdict on the answer; None before the answer is graded.
-        trajectory: for a response in several turns, the result of each turn's code.
+        trajectory: for a response in several turns, the result of each turn's code; None for other responses.
         pointing: the weights of the pointing score.
     """
 
@@ -74,12 +78,12 @@ class Case:
 
     @property
     def served(self) -> ServedRoles:
-        """Return the model roles (such as judge) that have endpoints in this run, with facts about them."""
+        """Return the model roles (such as judge) that have endpoints in this run, with facts about these roles."""
         return self.masks.served
 
     @property
     def locatable(self) -> bool:
-        """Return whether a role that can find objects in the question's media has an endpoint."""
+        """Return whether the run has a model that can find objects in the question's images."""
         return bool(self.served.locators(self.question.source))
 
     @property
@@ -89,7 +93,7 @@ class Case:
 
     @property
     def clips(self) -> int:
-        """Return the number of clips among the question's media."""
+        """Return the number of video clips that the question has."""
         return sum(bool(medium.frames) for medium in self.question.media)
 
     @cached_property
@@ -101,9 +105,9 @@ class Case:
 def case_of(
     trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
 ) -> Case:
-    """Return the case that scorers get for a trace.
+    """Return the case that scorers get for a trace (a teacher's response).
 
-    ``masks`` belongs to the question that the trace answers. The class :class:`Case` describes ``entities`` and
-    ``pointable``.
+    ``masks`` finds objects in the images of the question that the trace answers. :class:`Case` describes ``entities``
+    and ``pointable``.
     """
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

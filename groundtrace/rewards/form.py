@@ -1,8 +1,9 @@
-"""Checks the form of a response: which parts its text must have and may have. The content is checked later.
+"""Checks the form of a response: which parts its text must have and which it may have. It does not check the content.
 
-The scorers do not check content in a wrong place, so a response with such content has a fault in its form. Examples are
-a second answer, a tag that cannot be parsed, coordinates in prose, points after the answer, and a conclusion that
-differs from the answer. A recipe requests one of several forms, and the response must have this form.
+Other scorers check the content, but only in the expected places. So content in a wrong place is a fault in the form.
+Examples are a second answer, a tag that cannot be parsed, coordinates in prose, points after the answer, and reasoning
+that concludes another answer than the final one. A recipe requests one of several forms, and the response must have
+this form.
 """
 
 import re
@@ -32,13 +33,13 @@ from groundtrace.schemas.records import Question
 
 @dataclass(frozen=True)
 class Form:
-    """Holds the allowed and required parts of a response.
+    """Describes the form that a response must have: which parts are allowed, and which are required.
 
     Attributes:
-        points: whether points are allowed.
-        boxes: whether boxes are allowed.
+        points: whether the response may have tags that mark points in the image.
+        boxes: whether the response may have tags that mark boxes in the image.
         reasoning: whether the think section must contain words.
-        judged: whether the response begins with a judge section and ends with a boxed answer.
+        judged: whether the response must begin with a judge section and end with a boxed answer.
     """
 
     points: bool = False
@@ -88,13 +89,17 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 
 
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return the first fault in the form of a response; None if there is no fault.
+    """Return a description of the first fault in the form of a response; None if the form has no fault.
 
-    ``text`` is the response with canonical tags, and ``response`` is the parsed text. The function never raises.
+    The function never raises.
 
-    It is a fault if the reasoning concludes another answer than ``question.answer``. So ``question.answer`` must be the
-    answer that the response gives. For a right response, the caller leaves the gold answer in this field. For a wrong
-    response, the caller replaces it by the response's own answer.
+    Args:
+        text: the response, with its points and boxes written in the tags of this project.
+        response: the parsed ``text``.
+        question: the question. Its field ``answer`` must hold the answer that the response gives, because it is a fault
+            if the reasoning concludes another answer. If the response is right, this is the gold answer. If the
+            response is wrong, the caller must replace the gold answer by the answer of the response.
+        form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)

@@ -1,17 +1,18 @@
-"""Detects code that prints the answer because its author, the model, wrote the answer into the code.
+"""Detects code that prints the answer because the model wrote the answer into the code.
 
 A model that knows the answer can print it beside a value that the code really measures, as in ``print(mask.sum(),
-"circles: 5")``. This output depends on the objects, so :mod:`groundtrace.rewards.pretence` does not detect the code.
-Here the code is changed instead of the image: each constant that is the answer is replaced by the next number (5 by 6).
-If the changed code prints 6 instead of 5, the printed answer came from this constant.
+"circles: 5")``. The value ``mask.sum()`` depends on the objects in the image. So :mod:`groundtrace.rewards.pretence`,
+which changes the image, does not detect such code. This module changes the code instead of the image: each constant
+that is the answer is replaced by the next number (5 by 6). If the changed code prints 6 instead of 5, the printed
+answer came from this constant.
 
-If calculation answers the question, honest code begins with numbers that the model read from the image. One of these
-numbers can be the answer, as in ``max(340, 391, 51)``. For such questions, the code is also executed with all other
-numbers changed. If it still prints the answer, it did not calculate the answer.
+Some questions are answered by a calculation. The code for them honestly begins with numbers that the model read from
+the image. One of these numbers can be the answer, as in ``max(340, 391, 51)``. For such questions, the code is also
+executed with all other numbers changed. If it still prints the answer, it did not calculate the answer.
 
-Three cases are not detected: an answer that is written in another way (``2 + 3``, ``"five"``); an answer that is not a
-whole number; and the answers 0 and 1, because nearly all code has 0 and 1 as constants. But an answer of 0 or 1 is
-detected if the code also prints it for the image without the objects.
+Three kinds of answers are not detected: an answer that is written in another way (``2 + 3``, ``"five"``); an answer
+that is not a whole number; and the answers 0 and 1, because nearly all code has 0 and 1 as constants. There is one
+exception: the answer 0 or 1 is detected if the code also prints it for the image without the objects.
 """
 
 import ast
@@ -28,10 +29,12 @@ _Number = int | float
 
 
 def with_next_number(code: str, answer: str) -> str:
-    """Return a copy of the code in which the next whole number replaces each constant that is the answer.
+    """Return a copy of the code in which each constant that is the answer is replaced by the next whole number.
 
-    The answer is also replaced inside string constants. The code is returned unchanged if the answer is not a whole
-    number, or if the code cannot be parsed.
+    For example, with the answer "5", ``print(5, "found 5")`` becomes ``print(6, 'found 6')``. The code is returned
+    unchanged if the answer is not a whole number, or if the code cannot be parsed.
+
+    ``code`` is Python source code, and ``answer`` is the final answer of the response.
     """
     return _rewritten(code, _NextNumber(int(answer))) if _WHOLE.fullmatch(answer) else code
 
@@ -39,7 +42,9 @@ def with_next_number(code: str, answer: str) -> str:
 def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
     """Return two copies of the code in which all numbers except the answer, 0 and 1 are changed.
 
-    The numbers are larger in the first copy, and have the opposite sign in the second. ``answer`` is a whole number.
+    In the first copy, each such number n is replaced by 3n + 7. In the second copy, it is replaced by -n.
+
+    ``code`` is Python source code, and ``answer`` is the final answer of the response, a whole number such as "5".
     """
     larger, negative = (_OtherNumbers(int(answer), change) for change in (lambda n: 3 * n + 7, lambda n: -n))
     return _rewritten(code, larger), _rewritten(code, negative)
@@ -48,15 +53,18 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
 def is_hardcoded(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
-    To find out, this constant is raised by 1 in the code. The result is True if the call then prints the answer plus 1.
-    For the answers 0 and 1, the call must also print the answer for an image without objects.
+    A call is one execution of code in a response. To test it, the code is executed again after each constant that is
+    the answer was replaced by the next number. The result is True if the call now prints this next number instead of
+    the answer. For the answers 0 and 1, there is one more condition: the call also prints the answer for an image
+    without the objects.
 
     Args:
-        answer: the answer of the trajectory, a whole number.
-        shown: the output of the call.
-        changed: the output of the call after the answer was replaced by the next number in all code
-            (:func:`with_next_number`).
-        without: one output for each group of objects: the output of the call on the image without this group.
+        answer: the final answer of the response, a whole number such as "5".
+        shown: the output of the original code.
+        changed: the output of the changed code (:func:`with_next_number`). The earlier calls are changed in the same
+            way.
+        without: the outputs of the original code on changed images. There is one output for each group of the
+            question's objects; for this output, the group was removed from the image.
     """
     number = int(answer)
     before, after = numbers_in(shown), numbers_in(changed)
@@ -67,18 +75,18 @@ def is_hardcoded(answer: str, shown: Output, changed: Output, without: Sequence[
 def is_uncalculated(
     answer: str, shown: Output, changed: Output, others: Sequence[Output], earlier: Sequence[Output]
 ) -> bool:
-    """Return whether the answer that a call printed comes from a constant, and does not depend on any other number.
+    """Return whether a call printed an answer that is a constant in the code and does not depend on any other number.
 
-    The result is False for the answers 0 and 1.
+    A call is one execution of code in a response. The result is always False for the answers 0 and 1.
 
     Args:
-        answer: the answer of the trajectory, a whole number.
-        shown: the output of the call.
-        changed: the output of the call after the answer was replaced by the next number in all code
-            (:func:`with_next_number`).
-        others: the outputs of the call after all other numbers in the code were changed (:func:`with_other_numbers`).
-        earlier: the outputs of earlier calls. If an earlier call printed the answer, the result is False: the code of
-            this call may contain a number that an earlier call calculated.
+        answer: the final answer of the response, a whole number such as "5".
+        shown: the output of the original code.
+        changed: the output after each constant that is the answer was replaced by the next number
+            (:func:`with_next_number`). The earlier calls are changed in the same way.
+        others: the outputs after all other numbers in the code were changed (:func:`with_other_numbers`).
+        earlier: the outputs of the earlier calls. If one of them contains the answer, the result is False. The reason
+            is that the code may contain a number that an earlier call calculated.
     """
     number = int(answer)
     if number <= _IN_MOST_CODE or any(number in numbers_in(each) for each in earlier):

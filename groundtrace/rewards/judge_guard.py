@@ -1,20 +1,20 @@
-"""Helps to call a judge: writes a question as text, and combines the verdicts on two orders of the same texts."""
+"""Prepares texts for a judge, and combines the judge's verdicts on the two orders of a pair of texts."""
 
 from groundtrace.schemas.records import Question, Verdict
 
 
 def question_text(question: Question) -> str:
-    """Return the question, followed by its choices (if any) as lines ``A. text``."""
+    """Return the question as text; its choices, if any, follow as lines such as ``A. red``."""
     choices = [f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ())]
     return "\n".join([question.question, *choices])
 
 
 def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdict:
-    """Return the mean of two verdicts on the same two texts.
+    """Return the mean of two verdicts on the same two texts, which the judge saw in both orders.
 
-    For ``swapped``, the judge saw the texts in the reverse order. The result has failed if one of the verdicts is
-    unscored, or if their values differ by more than ``max_apart``. Such a difference shows that the order of the texts
-    decides, and not their content.
+    For ``straight``, the judge saw the texts in the usual order; for ``swapped``, in the reverse order. The result has
+    failed (value None) if one of the verdicts has no value, or if their values differ by more than ``max_apart``. Such
+    a difference shows that the judge's decision depends on the order of the texts, and not on their content.
     """
     name = straight.name
     if straight.value is None or swapped.value is None:

@@ -1,4 +1,7 @@
-"""Compares masks with other masks and with points: finds masks of the same object, and assigns points to masks."""
+"""Compares masks of objects with each other and with points.
+
+It finds masks that belong to the same object, and assigns points to masks.
+"""
 
 import math
 from collections import deque
@@ -14,19 +17,26 @@ SAME_OBJECT_IOU = 0.5
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """Return a coordinate in pixels, moved into the last pixel if it is on the right or lower edge of the image.
+    """Return a coordinate that is inside the image, also if it was exactly on the right or lower edge.
 
-    For example, x = 100 in an image of 100 pixels is on the right edge, but the last pixel is from 99 to 100.
+    For example, x = 100 in an image that is 100 pixels wide is on the right edge. The result is then slightly below
+    100, so that the point is in the last pixel (from 99 to 100). All other coordinates are returned unchanged.
+
+    ``value_px`` is the x or y coordinate in pixels, and ``side_px`` is the width or height of the image.
     """
     return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Holds the result of assigning points to the instances (objects) of a label.
+    """Holds counts that describe how points were assigned to the instances (objects) of a label.
 
-    ``missed`` counts instances without a point, ``twice`` counts instances with several points, and ``off`` counts
-    points that are on no instance.
+    Attributes:
+        points: the number of points.
+        instances: the number of instances.
+        missed: the number of instances without a point.
+        twice: the number of instances with several points.
+        off: the number of points that are on no instance.
     """
 
     points: int
@@ -37,19 +47,20 @@ class Pairing:
 
     @property
     def value(self) -> float:
-        """Return p / (points + instances - p), where p is the number of instances with a point.
+        """Return how well points and instances match: p / (points + instances - p), from 0 to 1.
 
-        The value is 1 only if points and instances are matched one to one. There must be at least one point or
-        instance.
+        p is the number of instances with a point. The value is 1 only if each point has its own instance, and each
+        instance its own point. There must be at least one point or instance.
         """
         pointed = self.instances - self.missed
         return pointed / (self.points + self.instances - pointed)
 
 
 def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
-    """Pair as many positions (x, y) as possible with masks that contain them, and return the counts of the result.
+    """Pair points with masks one to one, as many as possible (a maximum matching), and return the counts of the result.
 
-    The pairs are one to one (a maximum matching). The result does not depend on the order of the positions.
+    A point can be paired with a mask that contains it. ``places_px`` holds the position (x, y) of each point in pixels,
+    and ``masks`` holds one mask for each object. The order of the positions does not change the result.
     """
     options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places_px]
     # Positions on the same masks are interchangeable, so sorting makes the result independent of their order.
@@ -60,12 +71,14 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
 
 
 def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return a maximum matching as a dict from the indices of positions to the indices of their masks.
+    """Return a maximum matching: a dict from the index of each matched position to the index of its mask.
 
-    ``options`` holds for each position the indices of the masks that contain it. Each mask is used at most once. The
-    matching is found by augmenting paths. Assume that all masks of a position are already used by other positions. If
-    one of these other positions can use a free mask instead, its old mask becomes free. So a matched position may get
-    another mask, but stays matched.
+    ``options`` holds, for each position, the indices of the masks that it can be matched with. Each mask is used at
+    most once.
+
+    The matching is found by augmenting paths. If all masks of a position are already in use, another position may be
+    moved to a free mask, so that its old mask becomes free. So a matched position may get another mask, but stays
+    matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}
@@ -91,8 +104,8 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
     """Return one mask for each object: the largest mask of the object.
 
-    Masks that overlap with an IoU of at least :data:`SAME_OBJECT_IOU` are of the same object. The result does not
-    depend on the order of the masks.
+    Masks that overlap with an IoU of at least :data:`SAME_OBJECT_IOU` belong to the same object. The order of ``masks``
+    does not change the result.
     """
     kept: list[Mask] = []
     for mask in sorted(masks, key=_size_and_place, reverse=True):

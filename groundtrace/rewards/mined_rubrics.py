@@ -1,9 +1,12 @@
 """Computes the applicability and the pass rate of a run's rubrics for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-A rubric is kept if its applicability is at least a threshold. A kept rubric is easy or hard, which depends on its pass
-rate and another threshold. Each value has a 95 % interval (Wilson's score interval). If the interval contains the
-threshold, the value itself still decides, but ``rubrics.json`` mentions that the decision is uncertain. More judged
-attempts can make the decision certain.
+A rubric is one criterion of grading. Its applicability is the share of judged responses to which it applies. Its pass
+rate is the share of these responses that satisfy it. A rubric is kept if its applicability is at least a threshold. A
+kept rubric is easy if its pass rate is at least another threshold, else hard.
+
+Each value has a 95 % interval (Wilson's score interval). If the interval contains the threshold, the value itself still
+decides, but ``rubrics.json`` mentions that the decision is uncertain. More judged responses can make the decision
+certain.
 """
 
 import json
@@ -30,18 +33,19 @@ FILTER, STRATUM = "filter", "stratum"
 
 @dataclass(frozen=True)
 class MinedRubrics:
-    """Holds the result of mining a run's rubrics.
+    """Holds the result of mining the rubrics of a run.
 
     Attributes:
         kept: the rubrics that the run uses, each with its stratum (easy or hard).
-        candidates: all measured rubrics.
-        judged: the number of judged attempts.
+        candidates: all rubrics that were measured, including those that are not kept.
+        judged: the number of responses on which the rubrics were judged.
         problems: the messages of the errors that occurred.
-        calls: the calls to the teacher that proposed the candidates.
-        apart: the candidates that require a right answer, which are not measured
+        calls: the calls to the teacher, which proposed the candidates.
+        apart: proposed rubrics that require a right answer. They are not measured
             (:mod:`groundtrace.rewards.outcome_rubrics`).
         pool: the origin of the candidates, ``teacher`` or ``default``; "" if there are no candidates.
-        graded, right: the number of judged attempts whose answer was graded, and the number whose answer is right.
+        graded: the number of judged responses whose answer was graded.
+        right: the number of judged responses whose answer is right.
     """
 
     kept: tuple[Rubric, ...] = ()
@@ -57,9 +61,10 @@ class MinedRubrics:
 
 @dataclass(frozen=True)
 class RubricFigures:
-    """Holds the applicability η and the pass rate p of one rubric, with their 95 % intervals.
+    """Holds the measurements of one rubric, with their 95 % intervals.
 
-    ``pass_rate`` and its interval are None if the rubric was applicable to no attempt.
+    ``applicability`` is η, the share of judged responses to which the rubric applies. ``pass_rate`` is p, the share of
+    these responses that satisfy it. ``pass_rate`` and its interval are None if the rubric applied to no response.
     """
 
     applicability: float
@@ -69,8 +74,10 @@ class RubricFigures:
 
 
 def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
-    """Return the applicability, the pass rate and their intervals of a rubric that was measured on ``judged`` (≥ 1)
-    attempts.
+    """Return the measurements of a rubric with their 95 % intervals.
+
+    ``rubric`` holds its measured applicability and pass rate. ``judged`` is the number of responses on which they were
+    measured, at least 1.
     """
     applicable = round(rubric.applicability * judged)
     passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
@@ -83,11 +90,13 @@ def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
 
 
 def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
-    """Return the names of the uncertain decisions on a rubric, which are :data:`FILTER` and :data:`STRATUM`.
+    """Return the names of the decisions on a rubric that are uncertain: :data:`FILTER`, :data:`STRATUM`, both or none.
 
-    The decision whether to keep the rubric is uncertain if the interval of its applicability contains
-    ``settings.min_applicability``. For a kept rubric (``is_kept``), the decision between easy and hard is uncertain if
-    the interval of its pass rate contains ``settings.easy_pass_rate``.
+    A decision is uncertain if the 95 % interval of the measured value contains the threshold. :data:`FILTER` is the
+    decision whether to keep the rubric, with the threshold ``settings.min_applicability``. :data:`STRATUM` is the
+    decision between easy and hard, with the threshold ``settings.easy_pass_rate``; it exists only for a kept rubric.
+
+    ``figures`` holds the measurements of the rubric, and ``is_kept`` is whether the rubric is kept.
     """
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
@@ -107,10 +116,10 @@ def curriculum_defaults() -> dict[str, object]:
 
 
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
-    """Return the content of ``rubrics.json`` as JSON text.
+    """Return the content of the file ``rubrics.json`` as JSON text.
 
-    The content holds every candidate with its measurements, and the reason if the candidate is not kept. It also holds
-    all problems.
+    The content holds every candidate with its measurements and, for a candidate that is not kept, the reason. It also
+    holds all problems. ``mined`` is the result of mining, and ``settings`` holds the thresholds.
 
     The field ``curriculum`` holds the paper's training settings, for information only. A training run reads these
     settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A good
@@ -132,10 +141,9 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
 
 def missing_stratum(rubrics: Mapping[str, Any]) -> str:
-    """Return a sentence if only one of the strata easy and hard has kept rubrics; "" if both or neither have kept
-    rubrics.
+    """Return a sentence for the user if the kept rubrics are all easy or all hard; otherwise "".
 
-    ``rubrics`` is the content of ``rubrics.json``.
+    ``rubrics`` is the parsed content of ``rubrics.json``. The result is also "" if no rubric is kept.
     """
     return empty_stratum({rubric["stratum"] for rubric in rubrics["rubrics"] if rubric["kept"]})
 

@@ -1,10 +1,10 @@
 """Detects calls (executions of code) that only pretend to look at the image.
 
 CodeDance Eq. 1 considers only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
-call. Deviation: a call is a pretence, and not a success, if its output does not depend on the objects that the question
-is about. In this package, a call *looked at* an object if its output depends on the object, or marks it. The reward
-grows with the share of the question's objects that the calls looked at. So a crop of a fixed third of the image earns
-less than a crop of these objects.
+call. Deviation: here such a call is a pretence, and does not count as a success. A call is a pretence if its output
+does not depend on the objects that the question is about. In this package, a call *looked at* an object if its output
+depends on the object, or marks it. The reward grows with the share of the question's objects that the calls looked at.
+So a crop of a fixed third of the image earns less than a crop of these objects.
 
 The environment executes the code several times, and this module compares the outputs. The runs are:
 
@@ -13,15 +13,15 @@ The environment executes the code several times, and this module compares the ou
 - one run for each group of the question's objects (:func:`groups_of`), on the image without this group
   (:func:`without_objects`).
 
-Each run must have a fresh process, an empty folder and the same file names. Otherwise code could distinguish the runs
-by a counter, a file or an image's name, and print a different text in each run.
+Each run must have a fresh process, an empty folder and the same file names. Otherwise code could recognise the run by a
+counter, a file or an image's name, and print a different text in each run.
 
 The following pretences are not detected, because an honest call may have the same output. Most of them earn no more
 reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
-- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean colour of the
-  whole image is an exception: it changes too little without an object, so it is detected as a pretence. It is not
-  detected if the code magnifies this change;
+- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). One such number is
+  detected: the mean colour of the whole image, which changes too little without an object. It is not detected if the
+  code magnifies this change;
 - a long list of random digits whose seed is computed from the pixels: by chance, some digits are the same for the
   nudged image;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
@@ -80,26 +80,27 @@ _Tokens = tuple[Counter[str], list[float]]
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """Holds the text that a call printed, and the images that it showed."""
+    """Holds the output of one execution of code: the text that it printed, and the images that it showed."""
 
     text: str = ""
     images: tuple[Pixels, ...] = ()
 
     def is_same(self, other: "Output") -> bool:
-        """Return whether both outputs hold the same text and pixels."""
+        """Return whether this output and ``other`` have exactly the same text and the same pixels."""
         images = len(self.images) == len(other.images) and all(map(np.array_equal, self.images, other.images))
         return images and self.text == other.text
 
 
 @dataclass(frozen=True, eq=False)
 class CallOutputs:
-    """Holds the outputs of one call's code in several runs.
+    """Holds the outputs of one call's code in several runs, on the image of the question and on changed copies of it.
 
     Attributes:
-        shown: the output on the question's image.
-        again: the output on this image in a second run.
-        nudged: the output on this image with a few pixels changed (:func:`nudged`).
-        without: for each group of the objects that the question is about, the output on the image without this group.
+        shown: the output on the image.
+        again: the output on the same image in a second run.
+        nudged: the output on the image with a few pixels changed (:func:`nudged`).
+        without: the outputs on the image without one group of the question's objects; there is one output for each
+            group.
     """
 
     shown: Output
@@ -113,9 +114,16 @@ def pretence(
 ) -> str:
     """Return the reason why a call only pretends to look at the image; "" if it does not pretend.
 
-    The call must have ended without an error. ``original`` is the image, and ``earlier`` holds the outputs of earlier
-    calls. ``computes`` is True for a question that calculation helps to answer (mathematics). For such a question the
-    output need not depend on the image.
+    The reason is one of the constants of this module, such as :data:`SHOWS_NOTHING`. The call must have ended without
+    an error.
+
+    Args:
+        runs: the outputs of the call in all runs.
+        original: the image of the question.
+        groups: the objects that the question is about, in groups (:func:`groups_of`).
+        earlier: the outputs of the earlier calls in the same response. A call that repeats one of them is a pretence.
+        computes: whether calculation helps to answer the question (mathematics). If so, the output need not depend on
+            the image.
     """
     shown, has_text = runs.shown, bool(runs.shown.text.strip())
     seen = looked_at(runs, original, groups)
@@ -131,15 +139,19 @@ def pretence(
 
 
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the indices of the object groups that a call looked at: its output depends on the group or marks it.
+    """Return the indices of the object groups that a call looked at: its output depends on the group, or marks it.
 
     The output depends on a group if it is different for the image without this group. Two kinds of differences are
     ignored: differences that also occur for the image with a few pixels changed (:func:`nudged`), and tiny changes of a
     number.
 
-    An output image that shows the whole question image changes if any object is removed. So only its marks (pixels that
-    the code drew) are considered. If the objects of the question are unknown, marks are considered if they move when
-    the image is changed. Such marks show that the code finds their place in the image.
+    If an output image shows the whole question image, it changes whenever an object is removed. So for such an output
+    image, only the marks are considered, which are pixels that the code drew. If the objects of the question are
+    unknown, the result contains 0 if the marks move when the whole image is changed. Such marks show that the code
+    finds their place in the image.
+
+    ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
+    that the question is about, in groups (:func:`groups_of`).
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
     noise = levels_apart(runs.shown, runs.nudged, telling)
@@ -179,18 +191,20 @@ def _image(output: Output, index: int) -> Pixels:
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
-    """Return whether the text of ``other``, the output of another run, differs visibly from the text of the first run.
+    """Return whether the text of ``other`` differs visibly from the text that the call printed for the unchanged image.
 
-    Only the part of the text that is the same for the nudged image is compared.
+    ``other`` is the output of another run, such as the run without a group of objects. Only the part of the text that
+    is the same for the nudged image (a few pixels changed) is compared. Two numbers are the same if they are nearly
+    equal.
     """
     stable = _common(_read(runs.shown), _read(runs.nudged))
     return _common(stable, _read(other)) != stable
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Return the objects, given by their boxes, in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
+    """Return the objects in at most :data:`MAX_GROUPS` groups of neighbours, ordered from left to right.
 
-    If ``boxes`` is empty, the result is one empty group.
+    ``boxes`` are the boxes of the objects. If ``boxes`` is empty, the result is one empty group.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1, box.y1))
     count = max(1, min(MAX_GROUPS, len(ordered)))
@@ -202,9 +216,11 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
     The output of some code depends on the exact pixels, such as a hash, a parity, or random numbers that are seeded
-    with the pixels. Such code gives another output for the copy. Counts and positions of objects do not change, and no
-    colour is new. So code that compares exact colours gives the same output. Only pixels whose right neighbour
-    has another colour are chosen. Pixels near ``boxes`` are chosen only if there are no such pixels elsewhere.
+    with the pixels. Such code gives another output for the copy. Honest code gives the same output: the counts and
+    positions of objects do not change, and the copy has no new colour.
+
+    Only pixels whose right neighbour has another colour are changed. Pixels near ``boxes``, the boxes of the question's
+    objects in pixels, are changed only if there are no such pixels elsewhere.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]
@@ -216,10 +232,10 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
+    """Return a copy of the image in which each box is filled with the mean colour of the pixels around it.
 
-    If ``boxes`` is empty, the objects of the question are unknown. In this case the function returns the image turned
-    by 180°, in inverted colours.
+    ``boxes`` are the boxes of the objects to remove, in pixels. If ``boxes`` is empty, the objects of the question are
+    unknown. In this case the function returns the image turned by 180°, in inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
@@ -233,7 +249,7 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def numbers_in(output: Output) -> list[float]:
-    """Return the numbers in the text of an output, in ascending order."""
+    """Return the numbers in the text of an output, in ascending order; for example, [3.0, 12.5] for "12.5 and 3"."""
     return _read(output)[1]
 
 
@@ -259,8 +275,9 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
 def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
     """Return the visible difference between the images of two outputs, in colour levels, summed over all pixels.
 
-    Only the images with the indices ``telling`` are compared. The result is infinite if the outputs have different
-    numbers of images. It is also infinite if an image is empty in one output, but not in the other.
+    ``telling`` holds the indices of the images that are compared; each image of ``shown`` is compared with the image of
+    ``other`` at the same index. The result is infinite if the outputs have different numbers of images, or if an image
+    is empty in only one of the outputs.
     """
     if len(shown.images) != len(other.images):
         return math.inf
@@ -276,9 +293,10 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
 
 
 def is_whole(image: Pixels, original: Pixels) -> bool:
-    """Return whether an image shows the whole original or nearly all of it, with or without marks.
+    """Return whether an output image shows the whole original image or nearly all of it, with or without marks.
 
-    The result is False for an enlarged image.
+    Marks are pixels that the code drew. The result is False for an empty image, and for an enlarged one (at least twice
+    the pixels of the original).
     """
     if image.size == 0 or image.size >= _ENLARGED * original.size:
         return False

@@ -1,4 +1,8 @@
-"""Defines the streams of iVGR (§3.2): one prompt requests reasoning with boxes, and another one only words."""
+"""Defines the two streams of iVGR (§3.2), which are two ways to ask the same question.
+
+The prompt of the grounded stream requests reasoning with boxes. The prompt of the textual stream requests reasoning in
+words only.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -18,5 +22,9 @@ STREAM_PROMPTS = Column[list[dict[str, str]]](
 
 
 def streams_asked(streams: Sequence[str], only: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the streams of a row that are also in ``only``; all of its streams if ``only`` is empty."""
+    """Return the streams in which a question is asked, in the order of ``streams``.
+
+    ``streams`` holds the streams of the question's row. ``only`` holds the streams that the caller wants. The result
+    has the streams that are in both; if ``only`` is empty, it has all of ``streams``.
+    """
     return tuple(stream for stream in streams if not only or stream in only)

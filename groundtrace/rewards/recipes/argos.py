@@ -35,14 +35,17 @@ class ArgosSettings(GateSettings):
 
 @dataclass(frozen=True)
 class Argos(Recipe):
-    """Computes the reward of Argos Eq. 9.
+    """Computes the reward of Argos Eq. 9, a weighted mean of outcome, grounding and reasoning.
 
-    The reward of a response with a wrong answer is its outcome, so the other scorers do not run for it. Points are
-    scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers
-    it. The targets of a question are the objects that it is about. If there are targets, a response that points at none
-    of them earns less than a response that points at one. So a group of right answers also gives a gradient if the
-    pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes
-    missed targets.
+    For a wrong answer, the reward is the outcome alone, and the other scorers do not run. Points are scored by
+    :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. The
+    targets of a question are the objects that it is about. If there are targets, a response that points at none of them
+    earns less than a response that points at one. So a group in which all answers are right also gives a gradient if
+    the pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score
+    already includes missed targets.
+
+    ``settings`` are the settings of the reward. ``scorers`` are the scorers that can run; scorers that the settings
+    name are added to them.
     """
 
     name: ClassVar[str] = "argos"
@@ -59,7 +62,10 @@ class Argos(Recipe):
         check_names("skip", self.settings.skip, self.scorers)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question by Eq. 9, and return their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question by Eq. 9, and return their rewards in the same order.
+
+        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        """
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
 
@@ -67,10 +73,10 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the maximum reward of a policy that does not use the media, divided by the overall maximum.
+        """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
 
-        If the question has no targets (objects to point at), the result is 1. Otherwise it is 1 - (spatial weight) /
-        (sum of all weights).
+        If the question has no objects to point at, the result is 1. Otherwise it is 1 - (weight of ``spatial``) / (sum
+        of the weights of ``outcome``, ``spatial`` and ``reasoning``).
 
         The arguments are those of :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
         """
@@ -80,7 +86,7 @@ class Argos(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers that the settings do not skip, without the counting scorer."""
+        """Return all scorers that may run: those that the settings do not skip, and without the scorer of counting."""
         return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
 
     @property
@@ -88,7 +94,11 @@ class Argos(Recipe):
         return (*self.settings.skip, counting.NAME)
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if the spatial scorer runs, but no role that can find objects has an endpoint."""
+        """Raise ConfigError if the spatial scorer is not skipped, but no role that can find objects has an endpoint.
+
+        ``roles`` are the roles that have an endpoint. Objects are found by a detector, or by a pointer with a
+        segmenter.
+        """
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(

@@ -1,7 +1,8 @@
 """Defines the interface of a reward recipe, which turns the verdicts on the responses to one question into rewards.
 
-A recipe is immutable and holds its settings. Its learnt state is a separate object, the :class:`Memory`, which the
-trainer keeps and saves. ``score`` reads the memory, and ``learn`` returns the next memory after a step.
+A recipe is immutable and holds its settings. What it has learnt is in a separate object, the :class:`Memory`, which the
+trainer keeps and saves. The method ``score`` reads the memory. The method ``learn`` returns the new memory after a
+training step.
 """
 
 import asyncio
@@ -24,15 +25,19 @@ class HasVerdicts:
     verdicts: tuple[Verdict, ...]
 
     def value(self, name: str) -> float | None:
-        """Return the value of the verdict with this name; None if the verdict is unscored or does not exist."""
+        """Return the value of the verdict of the scorer ``name``.
+
+        The result is None if the verdict has no value, or if there is no such verdict.
+        """
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
 class Earned(HasVerdicts):
-    """Holds the reward of one response, and the verdicts on the response, including the verdict on the outcome.
+    """Holds the reward of one response, and the verdicts from which it was computed.
 
-    ``reward`` is None if the response is unscored.
+    ``reward`` is None if the response could not be scored. ``verdicts`` includes the verdict on the outcome (the final
+    answer).
     """
 
     reward: float | None
@@ -40,13 +45,20 @@ class Earned(HasVerdicts):
 
     @property
     def outcome(self) -> float | None:
-        """Return the value of the verdict on the outcome; None if it is unscored."""
+        """Return the value of the verdict on the final answer: 1 means right; None means that the answer is unscored."""
         return self.value(outcome.NAME)
 
 
 @dataclass(frozen=True)
 class RewardedResponse:
-    """Holds a response of a training step and its reward. A recipe learns from such responses."""
+    """Holds a response of a training step with its reward, from which a recipe learns.
+
+    Attributes:
+        question_id: the id of the question.
+        text: the response.
+        context: facts about the question that are not in its record, such as its rubrics.
+        earned: the reward and the verdicts.
+    """
 
     question_id: str
     text: str
@@ -56,7 +68,10 @@ class RewardedResponse:
 
 @dataclass(frozen=True)
 class Reference:
-    """Holds the best grounded reasoning found for a question, and its box reward (iVGR Eq. 4)."""
+    """Holds the best grounded reasoning found for a question, with the value of its box reward (iVGR Eq. 4).
+
+    A textual reasoning is compared with it.
+    """
 
     text: str
     box_score: float
@@ -64,7 +79,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Memory:
-    """Holds the learnt state of the recipes.
+    """Holds what the recipes have learnt in earlier training steps.
 
     Attributes:
         curriculum: the state of RuCL's curriculum.
@@ -75,12 +90,12 @@ class Memory:
     references: Mapping[str, Reference] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the memory as numbers, strings, lists and dicts."""
+        """Return the memory as numbers, strings, lists and dicts, so that it can be saved as JSON."""
         return asdict(self)
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> "Memory":
-        """Return the memory from the result of :meth:`as_plain`; a fresh memory for an empty mapping."""
+        """Return the memory that :meth:`as_plain` has converted to ``plain``; a fresh memory if ``plain`` is empty."""
         if not plain:
             return cls()
         curriculum = dict(plain["curriculum"])
@@ -89,19 +104,20 @@ class Memory:
 
 
 class Recipe(Protocol):
-    """Turns verdicts into rewards.
+    """Turns the verdicts on the responses to one question into rewards.
 
     Attributes:
         name: the recipe's name in a config.
         Settings: the type of its settings, which are the only argument of its constructor.
-        needs: the fields that a :class:`groundtrace.rewards.case.Context` or :class:`groundtrace.rewards.case.Case`
-            must have, as a dict from the name of the field to a description of its data.
-        roles: the roles (such as judge) that must have an endpoint.
-        shown: the names of the verdicts whose means are logged during training.
+        needs: the data that the recipe needs. The keys are names of fields of :class:`groundtrace.rewards.case.Context`
+            or :class:`groundtrace.rewards.case.Case`, and the values describe these fields.
+        roles: the model roles that the recipe calls, such as ``judge``. Each of them must have an endpoint.
+        shown: the names of the verdicts whose mean values are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether ``learn`` changes the memory.
         samples_by_reward: which groups of responses to one question the trainer uses. True: groups whose rewards
             differ. False: groups whose outcomes differ.
+        settings: the settings of the recipe.
     """
 
     name: ClassVar[str]
@@ -116,65 +132,83 @@ class Recipe(Protocol):
     settings: Any
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question, and return their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question, and return their rewards in the same order.
+
+        ``cases`` holds the responses with the data that scorers need, and ``memory`` what the recipe learnt in earlier
+        steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        """
         ...
 
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """Return the advantage of each turn of each response of a batch.
+        """Return the advantage of each turn, for each response of a batch.
 
-        ``sequence`` holds the advantage of each response, computed from the rewards of its group. By default each turn
-        has the advantage of its response.
+        ``sequence`` holds the advantage of each response, computed from the rewards of its group. ``trajectories``
+        holds the turns of each response, in the same order. By default, each turn has the advantage of its response.
         """
         pairs = zip(sequence, trajectories, strict=True)
         return tuple((advantage,) * len(trajectory.turns) for advantage, trajectory in pairs)
 
     @property
     def full_reward(self) -> float:
-        """Return the reward of a response that is right in all terms."""
+        """Return the reward of a response that has the best value in all terms of the reward."""
         return 1.0
 
     @classmethod
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the maximum reward of a policy that answers without using the media, divided by the overall maximum.
+        """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
 
-        The answer of this policy is assumed to be right, and judges are assumed to accept everything. ``pointable`` are
-        the phrases that the pointer (the model that points at objects) found. ``streams`` are the streams of the
-        question. ``settings`` are of the type ``Settings``; None means its defaults.
+        This policy is assumed to give the right answer, and judges are assumed to accept everything. By default the
+        share is 1.
+
+        Args:
+            question: the question.
+            pointable: the phrases for objects that the pointer (the model that points at objects) found in the images.
+            streams: the streams in which the question is asked (:mod:`groundtrace.rewards.streams`); empty for most
+                recipes.
+            settings: the settings of the recipe, of the type ``Settings``; None means the defaults.
         """
         return 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers that the recipe can run, depending on the response.
+        """Return all scorers that the recipe may run; which of them run depends on the response.
 
-        Before the first response is scored, a check ensures that the roles of these scorers have endpoints.
+        Before the first response is scored, the caller checks that the roles of these scorers have endpoints.
         """
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if the recipe needs a role that is not in ``roles``, the roles with an endpoint."""
+        """Raise ConfigError if the recipe needs a model role that has no endpoint.
+
+        ``roles`` are the roles that have an endpoint.
+        """
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory after a step with these responses."""
+        """Return the memory after a training step.
+
+        ``memory`` is the memory before the step, and ``step`` holds the responses of the step with their rewards.
+        """
         return memory
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return the recipe's own metrics of a step with these responses; None means that a metric has no data.
+        """Return the recipe's own metrics of a training step, by name; None means that a metric has no data.
 
-        ``memory`` is the memory with which the responses were scored. The recipe learns from the step afterwards.
+        ``memory`` is the memory with which the responses were scored, before the recipe learns from them. ``step``
+        holds these responses with their rewards.
         """
         return {}
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """Return the verdicts of the scorers, in order.
+    """Run the scorers on a response, and return their verdicts in the order of ``scorers``.
 
-    If a scorer cannot run, its verdict is unscored and holds the reason. If ``scorers`` has the scorer of the outcome,
-    this scorer runs first, and the other scorers get its verdict as ``Case.outcome``. Raises BudgetUsedUp.
+    If a scorer cannot run, its verdict has no value, and holds the reason. If ``scorers`` includes the scorer of the
+    outcome (the final answer), this scorer runs first, and the other scorers get its verdict as ``Case.outcome``.
+    Raises BudgetUsedUp if the run's budget for model calls is used up.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:
@@ -188,9 +222,10 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """Return the scorer's verdict. If the scorer does not run, its verdict is unscored and holds the reason.
+    """Run one scorer on a response, and return its verdict.
 
-    Raises BudgetUsedUp.
+    If the scorer is not applicable or cannot run, the verdict has no value, and holds the reason. Raises BudgetUsedUp
+    if the run's budget for model calls is used up.
     """
     choice = choose(scorer, case)
     return (

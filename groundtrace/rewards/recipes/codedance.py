@@ -1,9 +1,10 @@
 """Computes the reward of CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
 
-The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward. The tool reward depends on the share of right
-answers in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code.
-In this code a good form adds nothing to the reward. So a policy that does not use the image earns nothing for a good
-form. Each turn also has its own advantage; :meth:`CodeDance.advantages` adds it to the advantage of the sequence.
+The reward of a response is w_a · outcome − w_f · [bad form] + the tool reward. The tool reward is the reward for
+executing code; it depends on the share of right answers in the group. Our copy of the paper lacks this sum and its
+weights, so they are taken from its published code. In this code, a good form adds nothing to the reward. So a policy
+that does not use the image earns nothing for a good form. Each turn also has its own advantage;
+:meth:`CodeDance.advantages` adds it to the advantage of the response.
 """
 
 import asyncio
@@ -32,10 +33,11 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class CodeDance(Recipe):
-    """Computes the reward of CodeDance: Eq. 1 and 5 give the reward of a trajectory, and Eq. 2 the advantage of its
-    turns.
+    """Computes the reward of CodeDance.
 
-    A response is unscored if it has no trajectory, if its outcome is unscored, or if one of its verdicts has failed.
+    Eq. 1 and 5 give the reward of a trajectory (a response in several turns with code). Eq. 2 gives the advantage of
+    its turns. A response has no reward if it has no trajectory, if its outcome is unscored, or if one of its verdicts
+    has failed.
     """
 
     name: ClassVar[str] = "codedance"
@@ -52,7 +54,10 @@ class CodeDance(Recipe):
         return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the trajectories that answer one question, and return their rewards in order. Raises BudgetUsedUp."""
+        """Score the trajectories that answer one question, and return their rewards in the same order.
+
+        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        """
         scorers = scorers_named(outcome.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
         earned = [Earned(None, (*verdicts, form_verdict(case))) for case, verdicts in zip(cases, found, strict=True)]
@@ -77,10 +82,11 @@ class CodeDance(Recipe):
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """Return the advantage of the tokens of each turn of each trajectory of a batch: A = A_seq + w · A_turn.
+        """Return the advantage of each turn of each trajectory of a batch, A = A_seq + w · A_turn.
 
-        ``sequence`` holds A_seq of each trajectory, computed from the rewards of its group. A_turn is the turn's
-        discounted return, normalised over the batch (Eq. 2).
+        All tokens of a turn share its advantage. ``sequence`` holds A_seq, the advantage of each trajectory, computed
+        from the rewards of its group. ``trajectories`` holds the turns of each trajectory, in the same order. A_turn is
+        the turn's discounted return, normalised over the batch (Eq. 2). w is the setting ``turn_weight``.
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
         executed = [trajectory.executed for trajectory in trajectories]
@@ -88,7 +94,7 @@ class CodeDance(Recipe):
 
 
 def form_verdict(case: Case) -> Verdict:
-    """Return the verdict on the form of a response.
+    """Return the verdict on the form of a response: 1 for a good form, 0 for a fault.
 
     :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form of all turns of the response. It accepts a
     direct answer (without a think section), since an easy question needs no thinking.

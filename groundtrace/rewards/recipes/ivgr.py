@@ -1,9 +1,9 @@
-"""Computes the rewards of iVGR's two streams (§3.2, §3.3): grounded (with boxes) and textual (only words).
+"""Computes the rewards of iVGR's two streams (§3.2, §3.3), which are two ways to answer the same question.
 
-A question is answered in both streams. Grounded responses are rewarded for their boxes. The best valid grounded
-reasoning of a question is kept as its reference (Eq. 4), and a textual response is rewarded if it describes the same
-content. So the grounded responses to a question are scored first. The textual responses are compared with the best of
-these grounded responses, or with the kept reference if that is better.
+In the grounded stream, the reasoning has boxes. In the textual stream, it has only words. Grounded responses are
+rewarded for their boxes. The best valid grounded reasoning of a question is kept as its reference (Eq. 4). A textual
+response is rewarded if it has the same content as the reference. So the grounded responses to a question are scored
+first. The textual responses are then compared with the best of them, or with the kept reference if that is better.
 """
 
 import asyncio
@@ -76,17 +76,18 @@ class IvgrSettings:
 
 @dataclass(frozen=True)
 class Ivgr(Recipe):
-    """Computes the rewards of iVGR, which are in [0, 3] by default.
+    """Computes the rewards of iVGR, which are in [0, 3] with the default weights.
 
-    Eq. 1 and 2 give the reward of grounded responses, and Eq. 3 that of textual responses. A response of an unknown
-    stream is unscored. A question without gold boxes has no reference, so its textual responses have no consistency
-    reward (App. B). A question that was asked only in the textual stream has no grounded responses. Its textual
-    responses have no consistency reward either, unless a reference of an earlier step is kept.
+    Eq. 1 and 2 give the reward of grounded responses, and Eq. 3 that of textual responses. A response has no reward if
+    its stream is unknown. Textual responses have no consistency reward in two cases. First, the question has no gold
+    boxes, and therefore no reference (App. B). Second, the question was asked only in the textual stream, and no
+    reference of an earlier step is kept.
 
-    If ``settings.weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant 5).
+    If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
+    5).
 
     There is one deviation: the labels of boxes are compared, too (:mod:`groundtrace.rewards.scorers.boxes_named`). If
-    ``settings.labels`` is False, they are not compared, as in the paper.
+    the setting ``labels`` is False, they are not compared, as in the paper.
     """
 
     name: ClassVar[str] = "ivgr"
@@ -106,9 +107,10 @@ class Ivgr(Recipe):
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses of both streams to one question, and return their rewards in order.
+        """Score the responses of both streams to one question, and return their rewards in the same order.
 
-        Raises BudgetUsedUp.
+        ``memory`` holds the references of earlier steps. Raises BudgetUsedUp if the run's budget for model calls is
+        used up.
         """
         cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
@@ -130,7 +132,7 @@ class Ivgr(Recipe):
 
     @property
     def full_reward(self) -> float:
-        """Return the sum of the weights of the grounded stream, which is the maximum reward."""
+        """Return the maximum reward of a grounded response: the sum of the weights of outcome, format and boxes."""
         weights = self.settings.weights
         return weights.outcome_weight + weights.format_weight + weights.boxes_weight
 
@@ -138,13 +140,13 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Return the maximum reward of a policy that does not use the media, divided by the overall maximum.
+        """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
 
-        The result is the mean of the shares of the question's streams, or 1 if the question has no streams.
+        The result is the mean over the streams of the question; it is 1 if the question has no streams. The share of
+        the textual stream is 1. If the question has gold boxes, the share of the grounded stream is 1 - (weight of the
+        boxes) / (sum of the weights of outcome, format and boxes). Otherwise it is 1.
 
-        The share of the textual stream is 1. If the question has gold boxes, the share of the grounded stream is 1 -
-        (weight of the boxes) / (sum of the weights); else it is 1. The arguments are those of
-        :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
+        The arguments are those of :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
         """
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
@@ -185,9 +187,10 @@ class Ivgr(Recipe):
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory after a step: its archive holds the best valid grounded reasoning of each question (Eq. 4).
+        """Return the memory after a training step: it holds the best valid grounded reasoning of each question (Eq. 4).
 
-        The archive stays empty if ``settings.archive`` is False.
+        ``memory`` is the memory before the step, and ``step`` holds the responses of the step with their rewards. If
+        the setting ``archive`` is False, ``memory`` is returned unchanged.
         """
         if not self.settings.archive:
             return memory
@@ -200,11 +203,14 @@ class Ivgr(Recipe):
         return replace(memory, references=kept)
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return two shares of the dual questions of a step, which are the questions that are asked in both streams.
+        """Return two shares of the questions of a training step that were asked in both streams.
 
-        ``has_reference`` is the share of dual questions with a reference. ``archive_hits`` is the share of dual
-        questions whose reference is from an earlier step: the hit rate of the archive (Figure 4d). Both are None if the
-        step has no dual questions.
+        ``has_reference`` is the share of these questions that have a reference. ``archive_hits`` is the share whose
+        reference is from an earlier step: the hit rate of the archive (Figure 4d). Both are None if no question was
+        asked in both streams.
+
+        ``memory`` is the memory with which the responses were scored, and ``step`` holds these responses with their
+        rewards.
         """
         by_question: dict[str, list[RewardedResponse]] = {}
         for judged in step:

@@ -26,10 +26,15 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """Return the recipe with these settings; ``name`` is a registered name or ``module:NAME``.
+    """Return the recipe with the given name and settings.
 
-    ``options`` are the settings of the recipe. ``where`` is their config key, which the messages of errors contain.
-    Raises ConfigError if the recipe cannot be used, or if ``options`` are not valid settings of the recipe.
+    Args:
+        name: a registered name, or ``module:NAME`` for a recipe in the user's own code.
+        options: the settings of the recipe, by name.
+        where: the config key of ``options``, which error messages contain.
+
+    Raises:
+        ConfigError: if there is no such recipe, if it cannot be loaded, or if a setting is invalid.
     """
     try:
         kind = RECIPES.named(name)

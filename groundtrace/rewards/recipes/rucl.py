@@ -1,4 +1,8 @@
-"""Computes the reward of RuCL (§3.3, Eq. 4–9) from the answer, the easy rubrics and, later, the hard rubrics."""
+"""Computes the reward of RuCL (§3.3, Eq. 4–9) from the final answer and from rubrics.
+
+A rubric is one criterion of grading, and is easy or hard. The hard rubrics are added to the reward only after the
+responses satisfy the easy ones.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,9 +36,10 @@ class Rucl(Recipe):
 
     With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
 
-    Deviation: with ``require_place``, the judge also decides about :data:`groundtrace.rewards.rubrics.PLACE`, together
-    with the mined rubrics. A response that does not meet this rubric gets 0 for all rubrics. Without this rule, and as
-    long as λ is small, a response that only gives the answer could earn as much as a response that looks at the image.
+    Deviation: if the setting ``require_place`` is True, the judge also scores the rubric
+    :data:`groundtrace.rewards.rubrics.PLACE`: the response must state where in the image it sees what the question is
+    about. A response that does not satisfy this rubric gets 0 for all rubrics. Without this rule, and as long as λ is
+    small, a response that only gives the answer could earn as much as a response that looks at the image.
     """
 
     name: ClassVar[str] = "rucl"
@@ -56,9 +61,10 @@ class Rucl(Recipe):
         return self.settings.alpha == 1
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question, and return their rewards in order.
+        """Score the responses to one question, and return their rewards in the same order.
 
-        The rewards use the current λ_t, the weight of the hard rubrics. Raises BudgetUsedUp.
+        The rewards use the current λ_t, the weight of the hard rubrics, which depends on ``memory``. Raises
+        BudgetUsedUp if the run's budget for model calls is used up.
         """
         weight = hard_weight(memory.curriculum, self.settings)
         found = await asyncio.gather(*(verdicts_of(self.runs, self._judged(case)) for case in cases))
@@ -83,18 +89,23 @@ class Rucl(Recipe):
         return replace(case, context=case.context.with_added(RUBRICS, (*rubrics, PLACE)))
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory after a step.
+        """Return the memory after a training step.
 
-        The mean score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7).
+        The mean score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7). ``memory`` is the
+        memory before the step, and ``step`` holds the responses of the step with their rewards.
         """
         mean = _mean([tier.easy for tier in self._tiers_of(step)])
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return λ_t, the step's mean scores on the easy, the hard and all rubrics (§4.3), and ``has_place``.
+        """Return the metrics of a training step by name; a metric without data is None.
 
-        ``has_place`` is the share of judged responses that meet :data:`groundtrace.rewards.rubrics.PLACE`; None if
-        ``require_place`` is False.
+        ``hard_weight`` is λ_t. ``rubrics_easy``, ``rubrics_hard`` and ``rubrics_all`` are the mean scores of the
+        responses on the easy, the hard and all rubrics (§4.3). ``has_place`` is the share of judged responses that
+        satisfy the rubric :data:`groundtrace.rewards.rubrics.PLACE`; None if the setting ``require_place`` is False.
+
+        ``memory`` is the memory with which the responses were scored, and ``step`` holds these responses with their
+        rewards.
         """
         tiers = self._tiers_of(step)
         places = [float(tier.has_place) for tier in tiers] if self.settings.require_place else []

@@ -1,4 +1,7 @@
-"""Computes the reward of SAIL-RL (§3, Eq. 1) from the decision to think or not, the thinking, and the answer."""
+"""Computes the reward of SAIL-RL (§3, Eq. 1).
+
+It depends on the decision to think or to answer directly, on the quality of the thinking, and on the answer.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,9 +40,9 @@ class SailRlSettings:
 class SailRl(Recipe):
     """Computes the reward of SAIL-RL from the verdicts on outcome, judging, format and thinking.
 
-    The verdict on judging is about the decision to think or not to think. The verdicts on judging and thinking need
-    calls to a judge. In the cascading form, the judge is not called if a known factor of the product is 0. So judging
-    is not scored if the answer is wrong, and thinking is not scored if judging is 0.
+    The verdict on judging is about the decision to think or to answer directly. The verdicts on judging and thinking
+    need calls to a judge. In the cascading form, the judge is not called if a known factor of the product is 0. So
+    judging is not scored if the answer is wrong, and thinking is not scored if judging is 0.
 
     R_format is 1 for a response of the form in §3.4: a judge section, a think section, and a boxed answer
     (:data:`groundtrace.rewards.form.JUDGED_FORM`). The think section has only words, and is empty for a direct answer.
@@ -47,10 +50,11 @@ class SailRl(Recipe):
     response must also follow its decision. R_think is 0 if a response decides to answer a simple question directly, but
     its think section is not empty.
 
-    ``settings.decision`` is one of the strategies of Table 5. With ``always``, all questions are treated as complex,
-    and with ``never`` as simple. With ``free`` (Judge-w/o-reward), the decision is not rewarded: judging is not scored,
-    and is not a factor of the product. With ``free``, a right direct answer gets the value 1 for thinking, also for a
-    complex question. Otherwise the reward of the thinking would depend on the decision.
+    The setting ``decision`` is one of the strategies of Table 5. With ``label``, the label of the question (simple or
+    complex) determines the right decision. With ``always``, all questions are treated as complex, and with ``never`` as
+    simple. With ``free`` (Judge-w/o-reward), the decision is not rewarded: judging is not scored, and is not a factor
+    of the product. A right direct answer then gets the value 1 for thinking, also for a complex question. Otherwise the
+    reward of the thinking would depend on the decision.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -77,7 +81,10 @@ class SailRl(Recipe):
         return thinking_scorer(self.settings.thinking)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question, and return their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question, and return their rewards in the same order.
+
+        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        """
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:

@@ -1,1 +1,1 @@
-"""Holds the scorers, one in each file. Each scorer gives a verdict on the response to a question."""
+"""Holds the scorers, one in each file. A scorer checks one property of a response, and returns a verdict on it."""

@@ -1,24 +1,27 @@
-"""Scores how well the predicted boxes match the gold boxes (iVGR §3.2, Eq. 2).
+"""Scores how well the boxes of a response match the gold boxes (iVGR §3.2, Eq. 2).
 
 The recall is the mean, over the gold boxes, of the best IoU with a predicted box. The precision is the mean, over the
-predicted boxes, of the best IoU with a gold box. Labels are not compared, since Eq. 2 uses only positions. A caller
-that compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes the function ``names``. In this case, a
-predicted box has the IoU 0 with a gold box if its label cannot name the object of the gold box.
+predicted boxes, of the best IoU with a gold box. Eq. 2 uses only positions, so labels are not compared. A caller that
+compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes a function ``names``. Then a predicted box has
+the IoU 0 with a gold box if its label cannot name the object of the gold box.
 
-There are deviations. Eq. 2 does not define some of the cases below. In other cases, its value would grow with needless
-boxes.
+This module deviates from Eq. 2 in the cases below. Some of them are not defined by Eq. 2. In the others, its value
+would rise with needless boxes.
 
-- without gold boxes the verdict is not applicable (None). With gold boxes, but without predicted boxes, the value is 0;
-- boxes on different media never overlap. Invalid boxes have the IoU 0 with every box, and the mean includes them. These
-  are boxes without area, with corners in the wrong order, or with infinite, undefined or extremely large coordinates;
-- edges are exclusive: a box from 10 to 20 is 10 pixels wide;
-- the boxes B of Eq. 2 are a set, and near-duplicates are one box. Two predicted boxes with the same nearest gold box
-  are near-duplicates in two cases: their IoU with each other is at least :data:`SAME_BOX_IOU`, or the IoU of each of
-  them with this gold box is at least :data:`SAME_BOX_IOU`. If box A is a near-duplicate of B, and B of C, then A and C
-  are near-duplicates, too. Of several near-duplicates, only the box with the lowest IoU is used. So copies of a good
-  box do not hide bad boxes, and several boxes for one object earn no more than one box. The order of the boxes does not
-  matter;
-- a response with more different boxes than :func:`max_boxes` scores 0.
+- Without gold boxes, the verdict is not applicable (value None). With gold boxes, but without predicted boxes, the
+  value is 0.
+- Boxes on different images never overlap. An invalid box has the IoU 0 with every box, and the mean includes it. A box
+  is invalid if it has no area, if its corners are in the wrong order, or if its coordinates are infinite, undefined or
+  extremely large.
+- The right and lower edges are exclusive: a box from 10 to 20 is 10 pixels wide.
+- Near-duplicates are one box, since the boxes B of Eq. 2 are a set. Of several near-duplicates, only the box with the
+  lowest IoU is used. So copies of a good box do not hide bad boxes, and several boxes for one object earn no more than
+  one box.
+- Two predicted boxes with the same nearest gold box are near-duplicates in two cases: their IoU with each other is at
+  least :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box. If box A is a near-duplicate of
+  B, and B of C, then A and C are near-duplicates, too.
+- The order of the boxes does not matter.
+- A response with more different boxes than :func:`max_boxes` scores 0.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -69,9 +72,9 @@ the harmonic mean, which is lower if the two differ. ``recall_only`` rewards mor
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """Return the maximum number of different boxes in a response; a response with more boxes scores 0.
+    """Return the maximum number of different boxes that a response may have; a response with more boxes scores 0.
 
-    It is :data:`BOXES_PER_GOLD` for each gold box, and at least :data:`MIN_BOXES_ALLOWED`.
+    The maximum is :data:`BOXES_PER_GOLD` boxes for each box in ``gold``, and at least :data:`MIN_BOXES_ALLOWED`.
     """
     return max(MIN_BOXES_ALLOWED, BOXES_PER_GOLD * len(gold))
 
@@ -79,10 +82,16 @@ def max_boxes(gold: Sequence[Box]) -> int:
 def match_group(
     responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
 ) -> tuple[Values, Values]:
-    """Return the recalls and the precisions of G responses, each (G,) in [0, 1]: the two sums of iVGR Eq. 2.
+    """Return the recall and the precision of each of G responses, as two arrays (G,) in [0, 1].
 
-    A response without boxes, or with too many boxes (:func:`max_boxes`), has recall 0 and precision 0. Labels are
-    compared only if ``names`` is given: a function that returns whether two labels can name the same object.
+    They are the two sums of iVGR Eq. 2. A response without boxes, or with too many boxes (:func:`max_boxes`), has
+    recall 0 and precision 0.
+
+    Args:
+        responses: the boxes of each response.
+        gold: the gold boxes of the question.
+        names: a function that returns whether the label of a box (first argument) can name the object of a gold box
+            (second argument: its label). None means that labels are not compared.
 
     Raises:
         ValueError: if there is no gold box.
@@ -103,13 +112,20 @@ def match_group(
 def score_group(
     responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
 ) -> tuple[Verdict, ...]:
-    """Return one verdict for each response of a group, in order.
+    """Return one verdict on the boxes of each response to a question, in order.
 
-    ``form``, one of :data:`FORMS`, is the way to combine recall and precision. Labels are compared only if ``names`` is
-    given (:func:`match_group`). The docstring of the module describes responses without boxes and other special cases.
+    The value of a verdict is from 0 to 1; it is None if ``gold`` is empty. The module's docstring describes special
+    cases, such as responses without boxes.
+
+    Args:
+        responses: the boxes of each response.
+        gold: the gold boxes of the question.
+        form: the way to combine recall and precision, a name in :data:`FORMS`.
+        names: a function that returns whether two labels can name the same object (:func:`match_group`). None means
+            that labels are not compared.
 
     Raises:
-        ValueError: if ``form`` is not one of :data:`FORMS`.
+        ValueError: if ``form`` is not in :data:`FORMS`.
     """
     if form not in FORMS:
         raise ValueError(f"unknown form {form!r} of the box reward: choose one of {', '.join(FORMS)}")
@@ -127,8 +143,11 @@ def score_group(
 def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "bidirectional") -> Verdict:
     """Return the verdict on the boxes of one response.
 
+    ``predicted`` holds the boxes of the response, and ``gold`` the gold boxes. ``form`` is the way to combine recall
+    and precision, a name in :data:`FORMS`. The value is from 0 to 1; it is None if ``gold`` is empty.
+
     Raises:
-        ValueError: if ``form`` is not one of :data:`FORMS`.
+        ValueError: if ``form`` is not in :data:`FORMS`.
     """
     return score_group((predicted,), gold, form)[0]
 

@@ -1,8 +1,8 @@
-"""Scores a count by the centres of boxes; :mod:`groundtrace.rewards.scorers.counting` scores a count by points.
+"""Scores a count by boxes: the centres of the boxes are scored like points.
 
-The papers do not have this scorer. It is needed because iVGR Eq. 2 gives 2/3 to a response that marks only one of three
-counted objects. The verdicts of both scorers are named ``counting``, since they have the same meaning. A recipe uses
-only one of the two scorers.
+:mod:`groundtrace.rewards.scorers.counting` scores the points. The papers do not have this scorer. It is needed because
+iVGR Eq. 2 gives 2/3 to a response that marks only one of three counted objects. The verdicts of both scorers have the
+same meaning, so both are named ``counting``. A recipe uses only one of the two scorers.
 """
 
 from dataclasses import replace
@@ -20,7 +20,10 @@ def centre_point(box: Box) -> Point:
 
 
 async def score_counted(case: Case) -> Verdict:
-    """Return the verdict of :func:`groundtrace.rewards.scorers.counting.score_counting` on the centres of the boxes."""
+    """Return the verdict on a count, after each box of the response is replaced by a point at its centre.
+
+    :func:`groundtrace.rewards.scorers.counting.score_counting` describes the value.
+    """
     return await counting.score_counting(replace(case, points=tuple(map(centre_point, case.boxes))))
 
 

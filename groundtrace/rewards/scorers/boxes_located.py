@@ -1,17 +1,19 @@
 """Scores whether the boxes of a trace are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
 
-The paper does not have this scorer, since its grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes`
-(Eq. 2) compares only positions and rewards every box near a gold box. So it does not detect swapped labels, and a trace
-with one precise box on one of many gold boxes can pass. Here each box of a trace is right or wrong, and the value is
-the share of right boxes. A box is right if all of these conditions hold:
+The paper has no such scorer, since annotators made the boxes of its grounded traces.
+:mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only positions, and rewards every box near a gold box. So it
+does not detect swapped labels. A trace with one precise box can pass, although the question has many gold boxes. In
+this module, each box of a trace is either right or wrong, and the value is the share of right boxes. A box is right if
+all of these conditions are true:
 
-- its label names an object (:func:`groundtrace.schemas.labels.label_fault`);
-- it overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no
+- Its label names an object (:func:`groundtrace.schemas.labels.label_fault`).
+- It overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no
   gold box fits, an instance of the label that the detector finds (:mod:`groundtrace.rewards.locating`). For comparison:
-  a box that is shifted by half its width has an IoU of 1/3;
-- the question, its choices, its answer or the label of a gold box names the object
-  (:func:`groundtrace.schemas.labels.is_named`), or a gold box is at the same place;
-- no other box is on the same object: a second box, also a copy, is wrong.
+  a box that is shifted by half its width has an IoU of 1/3.
+- The question, its choices, its answer or the label of a gold box names the object
+  (:func:`groundtrace.schemas.labels.is_named`), or a gold box is at the same place.
+- It is the only box for its object. If two boxes are on one object, only the first of them is right. A copy of a box is
+  wrong, too.
 
 A response without boxes, or with more than :data:`MAX_BOXES`, scores 0. A box is wrong if no object of its label can be
 found. If the detector does not answer, the verdict has failed.
@@ -41,11 +43,17 @@ MAX_BOXES = 64
 
 @dataclass(frozen=True)
 class BoxView:
-    """Holds the result for one box of a response.
+    """Describes one box of a response, and whether it is right.
 
-    ``number`` is the number of the box in the response, from 1. ``at`` is x1, y1, x2, y2 in pixels of the original
-    image. ``iou`` is the best IoU with an object of the box's name. ``by`` is the source of these objects: ``gold``, a
-    role, or "" if no objects were searched. ``fault`` is the reason why the box is wrong; "" if it is right.
+    Attributes:
+        number: the position of the box in the response, counted from 1.
+        label: the label of the box.
+        at: x1, y1, x2, y2 in pixels of the original image.
+        media_index: the index of the box's image among the question's media.
+        iou: the highest IoU of the box with an object that has the name of the box.
+        by: the source of these objects. It is ``gold`` for gold boxes, the name of a model role such as ``detector``,
+            or "" if no objects were searched.
+        fault: the reason why the box is wrong; "" if it is right.
     """
 
     number: int
@@ -58,7 +66,7 @@ class BoxView:
 
     @property
     def evidence(self) -> str:
-        """Return the view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return all fields as one JSON object, to be stored in :attr:`groundtrace.schemas.records.Verdict.evidence`."""
         return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -72,7 +80,11 @@ class _Found:
 
 
 async def score_located(case: Case) -> Verdict:
-    """Return the share of right boxes, with one :class:`BoxView` for each box as evidence."""
+    """Return a verdict whose value is the share of right boxes in a response, from 0 to 1.
+
+    The module's docstring defines a right box. The evidence has one :class:`BoxView` for each box. The verdict has
+    failed (value None) if a model that finds the objects does not answer, or gives an unreadable answer.
+    """
     if not case.boxes:
         return Verdict(NAME, 0.0, "no box")
     if len(case.boxes) > MAX_BOXES:
@@ -119,16 +131,20 @@ def _is_of(box: Box, gold: Box) -> bool:
 
 
 def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
-    """Return the tightest box around a mask's pixels; the mask must not be empty."""
+    """Return the smallest box that contains all pixels of a mask, in pixels of the image.
+
+    The mask must have at least one pixel. ``label`` and ``media_index`` are the label of the returned box, and the
+    index of its image among the question's media.
+    """
     rows, columns = np.flatnonzero(mask.pixels.any(axis=1)), np.flatnonzero(mask.pixels.any(axis=0))
     left, top = mask.x + float(columns[0]), mask.y + float(rows[0])
     return Box(label, left, top, mask.x + float(columns[-1]) + 1, mask.y + float(rows[-1]) + 1, media_index)
 
 
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
-    """Return the indices of boxes that are matched to objects one to one; as many boxes as possible are matched.
+    """Return the indices of the boxes that have an object of their own, after boxes and objects are paired one to one.
 
-    If only one of two boxes can be matched, the earlier box is matched.
+    As many boxes as possible get an object. If two boxes are on the same object, the earlier box gets it.
     """
     things: list[Box] = []
     for each in found:

@@ -3,11 +3,11 @@
 The paper does not have this reward. Eq. 2 uses only positions, so a policy would not learn to name its objects. But
 crops, references and readers of the reasoning rely on the names.
 
-The words of two labels decide whether they can name the same object (:func:`groundtrace.schemas.labels.names_alike`).
-If the words do not decide this, as for synonyms and other languages, the judge decides. The judge is asked once for
-each pair of labels of overlapping boxes. Without a judge, the labels do not match. They do not match either if the
-judge refuses them or gives an empty reply. If the call of the judge fails for another reason, the responses with these
-boxes are unscored.
+The words of the two labels decide whether they can name the same object
+(:func:`groundtrace.schemas.labels.names_alike`). If the words do not decide it, as for synonyms and other languages, a
+judge decides. The judge is asked once for each pair of labels whose boxes overlap. The labels do not match if there is
+no judge, if the judge refuses to answer, or if its reply is empty. If the call of the judge fails for another reason,
+the verdicts on the responses with these boxes have failed.
 """
 
 import asyncio
@@ -33,10 +33,12 @@ Pair = tuple[str, str]
 
 
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
-    """Return one verdict for each response to one question, in order.
+    """Return one verdict on the boxes of each response to one question, in order.
 
-    The verdicts are those of :func:`groundtrace.rewards.scorers.boxes.score_group`, and labels are compared. ``form``
-    is the way to combine recall and precision (:data:`groundtrace.rewards.scorers.boxes.FORMS`). Raises BudgetUsedUp.
+    The verdicts are those of :func:`groundtrace.rewards.scorers.boxes.score_group`, and the labels are compared, too.
+    ``cases`` holds the responses; all of them answer the same question. ``form`` is the way to combine recall and
+    precision, a name in :data:`groundtrace.rewards.scorers.boxes.FORMS`. Raises BudgetUsedUp if the run's budget for
+    model calls is used up.
     """
     if not cases:
         return ()
@@ -71,9 +73,13 @@ async def _alike(pair: Pair, case: Case) -> bool | str:
 
 
 async def ask_label(label: str, gold: str, question: Question, caller: Caller) -> Reading:
-    """Ask the judge whether the label can name the object of the gold label, and return 1 or 0 with the reason.
+    """Ask the judge whether a label can name the object of a gold label.
 
-    Raises CallError, BadReply and BudgetUsedUp.
+    Returns the value (1 for yes, 0 for no) and the judge's reason. ``label`` is the label of the response's box,
+    ``gold`` is the label of the gold box, and ``caller`` is the object with which the judge is called.
+
+    Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
+    model calls is used up.
     """
     task = JudgeTask(
         PROMPT,

@@ -1,11 +1,11 @@
 """Scores the consistency of iVGR (§3.3): whether a textual reasoning has the content of a good grounded reasoning.
 
-A judge compares two texts without seeing the image, and assigns one of four levels to the candidate. The candidate is
-the textual reasoning. The reference is the best grounded reasoning found so far for the question. The trainer keeps
-these references (the archive, Eq. 4).
+A judge compares two texts without seeing the image, and rates the candidate with one of four levels. The candidate is
+the textual reasoning. The reference is the best grounded reasoning found so far for the question. The trainer stores
+these references (the archive of Eq. 4).
 
-Deviation: a candidate without any content of the reference gets the lowest level. By the paper's wording, such a
-candidate only leaves out details, and would get 0.7.
+Deviation: a candidate that has none of the reference's content gets the lowest level. By the wording of the paper, such
+a candidate only leaves out details, and would get 0.7.
 """
 
 from groundtrace.grading.responses.response import Response
@@ -37,11 +37,19 @@ def is_reference(
     threshold: float = MIN_BOX_SCORE,
     band: tuple[float, float] | None = None,
 ) -> bool:
-    """Return whether a grounded response may be a reference (§3.3).
+    """Return whether a grounded response may become the reference of its question (§3.3).
 
-    The format must be valid, the answer right, and R_box (``box_score``) above ``threshold``. If ``band`` = (low, high)
-    is given, it replaces the threshold: low ≤ R_box < high (Table 8). If high is 1, R_box can also be 1. The result is
-    False if the outcome or the box score is None (unscored).
+    The result is True if the response has a valid format, its answer is right, and its box score is high enough. By
+    default, "high enough" means above ``threshold``.
+
+    Args:
+        response: the parsed response.
+        outcome: the value of the verdict on the answer, 1 for a right answer; None if the answer is unscored.
+        box_score: R_box, the value of the verdict on the boxes; None if the boxes are unscored. The result is then
+            False.
+        threshold: the limit for the box score.
+        band: None, or (low, high). If it is given, it replaces ``threshold``: low ≤ R_box < high (Table 8). If high is
+            1, R_box = 1 is allowed, too.
     """
     if not response.has_format or outcome != 1.0 or box_score is None:
         return False
@@ -59,22 +67,27 @@ async def score_consistency(
     judgements: int = 1,
     max_apart: float | None = None,
 ) -> Verdict:
-    """Return R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
+    """Return a verdict whose value is R_consistency = α: whether a reasoning has the content of the reference.
+
+    α is one of the four values of :data:`LEVELS`, from 0 to 1 (iVGR §3.3), or the mean of several judgements (§5, Table
+    9: four judgements).
 
     Args:
-        reference_text: the reasoning of the reference. It is None while the archive has no reference for the question;
-            the score is then 0. Do not call this function for a question without gold boxes: such a question has no
-            reference and no consistency reward (App. B).
-        reasoning: the textual reasoning; a missing or empty reasoning scores 0.
+        reference_text: the reasoning of the reference. None means that the question has no reference yet; the value is
+            then 0. Do not call this function for a question without gold boxes: such a question never has a reference,
+            and gets no consistency reward (App. B).
+        reasoning: the textual reasoning that is rated. If it is None or empty, the value is 0.
         question: the question that both texts answer.
-        caller: the caller of the judge.
-        judgements: the number of samples (replies of the judge to one request) that are averaged. Samples of the wrong
-            form are left out; if fewer than half remain, the verdict has failed.
-        max_apart: None if the judge sees the texts only in one order. If it is a number, a second call shows the texts
-            in the reverse order. The verdict has failed if the values of the two calls differ by more than this number
-            (:func:`groundtrace.rewards.judge_guard.agreed`).
+        caller: the object with which the judge is called.
+        judgements: the number of replies of the judge whose levels are averaged; all of them answer the same request.
+            Replies in a wrong form are left out. If fewer than half of the replies remain, the verdict has failed.
+        max_apart: None, or the largest allowed difference between two orders of the texts. If it is a number, the judge
+            is called twice, with the reference first and with the candidate first. If the two values differ by more
+            than this number, the verdict has failed (:func:`groundtrace.rewards.judge_guard.agreed`).
 
-    Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
+    Raises:
+        BudgetUsedUp: if the run's budget for model calls is used up.
+        ValueError: if ``judgements`` is below 1.
     """
     if reference_text is None or not reference_text.strip():
         return Verdict(NAME, 0.0, "there is no grounded reference yet")
@@ -101,8 +114,9 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 
 
 def mean_of_reply(reply: CallResult) -> Reading:
-    """Return the mean level of the samples that can be parsed, and the judge's reasons.
+    """Return the mean level α in a judge's reply, and a text with the level and the reason of each judgement.
 
+    The reply holds one or more samples, and each sample is a judgement. Samples that cannot be parsed are left out.
     Raises BadReply if fewer than half of the samples can be parsed.
     """
     levels, faults = [], []
@@ -127,7 +141,7 @@ def _level(text: str) -> tuple[str, str]:
 
 
 def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
-    """Return a scorer that passes these arguments to :func:`score_consistency`."""
+    """Return a scorer that calls :func:`score_consistency` with these values of ``judgements`` and ``max_apart``."""
 
     async def score(case: Case) -> Verdict:
         texts = (case.context.reference, case.response.think)

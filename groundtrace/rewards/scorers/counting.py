@@ -1,16 +1,16 @@
 """Scores counting by pointing: whether the points on counted objects match the detector's instances one to one.
 
-The papers do not have this scorer. Argos Eq. 3 checks whether each point is on its object; it does not detect a missed
-object, or two points on one object. This scorer runs if a question asks how many, and the response points at the
-counted objects. It pairs the points with the instances that the detector finds for their labels
-(:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9. The stage that verifies traces compares it
-with a floor: a minimum value.
+An instance is one object that the detector finds for a label. The papers do not have this scorer. Argos Eq. 3 checks
+whether each point is on its object. It does not detect a missed object, or two points on one object. This scorer runs
+if a question asks how many, and the response points at the counted objects. It pairs the points with the instances of
+their labels (:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9. The stage that verifies traces
+compares it with a floor, which is a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
 squares touch the edge?". So points and instances are paired only if the number of instances equals the answer. (The
-answer is right, because the outcome is scored first.) If there are more instances than the answer, only one thing is
-checked: the number of instances with a point must be at least the answer. The value is 0 if the answer is above 0, the
-pointer finds the counted objects, and no point is on any of them.
+answer is right, because the outcome is scored first.) If there are more instances than the answer, only one condition
+is checked: the number of instances with a point must be at least the answer. The value is 0 if the answer is above 0,
+the pointer (the model that points at objects) finds the counted objects, and no point is on any of them.
 """
 
 import json
@@ -32,20 +32,25 @@ NAME = "counting"
 
 
 async def score_counting(case: Case) -> Verdict:
-    """Return the verdict on the points on counted objects; its value is 1 if points and instances match one to one.
+    """Return the verdict on the points of a response to a question that asks how many; 1 means a perfect match.
 
-    The instances of all images are counted together. If their number is the answer, the value is
-    :attr:`groundtrace.rewards.masks.Pairing.value`. Let p be the number of instances with a point. If there are more
-    instances than the answer, and p is below the answer, the value is p / answer. In all other cases there is no value.
+    Let a be the answer, and p the number of instances (detected objects) that have a point. The instances of all images
+    are counted together. The value depends on their number:
+
+    - If it is a, the value is :attr:`groundtrace.rewards.masks.Pairing.value`, which is 1 if points and instances match
+      one to one.
+    - If it is above a, and p is below a, the value is p / a.
+    - In all other cases the value is None, and the verdict is not applicable.
 
     The instances are searched for up to three times, until there is a value. The first search uses the labels of the
-    points. The second search also uses the phrase of the question ("red squares"), and the third search uses only this
-    phrase. So a label that is too general ("square") does not prevent the check.
+    points. The second search uses these labels and the phrase of the question ("red squares"). The third search uses
+    only this phrase. So a label that is too general ("square") does not prevent the check.
 
-    The detector also searches for those entities of the question (its phrases for objects) that are counted. So the
-    scorer detects a response that has no point on one kind of these objects. Points at the same position are one point.
-    The evidence is one JSON object for each image, with the fields of :class:`groundtrace.rewards.masks.Pairing` and
-    ``media_index``.
+    Each search with labels also uses the entities of the question (its phrases for objects) that are counted. So the
+    scorer detects a response without any point on one kind of these objects. Points at the same position are one point.
+    The evidence is one JSON object for each image, with ``media_index`` and the fields of
+    :class:`groundtrace.rewards.masks.Pairing`. The verdict has failed if a model that finds the objects does not
+    answer, or gives an unreadable answer.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single

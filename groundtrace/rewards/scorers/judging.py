@@ -1,9 +1,9 @@
-"""Scores the judging of SAIL-RL (§3.2, §3.3): whether the response was right to think or not to think.
+"""Scores the judging of SAIL-RL (§3.2, §3.3): whether the response rightly decided to think or to answer directly.
 
 The response states its decision in the ``<judge>`` section. In the paper, one call of a model labels the question as
 simple or complex, and compares the decision with this label (App. C). Deviation: here the question already has its
-label, so that the label does not depend on the judge. The judge only finds the decision in the section, in any
-language.
+label, so that the label does not depend on the judge. The judge only reads the decision in the section, which may be in
+any language.
 """
 
 from groundtrace.grading.responses.response import Response
@@ -24,14 +24,16 @@ DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
 
 
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
-    """Return R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
+    """Return a verdict whose value is R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
 
-    The right decision is to think about a complex question, and to answer a simple question directly. A missing or
-    empty judge section, or a judge section without a decision, gives 0.
+    The right decision is to think about a complex question, and to answer a simple question directly. The value is also
+    0 if the response has no judge section, or if the section is empty or has no decision. As in the paper, only the
+    decision is scored, and not whether the think section is empty.
 
-    ``complexity`` is the label of the question, ``simple`` or ``complex``. The verdict is not applicable if it is None,
-    and has failed if the judge fails. As in the paper, only the decision is scored, not whether the think section is
-    empty. Raises BudgetUsedUp, and ValueError for any other label.
+    ``complexity`` is the label of the question, ``simple`` or ``complex``. If it is None, the verdict is not
+    applicable. ``caller`` is the object with which the judge is called. If the judge fails, the verdict has failed.
+
+    Raises BudgetUsedUp if the run's budget for model calls is used up, and ValueError for any other ``complexity``.
     """
     if complexity is None:
         return Verdict(NAME, None, "the question has no complexity label")

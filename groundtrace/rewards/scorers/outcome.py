@@ -22,15 +22,20 @@ ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 def needs_judge(question: Question) -> bool:
-    """Return whether only a judge can grade answers to this question that differ in words from the gold answer."""
+    """Return whether a judge is needed to grade an answer that differs in words from the question's gold answer.
+
+    It is True for free text. It is False if rules can grade the answer, for example a number.
+    """
     return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
-    """Return a verdict with the value 1 for a right answer, and 0 for a wrong or missing answer.
+    """Return a verdict on the final answer: its value is 1 for a right answer, and 0 for a wrong or missing answer.
 
-    The verdict is unscored if neither rules nor the judge can decide. ``caller`` is the caller of the judge; if it is
-    None, free text that needs a judge is unscored.
+    The verdict has no value (None) if neither rules nor the judge can decide.
+
+    ``predicted`` is the final answer of the response; None if it has no answer. ``caller`` is the object with which the
+    judge is called; None if the run has no judge. Without a judge, an answer that only a judge can grade has no value.
     """
     grade = grade_answer(predicted, question.answer, question.answer_type, question.choices)
     if grade.value is not None or grade.method != "judge" or predicted is None:

@@ -29,15 +29,25 @@ ANSWER_END = "</answer>"
 async def score_reasoning(
     question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
-    """Return a verdict on whether the reasoning supports the answer.
+    """Return a verdict on whether the reasoning of a response supports its answer; the value is in [0, 1].
 
-    The value is P(answer | question, reasoning, image) in [0, 1] if the judge's endpoint can return log-probabilities.
-    Otherwise, the judge gets a yes/no question, and the value is 1 for yes and 0 for no. If the reasoning is longer
-    than :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge always gets the yes/no question. The reasoning in this
-    prompt is cut, and a mark shows where.
+    If the judge's endpoint can return log-probabilities, the value is P(answer | question, reasoning, image). Otherwise
+    the judge is asked a yes/no question, and the value is 1 for yes and 0 for no. A reasoning with more than
+    :data:`groundtrace.schemas.quoting.MAX_CHARS` characters always gets the yes/no question. It is then cut, and a mark
+    in the prompt shows where.
 
-    The value is 0 if there is no reasoning or no answer. The verdict has failed if the judge's call fails, or if the
-    judge answers neither yes nor no. ``role`` is the judge's role. Raises BudgetUsedUp.
+    The value is 0 if there is no reasoning or no answer. The verdict has failed (value None) if the judge's call fails,
+    or if the judge answers neither yes nor no.
+
+    Args:
+        question: the question.
+        reasoning: the text of the think section; None if there is none.
+        predicted: the final answer of the response; None if there is none.
+        caller: the object with which the judge is called.
+        role: the model role that judges.
+
+    Raises:
+        BudgetUsedUp: if the run's budget for model calls is used up.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")

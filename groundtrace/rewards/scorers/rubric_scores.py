@@ -1,9 +1,11 @@
-"""Scores one response by given rubrics (RuCL §3.2 and App. F).
+"""Scores one response by the rubrics of its question; a rubric is one criterion of grading (RuCL §3.2 and App. F).
 
-For each rubric, the judge first states whether the rubric is applicable, then gives a rationale, then a score.
-Deviation: the paper has two prompts, and here one prompt replaces both. The paper's reward prompt (App. F) requests a
-rationale and a score, and its mining prompt (App. E) requests an applicability and a score. In a reward, a rubric that
-is not applicable has the value 0 (Eq. 5).
+For each rubric, the judge first states whether the rubric is applicable. Then it gives a rationale, and then a score of
+0 or 1.
+
+Deviation: one prompt replaces two prompts of the paper. The paper's reward prompt (App. F) requests a rationale and a
+score, and its mining prompt (App. E) requests an applicability and a score. In a reward, a rubric that is not
+applicable has the value 0 (Eq. 5).
 """
 
 import json
@@ -29,17 +31,25 @@ MAX_RATIONALE_CHARS = 300
 
 @dataclass(frozen=True)
 class JudgedRubric:
-    """Holds the judge's score of one rubric (with its applicability), and the judge's rationale for the score."""
+    """Holds what a judge decided about one rubric for one response.
+
+    ``score`` is the score and whether the rubric is applicable. ``rationale`` is the judge's reason for the score, cut
+    to :data:`MAX_RATIONALE_CHARS`.
+    """
 
     score: RubricScore
     rationale: str
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Return a verdict whose value is the share of satisfied rubrics (Eq. 5, over both strata together).
+    """Return a verdict whose value is the share of rubrics that a response satisfies, from 0 to 1 (Eq. 5).
 
-    The verdict is not applicable without rubrics, and has failed if the judge fails. Its evidence is one JSON object
-    for each rubric, in order; :func:`scores_of_verdict` reads the scores from this evidence. Raises BudgetUsedUp.
+    Easy and hard rubrics are counted together. The evidence is one JSON object for each rubric, in the order of
+    ``rubrics``; :func:`scores_of_verdict` reads the scores from it. Without rubrics, the value is None and the verdict
+    is not applicable. If the judge fails, the value is None and the verdict has failed.
+
+    ``attempt`` is the whole text of the response, and ``caller`` is the object with which the judge is called. Raises
+    BudgetUsedUp if the run's budget for model calls is used up.
     """
     try:
         judged = await judge_rubrics(question, attempt, rubrics, caller)
@@ -54,7 +64,10 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """Return the score of each rubric, from the evidence of the verdict; () if the judge failed."""
+    """Return the score of each rubric, read from the evidence of a verdict of :func:`score_rubrics`.
+
+    The result is empty if the judge failed, or if there were no rubrics.
+    """
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
 
@@ -62,9 +75,13 @@ def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
 async def judge_rubrics(
     question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
 ) -> tuple[JudgedRubric, ...]:
-    """Return the judge's result for each rubric, in order. The judge sees the whole text of the attempt.
+    """Return what the judge decides about each rubric for one response, in the order of ``rubrics``.
 
-    The judge is not called if there are no rubrics. Raises CallError, BadReply and BudgetUsedUp.
+    The judge sees the images and the whole text of the response (``attempt``). If there are no rubrics, it is not
+    called, and the result is (). ``caller`` is the object with which the judge is called.
+
+    Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
+    model calls is used up.
     """
     if not rubrics:
         return ()
@@ -86,11 +103,11 @@ async def judge_rubrics(
 
 
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
-    """Return the applicability, score and rationale of each rubric in the reply, in the order of the rubrics.
+    """Return the applicability, score and rationale of each rubric in a judge's reply, in the order of ``rubrics``.
 
-    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does. Also raises BadReply if an applicable
-    rubric has no rationale, or has its rationale after its score. Such a score cannot be based on the rationale (App.
-    F).
+    ``text`` is the reply, which is JSON. Raises BadReply if the reply has a wrong form
+    (:func:`groundtrace.rewards.rubrics.scores_of_reply`). Raises BadReply, too, if an applicable rubric has no
+    rationale, or if the score is written before the rationale: such a score cannot be based on the rationale (App. F).
     """
     scores = scores_of_reply(text, rubrics)
     rows = json_object(text)["scores"]

@@ -1,23 +1,23 @@
 """Scores whether the points are on the objects that they name (Argos §3.1, Eq. 1–3).
 
-For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1). A point is on its object if
-it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
+For each label, :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1). A point is on its object
+if it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
 
-The targets are the objects that the question is about. There are four deviations, so that a response earns only by
-pointing at targets:
+The targets are the objects that the question is about (:mod:`groundtrace.rewards.targets`). There are four deviations
+from the paper. With them, a response earns a reward only for pointing at targets:
 
-- a point is right if it is on its object, and this object is a target (:mod:`groundtrace.rewards.targets`). All points
-  on one target together are one right point, also if they have different labels or are in different frames of a clip. A
-  point on an object that is not a target is neutral: it does not change the score. Every point that is not on its
-  object is wrong;
-- some labels are too general to name the targets: for example, "object" if the targets are black circles. The points
+- Each point is right, wrong or neutral. A point is right if it is on its object, and this object is a target. All
+  points on one target together are one right point, even if they have different labels or are in different frames of a
+  clip. A point is neutral if it is on its object, but this object is not a target; it does not change the score. A
+  point is wrong if it is not on its object.
+- Some labels are too general to name the targets: for example, "object" if the targets are black circles. The points
   with these labels are scored in two ways, and the higher score is used. In the first way, they are right on targets
   and wrong on other objects. In the second way, all of them are neutral. So pointing at everything earns less than
-  pointing at the targets. In clips, such points are neutral on other objects (:func:`point_checker`);
+  pointing at the targets. In clips, such points are neutral on other objects (:func:`point_checker`).
 - :func:`groundtrace.rewards.pointing_score.pointing_score` computes the value from the numbers of right and wrong
   points. Its first factor is Eq. 3. The value is negative if all points are wrong. If there are targets, a response
-  without points has the value 0;
-- if the question has no targets and no point is wrong, the scorer is not applicable. If it is unknown whether there are
+  without points has the value 0.
+- If the question has no targets and no point is wrong, the scorer is not applicable. If it is unknown whether there are
   targets, and the response has no right and no wrong point, the verdict has failed.
 """
 
@@ -45,12 +45,20 @@ NAME = "spatial"
 
 @dataclass(frozen=True)
 class PointView:
-    """Holds the result for one point of a response.
+    """Describes one point of a response, and whether it is on the object that its label names.
 
-    ``number`` is the number of the point in the response, from 1. ``x`` and ``y`` are pixels of the original image.
-    ``on`` is s_i of Eq. 2: whether the point is on an instance of its label. ``instances`` is the number of instances
-    of this label, and ``instance`` is the index of the smallest instance that contains the point. ``by`` and ``note``
-    have the same meaning as in :class:`groundtrace.rewards.locating.Instances`.
+    Attributes:
+        number: the position of the point in the response, counted from 1.
+        label: the label of the point.
+        x: the x coordinate in pixels of the original image.
+        y: the y coordinate in pixels of the original image.
+        media_index: the index of the point's image or clip among the question's media.
+        frame: the number of the frame in a clip; None for an image.
+        on: s_i of Eq. 2, whether the point is on an instance (an object) of its label.
+        instance: the index of the smallest instance that contains the point; None if no instance contains it.
+        instances: the number of instances of the label.
+        by: the role that searched for the label; "" if no role searched.
+        note: a remark on the search, for example that boxes replace masks.
     """
 
     number: int
@@ -67,14 +75,16 @@ class PointView:
 
     @property
     def evidence(self) -> str:
-        """Return the view as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return all fields as one JSON object, to be stored in :attr:`groundtrace.schemas.records.Verdict.evidence`."""
         return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Return the result of Eq. 2 for a point, and the mask that contains the point (None if no mask does).
+    """Check whether a point is on an object that its label names (Eq. 2).
 
-    ``number`` is the number of the point in the response.
+    Returns a description of the result, and the mask that contains the point (None if no mask contains it). ``number``
+    is the position of the point in the response, counted from 1. ``masks`` finds the objects of a label in the
+    question's media.
 
     Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
@@ -96,11 +106,11 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 
 
 async def score_spatial(case: Case) -> Verdict:
-    """Return the verdict on the points of one response.
+    """Return the verdict on the points of one response; the module's docstring describes its value.
 
-    The evidence is one :class:`PointView` for each distinct point. Points are wrong if no object of their label is
-    found, or if their label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the
-    verdict has failed.
+    The evidence is one :class:`PointView` for each distinct point. A point is wrong if no object of its label is found,
+    or if its label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the verdict has
+    failed (value None).
     """
     views, tally = list[PointView](), _Tally()
     first = {replace(point, label=plain_label(point.label)): n for n, point in reversed([*enumerate(case.points, 1)])}
@@ -125,13 +135,13 @@ Masks = dict[tuple[int, int | None], list[Mask]]
 
 @dataclass
 class _Tally:
-    """Holds the objects that the points of a response are on.
+    """Collects the objects that the points of a response are on.
 
     Attributes:
-        named: the targets with a point whose label names them.
-        claimed: the targets with a point whose label does not name them ("object").
-        mistaken: the other objects with a point whose label also fits a target.
-        neutral: the number of points on other objects.
+        named: the targets that have a point whose label names them.
+        claimed: the targets that have a point with a too general label ("object").
+        mistaken: the objects that are not targets, but have a point whose label also fits a target.
+        neutral: the number of points on objects that are not targets.
     """
 
     named: Masks = field(default_factory=dict)
@@ -140,8 +150,9 @@ class _Tally:
     neutral: int = 0
 
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
-        """Count a point that is on an object of its label; ``mask`` is the mask of this object. Raises CallError and
-        BadReply.
+        """Count a point that is on an object of its label; ``mask`` is the mask of this object.
+
+        Raises CallError and BadReply if the objects of the question cannot be searched for.
         """
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
@@ -196,16 +207,19 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Return a function with which the temporal scorer checks the points of a clip, one point in each call.
+    """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
 
-    ``media_index`` is the index of the clip among the question's media. The returned function returns True if the point
-    is on a target that was not yet counted, False if the point is not on the object that its label names, and None for
-    a neutral point.
+    The returned function takes a point. It returns True if the point is on a target that was not yet counted. It
+    returns False if the point is not on the object that its label names. It returns None for a point that does not
+    change the score: the point is on another object, or its target was counted before. It raises CallError and BadReply
+    as :func:`view_point` does.
+
+    ``media_index`` is the index of the clip among the question's media, and ``targets`` are the targets of the
+    question.
 
     It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the targets of one
     frame are counted: the frame in which most targets are pointed at. Two labels are of one kind if they can name the
-    same objects ("dog" and "brown dog"). They are also of one kind if a point with one label is on an instance of the
-    other label. The function raises CallError and BadReply as :func:`view_point` does.
+    same objects ("dog" and "brown dog"), or if a point with one label is on an instance of the other label.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()

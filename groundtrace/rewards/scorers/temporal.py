@@ -1,25 +1,26 @@
-"""Scores whether a response's statements on a clip are true at the stated frames and times (Argos Eq. 4).
+"""Scores whether a response's statements on a video clip are true at the frames and times that it states (Argos Eq. 4).
 
 Three categories of statements are scored (App. D):
 
 - Points in frames are scored like points in images (Eq. 1-2).
 - Descriptions of one frame are scored by a judge that sees this frame (Fig. 11).
-- Descriptions of a span are scored by a judge that sees the frames of the span in order (Eq. 4, Fig. 12).
+- Descriptions of a span of time are scored by a judge that sees the frames of the span in order (Eq. 4, Fig. 12).
 
-Each item has the score 0 or 1. The value of a category is the mean of its items. The value of the points is an
-exception: it is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images. The reward is the mean of the
-values of the categories that have a scored item. (§3.1 has two sets, S_f and S_e. As in App. D, S_f is split into
-points and descriptions here.)
+Each statement has the score 0 or 1. The value of a category is the mean score of its statements. The points are an
+exception: their value is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images. The reward is the
+mean over the categories that have a scored statement. (§3.1 has two sets, S_f and S_e. As in App. D, S_f is divided
+into points and descriptions here.)
 
-These decisions are our own:
+The paper leaves some cases open. They are decided as follows:
 
-- an item scores 0 if its moment is not in the clip, or if its frame and time contradict each other. A point without a
-  moment also scores 0, since otherwise omitted moments would raise the score;
-- a response that states no moment scores 0 in two cases: the pointer found an object in the clip, or the response has
-  points. A response with too many statements also scores 0;
-- if the judge or the detector fails for an item, the verdict has failed;
-- deviation: the reward is at most the value of the points. So good descriptions cannot compensate for points that are
-  not on their objects. If there are targets, they cannot compensate for missing points either.
+- A statement scores 0 if its moment is not in the clip, or if its frame and its time contradict each other. A point
+  without a moment also scores 0; otherwise a response could raise its score by omitting moments.
+- A response that states no moment scores 0 in two cases: the pointer (the model that points at objects) found an object
+  in the clip, or the response has points.
+- A response with too many statements scores 0.
+- If the judge or the detector fails for one statement, the whole verdict has failed.
+- Deviation: the reward is at most the value of the points. So good descriptions cannot compensate for points that are
+  not on their objects. If the question has objects to point at, they cannot compensate for missing points either.
 """
 
 import asyncio
@@ -59,7 +60,11 @@ MAX_SHOWN_FRAMES = 32
 
 @dataclass(frozen=True)
 class ClipFrame:
-    """Holds a sampled frame: its number as used in responses, its time in seconds, and its image for a judge."""
+    """Holds one frame that was sampled from a video clip.
+
+    ``number`` is the frame's number as responses use it, ``t_s`` its time in seconds, and ``part`` its image for a
+    judge.
+    """
 
     number: int
     t_s: float
@@ -68,9 +73,16 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """Holds the score of one item (a point or a description), with the numbers of the checked frames.
+    """Holds the score of one statement about a clip.
 
-    ``value`` is 1 or 0. It is None for a neutral point, and for an item that could not be checked (``failed``).
+    Attributes:
+        category: ``points``, ``frames`` (descriptions of one frame) or ``segments`` (descriptions of a span of time).
+        item: a short text that names the statement.
+        value: 1 if the statement is true, else 0. It is None for a point on an object that the question is not about,
+            and for a statement that could not be checked.
+        frames: the numbers of the frames in which the statement was checked.
+        reason: the reason for the value.
+        failed: whether the statement could not be checked.
     """
 
     category: str
@@ -82,7 +94,7 @@ class ItemScore:
 
     @property
     def evidence(self) -> str:
-        """Return the score as a JSON object, for :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return all fields as one JSON object, to be stored in :attr:`groundtrace.schemas.records.Verdict.evidence`."""
         return json.dumps(vars(self), ensure_ascii=False)
 
 
@@ -99,18 +111,25 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """Return a verdict with the mean of the categories' values (Argos §3.1).
+    """Return a verdict whose value is the mean over the categories of statements (Argos §3.1); it can be negative.
 
-    The value is 0 if there are no statements. The evidence is one :class:`ItemScore` for each item. Raises
-    BudgetUsedUp.
+    The value is 0 if there are no statements. The evidence is one :class:`ItemScore` for each statement. The verdict
+    has failed (value None) if a statement could not be checked.
 
-    ``clip`` holds the frames in order of time. ``spatial`` is the function of
-    :func:`groundtrace.rewards.scorers.spatial.point_checker`: it gets a point with the number and time of its frame. It
-    returns whether the point is right, or None for a neutral point. The verdict has failed if this function raises
-    CallError or BadReply, or if ``spatial`` is None and there are points.
+    Args:
+        statements: the statements that the response makes about the clip.
+        clip: the sampled frames, in order of time.
+        caller: the object with which the judge is called.
+        spatial: a function that checks one point (:func:`groundtrace.rewards.scorers.spatial.point_checker`). It gets
+            the point with the number and time of its frame. It returns True for a right point, False for a wrong point,
+            and None for a point that does not count. If ``spatial`` is None, or if it raises CallError or BadReply, the
+            points cannot be checked.
+        has_targets: whether the question has objects to point at. If so, a response without right and wrong points has
+            the value 0 for the category of points.
+        pointing: the weights of the pointing score.
 
-    ``has_targets`` is whether the clip shows objects to point at. If so, a response without right or wrong points has
-    the value 0 for points.
+    Raises:
+        BudgetUsedUp: if the run's budget for model calls is used up.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)

@@ -1,12 +1,12 @@
 """Checks that a trace thinks if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
 For a complex question, the value is 1 if the think section reasons in words. For a simple question, the value is 1 if
-the think section is empty. Otherwise the value is 0. It is also 0 without a judge section. Invisible characters, signs,
-markup and fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
+the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section. Invisible
+characters, punctuation, markup, and text with fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
 
-The scorer is a gate of curation: a trace with the value 0 is not kept. A trace that does not follow the label of its
-question would teach the opposite of the behaviour that is rewarded. This scorer checks the think section, and
-:mod:`groundtrace.rewards.scorers.judging` checks the decision.
+Curation rejects a trace with the value 0. Such a trace does not follow the label of its question, so it would teach the
+opposite of the behaviour that is rewarded. This scorer checks the think section, and
+:mod:`groundtrace.rewards.scorers.judging` checks the decision in the judge section.
 """
 
 import re
@@ -25,7 +25,11 @@ _MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
 
 
 def reasons(thought: str) -> bool:
-    """Return whether a thought reasons in words: it has at least :data:`MIN_WORDS` words, not only numbers."""
+    """Return whether the text of a think section is reasoning in words.
+
+    The text must have at least :data:`MIN_WORDS` words, and at least one of them must contain a letter. For example,
+    the result is True for "The cup is red", and False for "Hmm" and "1 2 3". Markup is ignored.
+    """
     words = words_in(visible(_MARKUP.sub(" ", thought)))
     return len(words) >= MIN_WORDS and any(any(map(str.isalpha, word)) for word in words)
 

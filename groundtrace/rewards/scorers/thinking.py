@@ -61,13 +61,16 @@ class ThinkingSettings:
 
     @classmethod
     def only(cls, aspect: str) -> "ThinkingSettings":
-        """Return settings in which only this aspect (d1, d2 or d3) has a weight, so that only this aspect is judged."""
+        """Return settings in which only one aspect has a weight, so that the judge is asked only about this aspect.
+
+        ``aspect`` is one of :data:`ASPECTS`: logical coherence (d1), factual grounding (d2) or answer consistency (d3).
+        """
         logic, grounding, consistency = (float(name == aspect) for name in (LOGIC, GROUNDING, CONSISTENCY))
         return cls(logic, grounding, consistency)
 
     @property
     def weights(self) -> dict[str, float]:
-        """Return the weights above 0, by the names of their aspects."""
+        """Return the weights above 0, as a dict from the name of the aspect (one of :data:`ASPECTS`) to its weight."""
         weights = {LOGIC: self.logic, GROUNDING: self.grounding, CONSISTENCY: self.consistency}
         return {name: weight for name, weight in weights.items() if weight > 0}
 
@@ -84,13 +87,24 @@ async def score_thinking(
     correct: bool | None = None,
     settings: ThinkingSettings = EQUAL,
 ) -> Verdict:
-    """Return a verdict with R_think in [0, 1] (SAIL-RL §3.1): (d1 + d2 + d3) / 3 with the paper's settings.
+    """Return a verdict whose value is R_think in [0, 1] (SAIL-RL §3.1): with the paper's settings, (d1 + d2 + d3) / 3.
 
-    The verdict has failed if the judge fails on d1, d2 or d3. Without reasoning the judge is not called. The paper
-    gives 0 to a response that decides to think and does not think (§3.3). It does not define the reward of a direct
-    answer. Here the value of a direct answer is 1 if the answer is right (``correct``) and the question is simple
-    (``complexity``). Otherwise it is 0, since a response must gain nothing by leaving out the thinking. Raises
-    BudgetUsedUp.
+    The verdict has failed (value None) if the judge fails on d1, d2 or d3.
+
+    If the response has no reasoning, the judge is not called. The paper gives 0 to a response that decides to think and
+    does not think (§3.3). It does not define the reward of a direct answer. Here a direct answer gets 1 if the answer
+    is right and the question is simple, else 0: a response must gain nothing by leaving out the thinking.
+
+    Args:
+        question: the question.
+        response: the parsed response.
+        caller: the object with which the judge is called.
+        complexity: the label of the question, ``simple`` or ``complex``; None if it has no label.
+        correct: whether the final answer is right; None if this is unknown.
+        settings: the weights of d1, d2 and d3, and the kind of reply that the judge gives.
+
+    Raises:
+        BudgetUsedUp: if the run's budget for model calls is used up.
     """
     if (response.think or "").strip():
         return thinking_of(await score_aspects(question, response, caller, settings), settings)
@@ -100,9 +114,10 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) -> Verdict:
-    """Return a verdict with the weighted mean of the values of the aspects (d1, d2, d3), and the reason of each aspect.
+    """Return a verdict whose value is the weighted mean of the verdicts on the aspects d1, d2 and d3.
 
-    The verdict has failed if an aspect is unscored.
+    ``aspects`` holds the verdicts of :func:`score_aspects`, and ``settings`` the weights. The reason of the result
+    contains the reason of each aspect. The result has failed (value None) if one of the aspects has no value.
     """
     weights = settings.weights
     values = [(weights[aspect.name], aspect.value) for aspect in aspects if aspect.value is not None]
@@ -121,11 +136,13 @@ def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) 
 async def score_aspects(
     question: Question, response: Response, caller: Caller, settings: ThinkingSettings = EQUAL
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts on d1 (logic), d2 (grounding) and d3 (consistency), in this order.
+    """Return the judge's verdicts on d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    Aspects without a weight in the settings are left out. A value is 1 or 0 or, if ``settings.signal`` is continuous, a
-    number from 0 to 1. It is None if the verdict has failed. The response must have reasoning. If it has no answer, d3
-    is 0. Raises BudgetUsedUp after all calls have ended.
+    An aspect whose weight is 0 in ``settings`` is left out. The value of a verdict is 1 or 0. If ``settings.signal`` is
+    ``continuous``, it is a number from 0 to 1. It is None if the judge failed. If the response has no answer, d3 is 0.
+
+    The response must have reasoning. ``caller`` is the object with which the judge is called. Raises BudgetUsedUp if
+    the run's budget for model calls is used up; all calls have ended before.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}

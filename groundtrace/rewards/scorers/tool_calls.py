@@ -1,14 +1,16 @@
 """Computes rewards for tool calls, which are executions of code (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
 
-A trajectory earns a reward for successful calls. The reward depends on the group, which is all responses to the same
-question. The fewer responses of the group are right, the higher the reward is. It is negative for an easy question,
-which most responses answer rightly. A failed execution lowers the reward of its turn. Our copy of the paper lacks the
-bodies of the equations, so they are taken from its published code, with three deviations:
+A trajectory (a response in several turns with code) earns a reward for successful calls. The reward depends on its
+group, which is all responses to the same question. The fewer responses of the group are right, the higher the reward
+is. The reward is negative for an easy question, which most responses answer rightly. A failed execution lowers the
+reward of its turn. Our copy of the paper lacks the bodies of the equations, so they are taken from its published code,
+with three deviations:
 
-- μ (Eq. 5) is only the group's accuracy, while the code includes a format penalty;
-- if calls lower the reward, failed calls lower it as much as successful calls (Eq. 1; see :func:`tool_reward`);
-- the reward depends on the objects that the calls looked at: the output of a call depends on these objects, or marks
-  them (:mod:`groundtrace.rewards.pretence`). It also depends on how selective the calls are
+- μ (Eq. 5) is only the share of right answers in the group, while the published code also includes a penalty for bad
+  format.
+- For an easy question, failed calls lower the reward as much as successful calls (Eq. 1; see :func:`tool_reward`).
+- The reward depends on which objects the calls looked at: a call looked at an object if its output depends on the
+  object, or marks it (:mod:`groundtrace.rewards.pretence`). The reward also depends on how selective the calls are
   (:mod:`groundtrace.rewards.selectivity`).
 """
 
@@ -25,8 +27,9 @@ from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 class Factor:
     """Holds the weights of Eq. 1 for one kind of question.
 
-    ``right`` is c, the weight of the tool calls, if the answer is right; ``wrong`` is c if the answer is wrong.
-    ``answer`` is the reward of a right answer, and ``bad_form`` is the penalty for a malformed response.
+    ``kind`` is the name of the kind, such as general or math. ``right`` is c, the weight of the tool calls, if the
+    answer is right; ``wrong`` is c if the answer is wrong. ``answer`` is the reward of a right answer, and ``bad_form``
+    is the penalty for a malformed response.
     """
 
     kind: str
@@ -61,7 +64,10 @@ class ToolCallSettings:
             raise ValueError("factors has the same kind of question twice: keep one entry for each kind")
 
     def factor(self, kind: str) -> Factor:
-        """Return the weights of a kind of question. Raises ValueError for an unknown kind."""
+        """Return the weights for a kind of question, such as "math".
+
+        Raises ValueError if the setting ``factors`` has no entry for this kind.
+        """
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
             raise ValueError(f"factors has no entry for the kind of question {kind!r}: add one")
@@ -69,20 +75,23 @@ class ToolCallSettings:
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
-    """Return μ: the share of right answers (outcome 1) among the scored answers of a group.
+    """Return μ, the share of right answers in a group, from 0 to 1.
 
-    The result is None if no answer is scored.
+    ``outcomes`` has one value for each response to the question: 1 for a right answer, less than 1 for a wrong one, and
+    None for an answer that could not be scored. Unscored answers are left out. The result is None if no answer is
+    scored.
     """
     scored = [outcome for outcome in outcomes if outcome is not None]
     return sum(outcome == 1 for outcome in scored) / len(scored) if scored else None
 
 
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
-    """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5).
+    """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β, the factor for the difficulty of a question (CodeDance Eq. 5).
 
-    μ is ``accuracy``, the share of right answers in a group. d(μ) falls with μ, from below 1 - β to above -β. Its sign
-    changes at μ = 0.5 - artanh(2β - 1) / γ, which is about 0.673 by default. Above this μ, calls lower the reward. With
-    β = 0, calls never lower the reward (the ablation of §8.2.3).
+    μ is ``accuracy``, the share of right answers in a group. γ and β are settings. d(μ) falls from below 1 - β to above
+    -β as μ rises. With the default settings, d(μ) is positive for μ below about 0.673, and negative above it; calls
+    then lower the reward. In general, the sign changes at μ = 0.5 - artanh(2β - 1) / γ. With β = 0, calls never lower
+    the reward (the ablation of §8.2.3).
 
     Raises:
         ValueError: if the accuracy is not in [0, 1].
@@ -101,7 +110,7 @@ def tool_reward(
     kind: str = "general",
     looked_share: float = 1.0,
 ) -> float | None:
-    """Return r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
+    """Return the reward for the tool calls of one trajectory: r = c · (succeeded / calls) · d(μ) (CodeDance Eq. 1, 5).
 
     There are two deviations. If d(μ) > 0, r is multiplied by ``looked_share``. If d(μ) < 0, the share succeeded / calls
     is replaced by 1. The reason is that by Eq. 1, failed calls on an easy question have no penalty. So a policy could
@@ -109,21 +118,22 @@ def tool_reward(
 
     Args:
         outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
-        succeeded: the number of successful executions. A pretence (:mod:`groundtrace.rewards.pretence`) is not
-            successful.
-        calls: the number of executions.
-        accuracy: μ of the trajectory's group (:func:`group_accuracy`).
+        succeeded: the number of successful executions of code. An execution that only pretends to use the image
+            (:mod:`groundtrace.rewards.pretence`) is not successful.
+        calls: the number of executions of code.
+        accuracy: μ, the share of right answers in the trajectory's group (:func:`group_accuracy`); None if it is
+            unknown.
         settings: γ and β of d(μ), and c for each kind of question.
         kind: the kind of question, which selects c.
-        looked_share: the share of the question's object groups that the calls looked at; each group is weighted by the
+        looked_share: the share of the question's object groups that the calls looked at. Each group is weighted by the
             selectivity of the call (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
 
     Returns:
-        The reward. It is negative for calls on easy questions, which most of the group answers rightly. It is None if
-        there are calls, and ``outcome`` or ``accuracy`` is None.
+        The reward; 0 without calls. It is negative for calls on an easy question, which most responses of the group
+        answer rightly. It is None if there are calls, and ``outcome`` or ``accuracy`` is None.
 
     Raises:
-        ValueError: if the counts are inconsistent, or the kind has no factor.
+        ValueError: if the counts are inconsistent, or the settings have no weights for the kind.
     """
     if not 0 <= succeeded <= calls:
         raise ValueError(f"succeeded must be at least 0 and at most calls, got succeeded={succeeded}, calls={calls}")
@@ -137,10 +147,11 @@ def tool_reward(
 
 
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
-    """Return G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
+    """Return the discounted return of each turn of a trajectory, G_t = r_t + discount · G_{t+1} (CodeDance Eq. 2).
 
-    ``failed`` holds for each turn whether its code failed. If it failed, r_t is ``settings.failure_reward``. Otherwise,
-    and for a turn without code, r_t is 0.
+    The returns are computed from the last turn backwards. ``failed`` has one entry for each turn: whether the turn's
+    code failed. If it failed, the reward r_t of the turn is ``settings.failure_reward``. If it succeeded, or if the
+    turn has no code, r_t is 0.
     """
     returns: list[float] = []
     following = 0.0
@@ -153,12 +164,14 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 def normalise_turns(
     returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return A_turn of each turn of each trajectory of a batch (CodeDance Eq. 2).
+    """Return A_turn, the normalised return of each turn, for each trajectory of a batch (CodeDance Eq. 2).
 
     A_turn is the return of the turn minus the mean, divided by the (population) standard deviation. Mean and standard
-    deviation are computed over all turns with code of the batch. ``executed`` holds for each turn whether it has code.
-    A turn without code is a final turn, and has A_turn = 0, as in the paper's code; the paper's text leaves this open.
-    If all returns are equal, every A_turn is exactly 0.
+    deviation are computed over all turns with code of the batch. A turn without code is a final turn, and has A_turn =
+    0, as in the paper's code; the paper's text leaves this open. If all returns are equal, every A_turn is exactly 0.
+
+    ``returns`` holds the returns of the turns of each trajectory (:func:`turn_returns`). ``executed`` has the same
+    shape, and holds for each turn whether it has code.
     """
     pairs = [list(zip(turns, own, strict=True)) for turns, own in zip(returns, executed, strict=True)]
     pooled = [value for each in pairs for value, has_code in each if has_code]
@@ -175,15 +188,15 @@ def normalise_turns(
 def turn_advantages(
     sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the advantage of the tokens of each turn of each trajectory: A = A_seq + turn_weight · A_turn.
+    """Return the advantage of each turn of each trajectory, A = A_seq + turn_weight · A_turn; all its tokens share it.
 
     Args:
-        sequence: A_seq, one per trajectory.
-        turns: A_turn, one per turn of each trajectory (:func:`normalise_turns`).
-        settings: the weight of the turns.
+        sequence: A_seq, the advantage of each trajectory as a whole.
+        turns: A_turn for each turn of each trajectory (:func:`normalise_turns`).
+        settings: the settings, which hold ``turn_weight``.
 
     Raises:
-        ValueError: if the lengths differ.
+        ValueError: if ``sequence`` and ``turns`` do not have the same number of trajectories.
     """
     return tuple(
         tuple(whole + settings.turn_weight * own for own in each) for whole, each in zip(sequence, turns, strict=True)
