@@ -1,11 +1,12 @@
 """Combines the verdicts of one response into one score.
 
-A score is computed from terms. A term is the verdict of one scorer, and has the scorer's name: ``outcome``, ``format``,
-``spatial``, ``temporal`` and ``reasoning`` (Argos), ``judging`` and ``thinking`` (SAIL-RL), ``boxes`` and
-``consistency`` (iVGR). Verdicts with other names are ignored, unless :class:`GateSettings` gives them a weight. An
-absent verdict is treated as not applicable. In a mean, a term that is not applicable is left out of numerator and
-denominator. The docstring of each function in this module has its formula. Two scores are computed elsewhere: that of
-RuCL in :mod:`groundtrace.rewards.curriculum`, and that of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
+A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name:
+``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning`` (Argos), ``judging`` and ``thinking`` (SAIL-RL),
+``boxes`` and ``consistency`` (iVGR). Verdicts with other names are ignored, unless :class:`GateSettings` gives them a
+weight. A missing verdict is treated as not applicable. If a term is not applicable, a mean does not include it: its
+weight is not in the sum of the weights. The docstring of each function in this module has its formula. Two scores are
+computed elsewhere: that of RuCL in :mod:`groundtrace.rewards.curriculum`, and that of CodeDance in
+:mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -54,10 +55,12 @@ _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
     """Return the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
-    The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. The
-    score is None if the outcome is unscored. If the outcome is at least τ, two more rules apply, in this order. First:
-    if a verdict whose name is in ``gates`` has the value 0, the score is 0. Second: if any verdict has failed, the
-    score is None.
+    The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. τ
+    and the weights are in ``settings``. The score is None if the outcome is unscored. If the outcome is at least τ, two
+    more rules apply, in this order:
+
+    - If a verdict whose name is in ``gates`` has the value 0, the score is 0.
+    - If any verdict has failed, the score is None.
 
     There are three deviations. Eq. 9 prints w_S in the numerator and w_G in the denominator; here numerator and
     denominator use the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
@@ -85,10 +88,11 @@ class CascadeSettings:
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
-    """Return SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
+    """Return the reward of SAIL-RL Eq. 1, in [0, 1]: α · judging · thinking · outcome + (1 - α) · format.
 
-    A direct answer to a simple question has no thinking to judge. If it is right,
-    :mod:`groundtrace.rewards.scorers.thinking` returns 1 for the thinking, so that the response can reach the score 1.
+    The names are those of the verdicts whose values are used; α is a setting. A direct answer to a simple question has
+    no thinking to judge. If it is right, :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value 1, so
+    that the response can reach the reward 1.
 
     The product is 0 if any factor is 0. If no factor is 0 and a factor is unscored, the result is None: without this
     factor, the product would reward something that was not judged. The result is also None if the format has failed
@@ -121,8 +125,9 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    Terms that are not applicable are left out of the mean. The result is None if the outcome is unscored, or if a term
-    with a weight above 0 has failed.
+    The names are those of the verdicts whose values are used; the weights are in ``settings``. Terms that are not
+    applicable are left out of the mean. The result is None if the outcome is unscored, or if a term with a weight above
+    0 has failed.
     """
     weights = {
         "judging": settings.judging_weight,
@@ -144,21 +149,24 @@ class StreamSettings:
 
 
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
-    """Return iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
+    """Return the reward of a grounded response (with boxes) of iVGR: format + outcome + boxes (Eq. 1 and 2).
 
-    The result is None if the outcome is unscored, or if a term with a weight above 0 has failed. Deviation: the result
-    is the weighted mean of the scored terms times the sum of all weights. So a question without gold boxes has no term
-    for boxes, instead of a term of 0. If all terms are scored, the result is the paper's sum.
+    The names are those of the verdicts whose values are used. With the paper's weights of 1, the reward is in [0, 3].
+    The result is None if the outcome is unscored, or if a term with a weight above 0 has failed.
+
+    Deviation: the result is the weighted mean of the scored terms times the sum of all weights. So a question without
+    gold boxes has no term for boxes, instead of a term of 0. If all terms are scored, the result is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
-    """Return iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
+    """Return the reward of a textual response (only words) of iVGR: format + outcome + consistency (Eq. 3).
 
-    Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference for the
-    consistency (App. B). With the paper's weights, the result for such a question is 3/2 · (format + outcome), and the
-    paper's sum is format + outcome. The normalisation of rewards in the group cancels the factor 3/2.
+    The names are those of the verdicts whose values are used. With the paper's weights of 1, the reward is in [0, 3].
+    Terms without a value are treated as in :func:`grounded_stream`. A question without gold boxes has no reference for
+    the consistency (App. B). With the paper's weights, its reward is 3/2 · (format + outcome), while the paper's sum is
+    format + outcome. The factor 3/2 has no effect, because the rewards are normalised in each group.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

@@ -1,8 +1,8 @@
-"""Computes the reward of a blind policy, which answers without using the media.
+"""Computes the reward of a blind policy, which answers without using the images.
 
 For each answer type, this policy gives the constant answer with the highest reward, and it points at nothing.
 Reinforcement learning can raise the reward by guessing frequent answers. So each run reports the blind policy's reward
-on its RL rows. Only a policy with a higher reward has been shown to use the media.
+on its RL rows. Only a policy with a higher reward has been shown to use the images.
 
 No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
 only a judge can grade are left out, and their number is reported.
@@ -35,9 +35,12 @@ MAX_CANDIDATES = 16
 class RewardedQuestion:
     """Holds a question of an RL row, with the other columns that a reward uses.
 
-    ``entities`` are the phrases for which the pointer (the model that points at objects) searched; None if they are
-    unknown. ``pointable`` are the phrases that the pointer found. ``streams`` are the ways in which the question is
-    asked (:mod:`groundtrace.rewards.streams`); () for most recipes.
+    Attributes:
+        question: the question with its gold answer.
+        entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
+            searched; None if they are unknown.
+        pointable: the phrases that the pointer found in the images.
+        streams: the ways in which the question is asked (:mod:`groundtrace.rewards.streams`); () for most recipes.
     """
 
     question: Question
@@ -47,7 +50,7 @@ class RewardedQuestion:
 
     @property
     def has_nothing_to_look_at(self) -> bool:
-        """Return whether there is nothing to point at.
+        """Return whether the images show nothing that the question asks about, so that there is nothing to point at.
 
         A question that asks for a count has nothing to point at if its gold answer is 0. Any other question has nothing
         to point at if its entities are known, and the pointer (the model that points at objects) found none of them.
@@ -61,7 +64,8 @@ class RewardedQuestion:
 def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
     """Return the question of an RL row, with the row's values in the other columns of :data:`COLUMNS`.
 
-    The row must have the columns question, answer and answer_type; the others may be missing.
+    ``row`` maps the names of the columns to their values. The columns question, answer and answer_type must be present;
+    the others may be missing.
     """
     choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
     gold = tuple(Box(**box) for box in boxes or ())
@@ -72,10 +76,10 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a closed question and its normalised gold answer; None for other questions.
+    """Return the kind of a closed question, which has few possible answers, and its gold answer in a normal form.
 
-    A closed question has few possible answers. The kinds, and their normalised answers, are ``bool`` (yes or no),
-    ``mcq`` (the letter of the choice) and ``count`` (the number).
+    The kinds and their answers are ``bool`` ("yes" or "no"), ``mcq`` (the letter of the choice, such as "B") and
+    ``count`` (the number, such as "3"). The result is None for a question that is not closed.
     """
     if (word := yes_or_no(question.answer)) is not None and question.answer_type == "bool":
         return "bool", word
@@ -86,10 +90,10 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 
 
 def constant_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a question, and an answer that rules grade as right; None if only a judge can grade it.
+    """Return the kind of a question, and an answer that rules grade as right.
 
     The kind is that of :func:`closed_answer` or, for a question that is not closed, the name of its answer type. The
-    result is also None if the answer is boxes.
+    result is None if only a judge can grade answers to the question, or if the answer is boxes.
     """
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
@@ -101,10 +105,13 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Return the answers of the best blind policy on these rows, and its reward.
+    """Return the reward that the best blind policy earns on these rows, and its answers.
 
-    The reward is divided by the maximum reward of a policy that uses the media. ``reward`` is the reward recipe, and
-    ``settings`` are its settings (None: its defaults). Only rows that rules can grade are included.
+    A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Rows that
+    only a judge can grade are counted, but have no part in the reward.
+
+    ``rows`` are the questions, ``reward`` is the class of the reward recipe, and ``settings`` are the settings of the
+    recipe; None means its defaults.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)
@@ -147,7 +154,11 @@ def _is_right(answer: str, question: Question) -> bool:
 
 
 def blind_text(figures: BlindFigures) -> str:
-    """Return a text with the blind policy's reward, rows and answers, and a warning if the reward is high."""
+    """Return a text for the user with the reward and the answers of the blind policy, and a warning if the reward is
+    high.
+
+    ``figures`` is the result of :func:`blind_figures`.
+    """
     ungraded = figures.rows - figures.counted
     if figures.share is None:
         return "What a policy earns that never looks is not computed: only a judge can grade these rows."

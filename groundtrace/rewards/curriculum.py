@@ -1,9 +1,10 @@
 """Computes rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9).
 
-The hard rubrics are added to the reward only after the responses satisfy the easy rubrics. The state is immutable: each
-step takes a state and returns the next one. So the state can be saved, and a resumed run continues unchanged. The
-rewards of step t use λ_t, the weight of the hard rubrics, which depends on earlier steps. After step t, the mean score
-of the step's responses on the easy rubrics is added to the state.
+A rubric is one criterion of grading, and is easy or hard. The hard rubrics are added to the reward only after the
+responses satisfy the easy ones. The state is immutable: each step takes a state and returns the next one. So the state
+can be saved, and a resumed run continues unchanged. The rewards of step t use λ_t, the weight of the hard rubrics,
+which depends on earlier steps. After step t, the mean score of the step's responses on the easy rubrics is added to the
+state.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
@@ -71,14 +72,14 @@ class CurriculumSettings:
 
 @dataclass(frozen=True)
 class CurriculumState:
-    """Holds the state of the curriculum after ``step`` steps.
+    """Holds the state of the curriculum after a number of training steps.
 
     Attributes:
         step: the number of finished steps; the first step is step 1.
-        window: the last values of μ_easy (a step's mean over the easy rubrics), oldest first. It has at most w values.
-            Steps without a value are not in the window.
-        started_at: T_start of Eq. 7, the first step after which the responses have mastered the easy rubrics
-            (:func:`advance`); None before this step.
+        window: the latest values of μ_easy, oldest first. μ_easy is the mean score of a step's responses on the easy
+            rubrics. There are at most w values, where w is the setting ``window``. Steps without a value are left out.
+        started_at: T_start of Eq. 7, the step after which the hard rubrics become part of the reward (:func:`advance`);
+            None before this step.
     """
 
     step: int = 0
@@ -88,12 +89,13 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds the shares of satisfied rubrics, in [0, 1].
+    """Holds how much of its rubrics one response satisfies, as shares in [0, 1].
 
-    ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (Eq. 5). A share is None if the
-    response has no rubrics of this kind. ``uniform`` is the share among all rubrics (the baseline Uniform
-    Averaging of §4.3). ``has_place`` is False if the judge was asked about :data:`groundtrace.rewards.rubrics.PLACE`,
-    and has not decided that the response meets it.
+    ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (Eq. 5). ``uniform`` is the share
+    among all rubrics (the baseline Uniform Averaging of §4.3). A share is None if there are no rubrics of this kind.
+
+    ``has_place`` is False if the judge was asked about the rubric :data:`groundtrace.rewards.rubrics.PLACE`, and did
+    not decide that the response satisfies it. In all other cases it is True.
     """
 
     easy: float | None
@@ -103,15 +105,18 @@ class TierScores:
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
-    """Return a response's mean score over the easy rubrics, over the hard rubrics (Eq. 5), and over all rubrics.
+    """Return the share of rubrics that a response satisfies: of the easy, of the hard (Eq. 5), and of all rubrics.
 
-    As in the paper, a rubric that is not applicable has the value 0 in the mean. So a response gains nothing if it
-    leaves out the content that a rubric checks. The same holds for :data:`groundtrace.rewards.rubrics.PLACE`: if the
-    judge calls it not applicable, the response has no place. Scores are matched by rubric id; other ids are not used.
+    ``rubrics`` are the rubrics of the question, each with its stratum (easy or hard). ``scores`` are the judge's scores
+    of the response. They are matched by rubric id; scores with other ids are not used.
+
+    As in the paper, a rubric that is not applicable has the value 0 in the share. So a response gains nothing if it
+    leaves out the content that a rubric checks. The same rule holds for :data:`groundtrace.rewards.rubrics.PLACE`: if
+    the judge calls it not applicable, ``has_place`` is False.
 
     Raises:
-        ValueError: if a rubric has no score. Do not call this function if the judge failed, since no rubric has a score
-            in this case.
+        ValueError: if a rubric has no score. Do not call this function if the judge failed, since then no rubric has a
+            score.
     """
     judged = {score.rubric_id: score for score in scores}
     missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
@@ -127,10 +132,11 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
-    """Return λ_t, the weight of the hard rubrics in the step after ``state`` (Eq. 8).
+    """Return λ_t, the weight of the hard rubrics in the next step, from 0 to 1 (Eq. 8).
 
-    The weight is 0 up to the step T_start (``state.started_at``). After T_start it grows from λ_base to λ_max in T_ramp
-    steps.
+    ``state`` is the state before this step. The weight is 0 up to the step T_start (``state.started_at``). After
+    T_start it grows from λ_base to λ_max in T_ramp steps; these are the settings ``lambda_base``, ``lambda_max`` and
+    ``ramp_steps``.
     """
     if state.started_at is None:
         return 0.0
@@ -139,13 +145,13 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 
 
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
-    """Return the state after one more step (Eq. 7).
+    """Return the state of the curriculum after one more step (Eq. 7).
 
-    ``batch_easy`` is the mean score of the step's responses on the easy rubrics. It is None if all responses are
-    unscored. In this case, only the number of steps changes.
+    ``state`` is the state before the step. ``batch_easy`` is the mean score of the step's responses on the easy
+    rubrics, from 0 to 1. It is None if no response has such a score; then only the number of steps changes.
 
-    Otherwise ``batch_easy`` is added to the window of the latest means. Once the window is full and all its values are
-    at least τ, the hard rubrics are part of the reward in all following steps.
+    Otherwise ``batch_easy`` is added to the window of the latest means. As soon as the window is full and all its
+    values are at least τ (the setting ``tau``), the hard rubrics become part of the reward in all following steps.
     """
     step = state.step + 1
     if batch_easy is None:
@@ -159,20 +165,30 @@ def advance(state: CurriculumState, batch_easy: float | None, settings: Curricul
 def rubric_reward(
     outcome: float | None, tiers: TierScores | None, weight: float, settings: CurriculumSettings
 ) -> float | None:
-    """Return Eq. 9 with the rubric reward of Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
+    """Return the reward of a response, in [0, 1]: α · right + (1 - α) · ((1 - λ) · easy + λ · hard) (Eq. 6 and 9).
 
-    ``weight`` is λ (:func:`hard_weight`). ``right`` is 1 if the outcome is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are
-    the scores in ``tiers``, which is None if the judge failed. Returns None if the outcome is unscored or ``tiers`` is
-    None.
+    ``right`` is 1 if ``outcome`` is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are the shares in ``tiers``. α is the
+    setting ``alpha``, and λ is ``weight``.
 
-    Deviation: Eq. 6 is undefined if the easy or the hard stratum has no rubrics. If one stratum has none, only the
-    score of the other stratum is used, for every λ. If both have none, the reward is ``right``. All responses to a
-    question have the same rubrics, so the same formula applies to all of them.
+    Deviation: Eq. 6 is undefined if there are no easy or no hard rubrics. If one kind is missing, only the share of the
+    other kind is used, for every λ. If both are missing, the reward is ``right``. All responses to a question have the
+    same rubrics, so the same formula applies to all of them.
 
-    If ``settings.aggregation`` is ``uniform``, the mean over all rubrics replaces Eq. 6, and ``weight`` has no effect.
+    If ``settings.aggregation`` is ``uniform``, the share among all rubrics replaces Eq. 6, and ``weight`` has no
+    effect.
 
-    Deviation: if ``tiers.has_place`` is False, the rubric reward is 0. Without this, a response that only gives the
-    answer could earn the full reward: as long as λ is small, only easy rubrics count, and these do not require looking.
+    Deviation: if ``tiers.has_place`` is False, the reward is α · right. Without this rule, a response that only gives
+    the answer could earn the full reward: as long as λ is small, only easy rubrics count, and these do not require
+    looking at the image.
+
+    Args:
+        outcome: the value of the verdict on the final answer; None if it is unscored.
+        tiers: the shares of satisfied rubrics; None if the judge failed.
+        weight: λ, the weight of the hard rubrics (:func:`hard_weight`).
+        settings: the settings of the curriculum.
+
+    Returns:
+        The reward; None if ``outcome`` or ``tiers`` is None.
     """
     if outcome is None or tiers is None:
         return None

@@ -1,8 +1,8 @@
 """Executes the code in the turns of one response, and finds the objects that the code looked at (CodeDance §3.1, §6.2).
 
-The code runs in a sandbox. No sandbox is reserved between two turns. So for each call, the earlier successful calls are
-first executed again in a fresh sandbox state (:mod:`groundtrace.sandbox.replay`). Therefore a few sandboxes can serve
-any number of responses.
+The code runs in a sandbox. No sandbox is reserved between two turns. So before each call (execution of a turn's code),
+the earlier successful calls are executed again in a fresh sandbox (:mod:`groundtrace.sandbox.replay`). Therefore a few
+sandboxes can serve any number of responses.
 
 After the last turn, all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`). As in
 curation, a call whose result does not depend on the image is not rewarded.
@@ -51,7 +51,13 @@ class SandboxEnvironmentSettings:
 
 @dataclass
 class ExecutedTurns:
-    """Executes the code in the turns of one response to the question of ``row``, turn by turn."""
+    """Executes the code of one response, turn by turn, while the policy writes it.
+
+    Attributes:
+        settings: the settings of the environment.
+        row: the row with the question and the images.
+        turns: the turns so far, with the results of their code.
+    """
 
     settings: SandboxEnvironmentSettings
     row: TrainingRow
@@ -59,10 +65,10 @@ class ExecutedTurns:
     _images: tuple[bytes, ...] = ()
 
     async def step(self, text: str) -> tuple[Turn, Observation] | None:
-        """Execute the code of the turn ``text``, and return the turn with its result and the observation.
+        """Execute the code of a new turn, and return the turn with its result, and what the code printed and showed.
 
-        Return None if the turn ends the response, because it has no code or has a fault. Raises
-        :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
+        ``text`` is the turn as the policy wrote it. The result is None if the turn ends the response: it has no code,
+        or it has a fault in its form. Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
         """
         written = read_turn(text)
         if written.fault or written.after or not written.code:
@@ -81,10 +87,11 @@ class ExecutedTurns:
         return await run_after(earlier, code, self._images, shared_sandbox(self.settings.sandbox))
 
     async def result(self) -> Trajectory:
-        """Return the results of the turns. Each result holds whether the code of its turn succeeded (status ``ok``).
+        """Return the results of all turns, after the response has ended.
 
-        If the setting ``verify`` is True, the code is executed again. In this case, each result also holds whether the
-        code only pretended to use the image, and which objects the code looked at.
+        For each turn with code, the result holds whether the code succeeded (status ``ok``). If the setting ``verify``
+        is True, the code is executed again, also on changed images. The result then also holds whether the code only
+        pretended to use the image, and which objects it looked at.
 
         Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
         """

@@ -1,8 +1,9 @@
 """Executes the code of a trajectory again, on the image and on changed images, and compares the outputs.
 
-The comparison shows which objects each call looked at. A call looked at an object if its output depends on the object
-or marks it. :mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in
-order in a fresh sandbox session, so that a later call finds the variables of an earlier one.
+A trajectory is a response in several turns with code, and a call is one execution of a turn's code. The comparison
+shows which objects each call looked at. A call looked at an object if its output depends on the object, or marks it.
+:mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in order in a
+fresh sandbox session, so that a later call finds the variables of an earlier one.
 """
 
 import asyncio
@@ -42,7 +43,11 @@ _ENDED = ("timeout", "memory", "killed")
 
 @dataclass(frozen=True, eq=False)
 class Executed:
-    """Holds the observation of a call on the unchanged image, and the result of comparing the call's runs."""
+    """Holds what is known about one call (one execution of a turn's code).
+
+    ``observation`` is the output of the call on the unchanged image. ``execution`` is the result of comparing the
+    call's runs on the unchanged image and on changed images.
+    """
 
     observation: Observation
     execution: Execution
@@ -56,13 +61,13 @@ async def executions(
     computes: bool = False,
     rewarded: bool = False,
 ) -> tuple[Executed | None, ...]:
-    """Return the result of each turn's code, in order; None for a turn without code.
+    """Execute the code of all turns, also on changed images, and return the result of each turn; None without code.
 
-    The result of a call holds its observation, and the objects that the call looked at. A call looked at an object if
-    the call's output depends on the object or marks it.
+    The result of a turn holds the output of its code, and the objects that the code looked at. Code looked at an object
+    if its output depends on the object, or marks it.
 
     Args:
-        turns: the trajectory.
+        turns: the turns of the trajectory.
         images: the question's images, upright, as RGB uint8 (H, W, 3).
         boxes: the objects that the question is about, in pixels, with the index of their image; () if unknown.
         sandbox: the sandbox that runs the code.
@@ -71,9 +76,9 @@ async def executions(
             selectivity of the calls: how much more their outputs show these objects than the rest of the image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. This error is also raised in the
-            following case: a call was stopped in a later run (for example, at a limit), and it was not stopped in the
-            first run. The outputs of these two runs cannot be compared.
+        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. It is also raised if a call was stopped
+            in a later run (for example, at its time limit), but not in the first run: the outputs of these two runs
+            cannot be compared.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:
@@ -99,22 +104,28 @@ async def executions(
 
 
 def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Return copies of the turns; each turn with code gets the status of its observation in ``found``."""
+    """Return copies of the turns in which each turn with code has the status of its execution, such as ``ok``.
+
+    ``found`` holds the results of :func:`executions` for these turns; None for a turn without code, which is not
+    changed.
+    """
     pairs = zip(turns, found, strict=True)
     return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
 
 
 def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None]) -> bool:
-    """Return whether the call of turn ``index`` only prepares a later call.
+    """Return whether the code of a turn only prepares later code.
 
     For example, honest code may first print the size of the image, or try a threshold that finds nothing. The result is
-    True if all of these conditions hold:
+    True if all of these conditions are true:
 
-    - The output of the call does not depend on the objects that the question is about, and does not contain the answer.
-    - The call shows no image.
-    - A later turn uses its result, and a later call succeeds.
+    - The output of the code does not depend on the objects that the question is about, and does not contain the answer.
+    - The code shows no image.
+    - A later turn uses its output or a name that it defines.
+    - The code of a later turn succeeds.
 
-    ``turns`` must have the status of their code (:func:`with_status`).
+    ``index`` is the index of the turn in ``turns``. ``turns`` must have the status of their code (:func:`with_status`),
+    and ``found`` holds their results (:func:`executions`).
     """
     call, turn = found[index], turns[index]
     if call is None or call.execution.pretence != IGNORES_OBJECTS or turn.images:
@@ -124,10 +135,11 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
 
 
 def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
-    """Return the number of object groups (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked at.
+    """Return the number of object groups that no successful call looked at; 0 if ``boxes`` is empty.
 
-    A successful call looked at a group if its output depends on the group's objects, or marks these objects. The
-    result is 0 if the objects of the question are unknown.
+    ``boxes`` are the objects of the question, and :func:`groundtrace.rewards.pretence.groups_of` divides them into
+    groups. A call looked at a group if its output depends on the group's objects, or marks them. ``found`` holds the
+    results of :func:`executions`.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))
@@ -212,7 +224,10 @@ def _output(observation: Observation) -> Output:
 
 
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
-    """Run the codes in order in a fresh sandbox session with these images, and return the observation of each."""
+    """Run the codes in order in a fresh sandbox session with these images, and return the output of each code.
+
+    ``codes`` are the programs of a trajectory's turns; a later one finds the variables of the earlier ones.
+    """
     session = await sandbox.open_async([encode_png(image) for image in images])
     try:
         return [await session.run_async(code) for code in codes]

@@ -1,9 +1,10 @@
-"""Extracts, from a response about a clip, its statements on frames, spans and points (Argos App. C.2, D, Fig. 10).
+"""Extracts from a response the statements that it makes about a video clip (Argos App. C.2, D, Fig. 10).
 
-The paper lets a language model extract three lists from each video trace. The model may make up items, so each item is
-checked against the response. The anchor (the words that state the time) and the description must be exact substrings of
-the response. The item's numbers must be in the anchor. A point must be one of the points that the parser finds. Items
-that fail the check are dropped and recorded.
+The statements are about single frames, spans of time, and points. The paper lets a language model extract three lists
+from each video trace. The model may make up items, so each item is checked against the response. Each item has an
+anchor, which is the words that state the time. The anchor and the description must be exact substrings of the response.
+The item's numbers must be in the anchor. A point must be one of the points that the parser finds. Items that fail the
+check are dropped and recorded.
 
 There are two deviations. Points that the model omits are added, so that an omission gains nothing;
 :func:`groundtrace.grading.responses.times.anchor_points` assigns a moment to each of them. The prompt requests anchors,
@@ -32,9 +33,10 @@ _Numbers = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class FrameStatement:
-    """Holds a statement about one moment of a clip. The moment is a frame number, a time in seconds, or both.
+    """Holds a statement about one moment of a video clip.
 
-    ``description`` is an exact part of the response.
+    ``frame`` is the number of the frame, and ``t_s`` its time in seconds. At least one of them is given; the other can
+    be None. ``description`` is an exact part of the response.
     """
 
     frame: int | None
@@ -44,9 +46,10 @@ class FrameStatement:
 
 @dataclass(frozen=True)
 class SegmentStatement:
-    """Holds a statement about a span of a clip. The limits of the span are frame numbers, times in seconds, or both.
+    """Holds a statement about a span of time in a video clip.
 
-    A limit is None if the response does not state it. ``description`` is an exact part of the response.
+    ``first_frame`` and ``last_frame`` are frame numbers, and ``start_s`` and ``end_s`` are times in seconds. A value is
+    None if the response does not state it. ``description`` is an exact part of the response.
     """
 
     first_frame: int | None
@@ -58,10 +61,14 @@ class SegmentStatement:
 
 @dataclass(frozen=True)
 class Statements:
-    """Holds the statements of a response in order, without duplicates.
+    """Holds the statements of a response about a video clip, in order and without duplicates.
 
-    ``points`` are the points that the parser finds, with their frame and time if known. ``dropped`` has one text for
-    each item that failed the check; the text contains the item and the reason.
+    Attributes:
+        points: the points that the parser finds in the response, with their frame and time if known.
+        frames: the statements about one moment.
+        segments: the statements about a span of time.
+        dropped: one text for each item that the model extracted, but that failed the check. The text contains the item
+            and the reason.
     """
 
     points: tuple[Point, ...] = ()
@@ -71,10 +78,13 @@ class Statements:
 
 
 async def extract_statements(response: str, caller: Caller) -> Statements:
-    """Return the statements that the judge extracts from a response about a clip.
+    """Return the statements that the judge extracts from a response about a video clip.
 
-    If the response has neither a time nor a point, the judge is not called, and the result is empty. Raises CallError,
-    BadReply and BudgetUsedUp.
+    If the response has neither a time nor a point, the judge is not called, and the result is empty. ``caller`` is the
+    object with which the judge is called.
+
+    Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
+    model calls is used up.
     """
     if not parse_times(response) and not parse_points(response):
         return Statements()
@@ -111,7 +121,11 @@ def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
 
 @dataclass(frozen=True)
 class _Check:
-    """Checks items against the text that the judge saw, and collects the items that are dropped."""
+    """Checks items against the text that the judge saw, and collects the items that are dropped.
+
+    ``shown`` is this text, ``mark`` is the mark that encloses it in the prompt, and ``dropped`` holds the dropped
+    items.
+    """
 
     shown: str
     mark: str

@@ -1,4 +1,6 @@
-"""Calls a judge: quotes the texts to judge, calls again after a bad reply, and returns no score after a failure.
+"""Calls a judge, which is a model that grades texts, and turns its reply into a verdict.
+
+It quotes the texts to judge, and calls again after a bad reply. An example:
 
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
@@ -36,17 +38,18 @@ Reading = tuple[float | None, str]
 
 @dataclass(frozen=True)
 class JudgeTask(Generic[T]):
-    """Holds one question to a judge: its prompt, its texts, and the parser of the reply.
+    """Holds one question to a judge: its prompt, its texts, and the function that parses the reply.
 
     Attributes:
         prompt: the name of the prompt. Its variables are the keys of ``texts``, the keys of ``fields``, and ``mark``,
             the mark that encloses the quoted texts.
-        texts: the texts to judge, in this order; :func:`groundtrace.schemas.quoting.quote` quotes all of them.
-        read: parses the reply, and raises BadReply if the reply has the wrong form.
-        fields: the prompt's other variables, inserted without quoting.
-        media: the parts for the prompt's media slots.
+        texts: the texts to judge, by the name of the prompt's variable; :func:`groundtrace.schemas.quoting.quote`
+            quotes all of them, in this order.
+        read: a function that parses the reply. It raises BadReply if the reply has the wrong form.
+        fields: the prompt's other variables, which are inserted without quoting.
+        media: the images and texts for the prompt's media slots, by the name of the slot.
         max_chars: the maximum number of characters of each text that the judge sees.
-        sampling: the sampling parameters.
+        sampling: the sampling parameters, such as the temperature.
     """
 
     prompt: str
@@ -59,7 +62,11 @@ class JudgeTask(Generic[T]):
 
 
 async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
-    """Call the model of ``role`` and return the parsed reply. Raises CallError, BadReply and BudgetUsedUp."""
+    """Send the task to the model of ``role``, and return the parsed reply.
+
+    Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
+    model calls is used up.
+    """
     quoted = quote(*task.texts.values(), limit=task.max_chars)
     texts = dict(zip(task.texts, quoted.texts, strict=True))
     prompt = load_prompt(task.prompt).render(task.media, **task.fields, **texts, mark=quoted.mark)
@@ -68,12 +75,13 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
-    """Ask the judge and return a verdict with the name ``name``. Its reason is ``prefix`` and the judge's reason.
+    """Ask the judge, and return its decision as a verdict with the name ``name``.
 
-    ``role`` is the model role that judges. The verdict has failed if the call failed, the reply could not be parsed, or
-    the judge cannot decide.
+    The verdict has failed (value None) if the call failed, if the reply could not be parsed, or if the judge cannot
+    decide. Raises BudgetUsedUp if the run's budget for model calls is used up.
 
-    Raises BudgetUsedUp.
+    ``task`` holds the question to the judge, ``role`` is the model role that judges, and ``prefix`` is put before the
+    judge's reason in the verdict.
     """
     try:
         value, reason = await ask_judge(task, caller, role)
@@ -83,9 +91,10 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:
-    """Return a parser of a JSON reply whose ``field`` is true (value 1) or false (value 0).
+    """Return a function that reads a judge's decision from its JSON reply: 1 for true, 0 for false, with the reason.
 
-    The parser raises BadReply for any other value. The message begins with ``where``.
+    ``field`` is the name of the field of the reply that holds true or false. For any other value, the returned function
+    raises BadReply with a message that begins with ``where``.
     """
 
     def read(reply: CallResult) -> Reading:
@@ -99,9 +108,10 @@ def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading
 
 
 def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
-    """Return a parser of a JSON reply whose ``field`` is a number from 0 to 1.
+    """Return a function that reads a judge's decision from its JSON reply: a number from 0 to 1, with the reason.
 
-    The parser raises BadReply for any other value. The message begins with ``where``.
+    ``field`` is the name of the field of the reply that holds the number. For any other value, the returned function
+    raises BadReply with a message that begins with ``where``.
     """
 
     def read(reply: CallResult) -> Reading:
@@ -115,7 +125,11 @@ def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
 
 
 def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
-    """Return a parser of a JSON reply whose ``field`` is yes (value 1), no (value 0) or cannot_judge (value None)."""
+    """Return a function that reads a judge's decision from its JSON reply: 1 for yes, 0 for no, with the reason.
+
+    ``field`` is the name of the field of the reply that holds yes, no or cannot_judge. The value is None for
+    cannot_judge. For any other value, the returned function raises BadReply.
+    """
 
     def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
@@ -128,5 +142,8 @@ def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
 
 
 def reason_of(fields: Mapping[str, object]) -> str:
-    """Return the reason in a judge's reply, cut to :data:`MAX_REASON_CHARS`."""
+    """Return the judge's reason from its parsed reply, or "" if the reply has none.
+
+    The reason is cut to :data:`MAX_REASON_CHARS` characters.
+    """
     return str(fields.get("reason", ""))[:MAX_REASON_CHARS]

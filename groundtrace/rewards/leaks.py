@@ -1,8 +1,8 @@
 """Finds traces that mention things that only the teacher saw, such as marks on a copy of the image, or the gold answer.
 
-The teacher also sees coordinates and hints. It sees these things so that it can write a grounded trace (Argos App. G:
-overlays), or a trace with the right answer (SAIL-RL App. A.1: guided prompting). A trace that mentions them is a leak:
-a model that is trained on it learns to mention things that it will not see.
+The teacher also sees coordinates and hints. With them, it can write a trace that is grounded in the image (Argos App.
+G: overlays), or a trace with the right answer (SAIL-RL App. A.1: guided prompting). A trace that mentions them is a
+leak: a model that is trained on it learns to mention things that it will not see.
 
 The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, so a judge also
 searches for leaks (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not describe how they avoid leaks.
@@ -30,9 +30,9 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """Holds a phrase of ``leak_phrases.yaml``, and two example sentences that test the phrase.
+    """Holds a phrase of ``leak_phrases.yaml``, which reveals a leak, and two example sentences that test the phrase.
 
-    The phrase must match the sentence ``fault``, and must not match the sentence ``clean``.
+    ``phrase`` is a regular expression. It must match the sentence ``fault``, and must not match the sentence ``clean``.
     """
 
     phrase: str
@@ -53,18 +53,17 @@ class Phrase:
 
 @functools.cache
 def phrases() -> tuple[Phrase, ...]:
-    """Return the phrases of ``leak_phrases.yaml``."""
+    """Return the phrases of ``leak_phrases.yaml``, in the order of the file. The file is read only once."""
     text = resources.files("groundtrace.rewards").joinpath("leak_phrases.yaml").read_text("utf-8")
     return tuple(Phrase(**entry) for entry in yaml.safe_load(text))
 
 
 def find_leak(text: str, question: Question) -> str | None:
-    """Return the first match of a phrase of ``leak_phrases.yaml`` in a text; None if there is no match.
+    """Return the first words of a trace that mention things that only the teacher saw; None if none are found.
 
-    The function never raises.
-
-    A match is ignored if the question or its choices mention the same thing, such as "the given coordinates" for a
-    question about coordinates.
+    ``text`` is the trace, and ``question`` is its question. Words are found if a phrase of ``leak_phrases.yaml``
+    matches them. A match is ignored if the question or its choices mention the same thing, such as "the given
+    coordinates" for a question about coordinates. The function never raises.
     """
     shown = visible(text[:MAX_READ_CHARS])
     asked = frozenset(words_of("\n".join([question.question, *(question.choices or ())])))

@@ -1,12 +1,13 @@
-"""Finds the objects of a label in a question's media: the masks against which points are checked (Argos Eq. 1).
+"""Finds the objects of a label in a question's images: the masks against which points are checked (Argos Eq. 1).
 
 A detector finds the boxes of a label, and a segmenter finds the mask in each box. In two cases the pointer, a model
 that points at objects, replaces the detector: for synthetic images, and for labels that the detector does not know or
 refuses. In these cases, the segmenter gets points instead of boxes (Argos, before Eq. 3).
 
-Some labels have no instances: labels that do not name an object, and labels that the detector does not know and for
-which the pointer finds nothing. Such a label is a fault of the response, and the points with this label are wrong. If a
-server does not answer, or its reply cannot be parsed, the points cannot be checked, and an error is raised.
+An object that is found for a label is an instance of the label. Some labels have no instances: labels that do not name
+an object, and labels that the detector does not know and for which the pointer finds nothing. Such a label is a fault
+of the response, and the points with this label are wrong. If a server does not answer, or its reply cannot be parsed,
+the points cannot be checked, and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
 on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the pointer
@@ -49,11 +50,13 @@ _EXACT = Sampling(max_tokens=16384)
 
 @dataclass(frozen=True)
 class ServedRoles:
-    """Holds the roles that have endpoints in a run, and facts about these roles for the scorers.
+    """Holds the model roles that have endpoints in a run, and facts about these roles for the scorers.
 
-    ``own_pointer`` is True if the endpoint of the pointer (the model that points at objects) also made the points that
-    are verified; if so, the verdict mentions this. ``synthetic_sources`` are the values of ``Question.source`` whose
-    images are synthetic, such as drawn charts and maps.
+    Attributes:
+        roles: the roles that have endpoints, such as ``judge`` and ``detector``.
+        own_pointer: whether the endpoint of the pointer (the model that points at objects) also made the points that
+            are verified. If so, the verdict mentions this.
+        synthetic_sources: the values of ``Question.source`` whose images are synthetic, such as drawn charts and maps.
     """
 
     roles: frozenset[str] = frozenset()
@@ -61,11 +64,12 @@ class ServedRoles:
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
-        """Return the roles that can find a label in an image of this source, in the order in which they are tried.
+        """Return the roles that can find the objects of a label in an image, in the order in which they are tried.
 
-        By default the roles are the detector and then the pointer (the model that points at objects). For synthetic
-        images, the only role is the pointer (Argos §3.1). Without a segmenter, the pointer is left out, and the
-        detector's boxes replace masks. The result is () if the role that is tried first has no endpoint.
+        ``source`` is the name of the data set that the image is from. By default the roles are the detector and then
+        the pointer (the model that points at objects). For synthetic images, the only role is the pointer (Argos §3.1).
+        Without a segmenter, the pointer is left out, and the detector's boxes replace masks. The result is () if the
+        role that is tried first has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:
@@ -74,14 +78,20 @@ class ServedRoles:
 
     @property
     def has_segmenter(self) -> bool:
-        """Return whether the role segmenter has an endpoint, so that masks come from it."""
+        """Return whether the role segmenter has an endpoint. If it has none, boxes replace masks."""
         return "segmenter" in self.roles
 
 
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
 ) -> ServedRoles:
-    """Return the :class:`ServedRoles` of a run's models; ``makers`` are the roles that made the points to verify."""
+    """Return which model roles have endpoints in a run, with facts about these roles for the scorers.
+
+    Args:
+        models: the settings of the run's models.
+        synthetic_sources: the names of data sets with synthetic images, such as drawn charts and maps.
+        makers: the roles that made the points that are verified.
+    """
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
@@ -90,10 +100,13 @@ def served_by(
 
 @dataclass(frozen=True)
 class Instances:
-    """Holds the instances of a label in one image.
+    """Holds the instances of a label in one image, which are the objects that the label names.
 
-    ``by`` is the role that searched for the label; "" if no role can search for it. ``note`` holds remarks on the
-    search, for example why no role searched, or that boxes replace masks; "" if there are none.
+    Attributes:
+        masks: the mask of each instance.
+        by: the role that searched for the label, such as ``detector``; "" if no role can search for it.
+        note: remarks on the search, for example why no role searched, or that boxes replace masks; "" if there are
+            none.
     """
 
     masks: tuple[Mask, ...]
@@ -103,7 +116,10 @@ class Instances:
 
 @dataclass
 class ObjectMasks:
-    """Finds and caches the masks of the objects that labels name, in the media of one question."""
+    """Finds the masks of the objects that labels name in the images of one question, and remembers them.
+
+    ``caller`` is the object with which the models are called. ``served`` holds the roles that have endpoints.
+    """
 
     question: Question
     caller: Caller
@@ -111,10 +127,13 @@ class ObjectMasks:
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
-        """Return every instance (object) of the label in an image, or in a frame of a clip.
+        """Return all objects that a label names in an image, or in a frame of a video clip.
 
-        The result has no masks if the label does not name an object. Raises CallError if a server does not answer, and
-        BadReply if its reply cannot be parsed.
+        ``media_index`` is the index of the image or clip among the question's media. ``frame`` is the number of the
+        frame; None for an image. The result has no masks if the label does not name an object, or if no such object is
+        found.
+
+        Raises CallError if a server does not answer, and BadReply if its reply cannot be parsed.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)
@@ -126,7 +145,11 @@ class ObjectMasks:
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
-        """Return an image, or a frame of a clip; None if the question has no such medium or frame."""
+        """Return an image, or a frame of a video clip, in the form in which prompts contain it.
+
+        ``media_index`` is the index of the image or clip among the question's media. ``frame`` is the number of the
+        frame; None for an image. The result is None if the question has no such image or frame.
+        """
         if not 0 <= media_index < len(self.question.media):
             return None
         medium = self.question.media[media_index]
@@ -205,7 +228,7 @@ class ObjectMasks:
 def is_of_label(error: CallError | BadReply) -> bool:
     """Return whether a call failed because of the label: the model does not know or refuses it, or its reply is empty.
 
-    All other failures are due to the server or the config, such as an endpoint that cannot serve the role.
+    All other failures are due to the server or the config, for example an endpoint that cannot serve the role.
     """
     return isinstance(error, CallError) and error.failure in (Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY)
 
@@ -215,6 +238,6 @@ def _is_whole(box: Box, medium: MediaRef) -> bool:
 
 
 def filled(box: Box) -> Mask:
-    """Return the box as a mask, which has all pixels that the box touches."""
+    """Return the box as a mask that contains each pixel that the box touches."""
     left, top = math.floor(box.x1), math.floor(box.y1)
     return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

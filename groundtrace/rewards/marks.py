@@ -1,4 +1,7 @@
-"""Finds the marks that code drew in an image, such as boxes, points and labels, and the objects that they mark."""
+"""Finds the marks in an image, and the objects that they mark.
+
+Marks are pixels that code drew in the image, such as boxes, points and labels.
+"""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +36,10 @@ _MARKS_STAY = 0.5
 
 
 def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
-    """Return a mask (height × width) that is True in the boxes and within ``margin`` pixels of a box."""
+    """Return a mask (height × width) that is True at the pixels inside or near the boxes.
+
+    A pixel is near a box if it is at most ``margin`` pixels away. The boxes are given in pixels of the image.
+    """
     found = np.zeros(image.shape[:2], dtype=bool)
     for box in boxes:
         left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
@@ -43,9 +49,9 @@ def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.
 
 
 def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
-    """Return a mask (height × width) that is True where ``image`` and ``given`` visibly differ.
+    """Return a mask (height × width) that is True at the pixels at which two images visibly differ.
 
-    The mask is False everywhere if the images differ in size.
+    The mask has the size of ``given``. It is False everywhere if the images differ in size.
     """
     if image.shape != given.shape:
         return np.zeros(given.shape[:2], dtype=bool)
@@ -53,11 +59,11 @@ def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
 
 
 def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
-    """Return a mask of the marks (pixels that code drew) in ``image``, an enlarged view of the whole original.
+    """Return a mask of the marks in an enlarged view of an image; marks are pixels that code drew.
 
-    The mask has the height and width of the original. It is False everywhere if the image is not such a view. This is
-    the case if the image is not larger, if its proportions differ, or if more than the share :data:`MARKS_COVER` of its
-    pixels is changed.
+    ``image`` is the output of the code, and ``original`` the image that the code received. The mask has the height and
+    width of the original. It is False everywhere if ``image`` is not an enlarged view of the whole original: it is not
+    larger, its proportions differ, or a share of more than :data:`MARKS_COVER` of its pixels is changed.
     """
     height, width = original.shape[:2]
     none, scale = np.zeros((height, width), dtype=bool), image.shape[0] / height
@@ -71,10 +77,11 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 
 
 def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the indices of the object groups in which every object has marks (pixels that code drew) near it.
+    """Return the indices of the object groups that code marked: each object of the group has marks near it.
 
-    The image must have the size of the original or be an enlarged view of it (:func:`enlarged_marks`). The result is
-    empty for other images. It is also empty if half or more of the marks are not near an object.
+    Marks are pixels that the code drew in ``image``. This image must have the size of the ``original``, or be an
+    enlarged view of it (:func:`enlarged_marks`); otherwise the result is empty. It is also empty if half or more of the
+    marks are not near any object.
     """
     changed = _marks(image, original)
     if _share_near(changed, original, groups) <= _MARKS_NEAR:
@@ -87,11 +94,12 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
 
 
 def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
-    """Return the precision of the marks (pixels that code drew) in ``image``, in [0, 1].
+    """Return how precisely the marks in an image are at the question's objects, from 0 to 1.
 
-    A pixel is near an object if it is within ``MARK_MARGIN_PX`` of the object's box. The precision depends on the share
-    of the marks that is near an object. It is 0 for a share of at most 1/2, 1 for a share of at least 9/10, and linear
-    between them. A share of 9/10 is enough, because a written label beside its object is partly farther away.
+    Marks are pixels that code drew in ``image``, a view of ``original``. A pixel is near an object if it is at most
+    ``MARK_MARGIN_PX`` pixels away from the object's box. The precision depends on the share of the marks that is near
+    an object. It is 0 for a share of at most 1/2, 1 for a share of at least 9/10, and linear between them. A share of
+    9/10 is enough, because a written label beside its object is partly farther away.
     """
     share = _share_near(_marks(image, original), original, groups)
     return min(1.0, max(0.0, (share - _MARKS_NEAR) / (_PRECISE_NEAR - _MARKS_NEAR)))
@@ -111,13 +119,13 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
     """Return whether code draws its marks at the same places in another image.
 
-    A pixel of ``other`` is marked if it differs from ``given``, or if it has the same colour as in ``shown``. The
-    second case is needed because a black frame is not visible on black.
+    A pixel counts as marked in the other output if it differs from the other image, or if it has the same colour as in
+    the first output. The second case is needed because a black frame is not visible on black.
 
     Args:
-        marks: the mask of the marks, height × width, with at least one pixel.
-        shown: the output with these marks, for the question's image.
-        other: the output for the other image.
+        marks: the mask of the marks in ``shown`` (height × width), with at least one pixel.
+        shown: the output of the code for the question's image.
+        other: the output of the code for the other image.
         given: the other image, as the code received it.
     """
     if other.shape != shown.shape:

@@ -1,4 +1,7 @@
-"""Detects rubrics that require a right final answer, since another term of the reward scores it (RuCL Eq. 4)."""
+"""Detects rubrics that require a right final answer, since another term of the reward already scores it (RuCL Eq. 4).
+
+A rubric is one criterion of grading.
+"""
 
 import re
 
@@ -81,13 +84,14 @@ _LEFT_ASIDE = re.compile(
 
 
 def asks_for_right_answer(rubric: Rubric) -> bool:
-    """Return whether the rubric requires a right final answer, detected by phrases such as "the correct answer".
+    """Return whether a rubric requires a right final answer, detected by phrases such as "the correct answer".
 
-    The outcome is rewarded separately (RuCL Eq. 4). A rubric that repeats the outcome would reward the answer instead
-    of the reasoning. Table 6 of the paper also separates such a rubric (candidate 20, the check of the gold answer)
-    from the others. The result is False for a rubric about other properties of the conclusion, such as "the conclusion
-    follows from the reasoning" or "the final answer is a single letter". Phrases after words like "regardless of" are
-    ignored.
+    The final answer is rewarded separately (RuCL Eq. 4). A rubric that requires a right answer would reward the answer
+    again, instead of the reasoning. Table 6 of the paper also separates such a rubric (candidate 20, the check of the
+    gold answer) from the others.
+
+    The result is False for a rubric about other properties of the conclusion, such as "the conclusion follows from the
+    reasoning" or "the final answer is a single letter". Phrases after words like "regardless of" are ignored.
     """
     text = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
     return _ASKS.search(_LEFT_ASIDE.sub(" ", " ".join(text.split()))) is not None

@@ -1,8 +1,8 @@
-"""Plants faults in good responses by text edits. A judge can then be tested: the verdict that it should give is known.
+"""Inserts known faults into good responses, so that a judge can be tested: the verdict that it should give is known.
 
-Each function returns the faulty text. Some return None if they find nothing to change. The three judges of thinking in
-SAIL-RL (§3.1) check for these faults: a wrong step, a claim that the image contradicts, and a conclusion that does not
-follow from the reasoning.
+Each function edits a text and returns the faulty text. Some return None if they find nothing to change. The three
+judges of thinking in SAIL-RL (§3.1) check for these faults: a wrong step, a claim that the image contradicts, and a
+conclusion that does not follow from the reasoning.
 """
 
 import re
@@ -20,9 +20,10 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 def with_wrong_step(thought: str) -> str:
-    """Return the thought with a wrong calculation: the result of its first right sum becomes one too large.
+    """Return the reasoning with a wrong calculation: the result of its first right sum becomes one too large.
 
-    If the thought has no right sum, a sentence with a wrong sum is inserted.
+    For example, "2 + 3 = 5" becomes "2 + 3 = 6". If the reasoning (``thought``) has no right sum, a sentence with a
+    wrong sum is inserted before its last sentence.
     """
     for found in _EQUATION.finditer(thought):
         total = int(found.group(2))
@@ -33,11 +34,12 @@ def with_wrong_step(thought: str) -> str:
 
 
 def with_wrong_claim(thought: str, question: Question) -> str | None:
-    """Return the thought with a false claim: another colour replaces its first colour everywhere.
+    """Return the reasoning with a false claim: another colour replaces its first colour everywhere.
 
-    The new colour does not occur in the thought, the question, its choices or its answer. So the new claim is not true
-    of another object. If no colour can be replaced, a word for a side, such as "left", is replaced by its opposite. The
-    result is None if the thought has no such word that can be replaced.
+    For example, "the cup is red" becomes "the cup is brown". The new colour does not occur in the reasoning
+    (``thought``), the question, its choices or its answer. So the new claim is not true of another object. If no colour
+    can be replaced, a word for a side, such as "left", is replaced by its opposite. The result is None if the reasoning
+    has no such word that can be replaced.
     """
     spoken = " ".join((thought, question.question, question.answer, *(question.choices or ()))).lower()
     found = _COLOUR.search(thought)
@@ -51,9 +53,11 @@ def with_wrong_claim(thought: str, question: Question) -> str | None:
 
 
 def other_answer(question: Question) -> str | None:
-    """Return a wrong answer: the opposite of yes or no, another choice, or the gold number plus one.
+    """Return a wrong answer to the question: the opposite of yes or no, another choice, or the gold number plus one.
 
-    The result is None for any other gold answer, and if the gold answer is not one of the question's choices.
+    For example, the result is "no" for the gold answer "yes", and "4" for "3". For a question with choices, it is the
+    letter of a wrong choice. The result is None for any other gold answer, and if the gold answer is not one of the
+    question's choices.
     """
     choices = question.choices or ()
     if choices:

@@ -3,14 +3,14 @@
 A target is an object that the question is about.
 
 Argos Eq. 3 is the share of right points among the given points: r / (r + w) for r right and w wrong points. It is the
-first factor in :func:`pointing_score`. It does not consider missed targets, responses with only wrong points, and
+first factor of :func:`pointing_score`. Eq. 3 does not consider missed targets, responses with only wrong points, and
 responses without points. So by Eq. 3 alone, a response could earn more without points than with points. The other terms
 of the score are our own. :func:`pointing_score` has these properties:
 
-- a point on a further target never lowers the score, and a wrong point lowers it;
-- the score without points is never higher than with at least one target pointed at;
-- the score is 1 if all targets are pointed at and no point is wrong;
-- the order of the points, and repeated points, do not change the score.
+- A point on a further target never lowers the score, and a wrong point lowers it.
+- The score without points is never higher than the score with at least one target pointed at.
+- The score is 1 if all targets are pointed at and no point is wrong.
+- The order of the points, and repeated points, do not change the score.
 """
 
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ DEFAULT_POINTING = PointingSettings()
 
 @dataclass(frozen=True)
 class PointCounts:
-    """Holds the counts of right and wrong points of a response.
+    """Holds the numbers of right and wrong points of a response.
 
     Attributes:
         right: the number of distinct targets (objects that the question is about) that are pointed at.
-        wrong: the number of points that are not on the object that their label names. If more than ``number`` targets
-            are pointed at, each further target is also one wrong point.
+        wrong: the number of points that are not on the object that their label names. If more targets are pointed at
+            than the question has, each surplus target is also one wrong point.
         number: the number of targets of the question; None if it is unknown.
     """
 
@@ -50,21 +50,28 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Return the counts; if more than ``number`` targets are pointed at, each further one is counted as wrong.
+        """Return the counts after surplus right points were moved to the wrong points.
 
-        ``right`` is the number of targets that are pointed at, and ``wrong`` the number of wrong points before this
-        correction. For example, if the answer is three, a point on a fourth object is wrong.
+        For example, if the answer is three (``number``), a point on a fourth object is wrong: with ``right`` = 4 and
+        ``wrong`` = 0, the result has 3 right points and 1 wrong point.
+
+        Args:
+            right: the number of distinct objects that are pointed at as targets.
+            wrong: the number of wrong points before this correction.
+            number: the number of targets of the question. None means that it is unknown; nothing is then corrected.
         """
         surplus = 0 if number is None else max(0, right - number)
         return cls(right - surplus, wrong + surplus, number)
 
 
 def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
-    """Return r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
+    """Return the score for pointing, which is in [-ε, 1], and 0 if there are no points.
 
-    The numbers r, w and n are the fields ``right``, ``wrong`` and ``number`` of ``pointed``. The numbers s and ε are
-    the settings ``first_share`` and ``wrong_cost``. If n is unknown, the second factor is 1. The first factor is Argos
-    Eq. 3. The value is in [-ε, 1], and 0 if there are no points.
+    If at least one target is pointed at, the score is r / (r + w) · (s + (1 - s) · r / n). Otherwise it is -ε · w / (w
+    + 1), so that only wrong points give a negative score.
+
+    r, w and n are the fields ``right``, ``wrong`` and ``number`` of ``pointed``. s and ε are the settings
+    ``first_share`` and ``wrong_cost``. If n is unknown, the second factor is 1. The first factor is Argos Eq. 3.
     """
     if not pointed.right and not pointed.wrong:
         return 0.0

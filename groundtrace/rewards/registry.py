@@ -1,4 +1,4 @@
-"""Registers the scorers by name.
+"""Registers the scorers by name, so that recipes and configs can refer to them.
 
 To add a scorer, put its file in :mod:`groundtrace.rewards.scorers` and add a line to this module. Recipes and configs
 decide which scorers are used (:mod:`groundtrace.rewards.scorer_sets`).

@@ -1,4 +1,7 @@
-"""Measures rubrics on judged attempts, filters them, and divides them into easy and hard rubrics (RuCL §3.2)."""
+"""Measures rubrics on judged responses, filters them, and divides them into easy and hard rubrics (RuCL §3.2).
+
+A rubric is one criterion of grading, which a judge applies to a response.
+"""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -80,9 +83,10 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """Holds the score that a judge gave to one attempt (a response) by one rubric.
+    """Holds the score that a judge gave to one response by one rubric.
 
-    ``score`` is 0 or 1; None if the rubric is not applicable.
+    ``applicable`` is whether the rubric applies to the response. ``score`` is 1 if the response satisfies the rubric,
+    else 0; None if the rubric does not apply.
     """
 
     rubric_id: str
@@ -92,10 +96,10 @@ class RubricScore:
 
 @record
 class Candidates:
-    """Holds the rubrics that are to be measured.
+    """Holds the proposed rubrics of a run.
 
-    ``apart`` holds the rubrics that require a right answer, which are not measured. ``pool`` is the origin of the
-    rubrics: ``teacher`` or ``default``.
+    ``rubrics`` are the rubrics that will be measured. ``apart`` holds the rubrics that require a right answer; they are
+    not measured. ``pool`` is the origin of the rubrics: ``teacher`` or ``default``.
     """
 
     rubrics: tuple[Rubric, ...]
@@ -104,7 +108,10 @@ class Candidates:
 
 
 def default_candidates(max_rubrics: int) -> Candidates:
-    """Return the first ``max_rubrics`` rubrics of the default pool as candidates."""
+    """Return the first ``max_rubrics`` rubrics of the default pool as candidates.
+
+    The default pool is the file ``groundtrace/rewards/rubric_pool.yaml``.
+    """
     return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
 
 
@@ -114,9 +121,10 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Return the candidates in the teacher's reply; rubrics that require a right answer are in ``apart``.
+    """Return the rubrics that the teacher proposes in its reply.
 
-    Only the first ``max_rubrics`` rubrics are used. Raises BadReply in these cases:
+    ``text`` is the reply, which is JSON. Only its first ``max_rubrics`` rubrics are used. In the result, the field
+    ``apart`` holds the rubrics that require a right answer. Raises BadReply in these cases:
 
     - The reply has the wrong form, or has no rubric to measure.
     - Two rubrics have the same id or the same wording. A repeated rubric would be rewarded twice.
@@ -144,10 +152,10 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
-    """Return one score for each rubric, in order.
+    """Return the judge's score for each rubric, in the order of ``rubrics``.
 
-    Raises BadReply if a score is missing, repeated or invalid, or if two rubrics have the same id, since one score
-    cannot be for both.
+    ``text`` is the judge's reply, which is JSON. Raises BadReply if a score is missing, repeated or invalid. Raises
+    BadReply, too, if two rubrics have the same id, since one score could be for either of them.
     """
     if len({rubric.id for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics have the same id, so one score could be for either")
@@ -171,9 +179,12 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
 
 
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
-    """Return the rubrics with their applicability η_j and pass rate p_j (RuCL §3.2); p_j is None if η_j = 0.
+    """Return the rubrics with their measured applicability η_j and pass rate p_j (RuCL §3.2).
 
-    ``judged`` holds the scores of each judged attempt.
+    η_j is the share of judged responses to which the rubric applies. p_j is the share of these responses that satisfy
+    it; None if the rubric applies to no response.
+
+    ``judged`` holds, for each judged response, the judge's scores by all rubrics.
     """
     rows = list(judged)
     measured = []
@@ -187,7 +198,11 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
 
 
 def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
-    """Return the rubrics with sufficient applicability, each with its stratum, easy or hard (RuCL §3.2, Table 1)."""
+    """Return the rubrics that are kept, each with its stratum, easy or hard (RuCL §3.2, Table 1).
+
+    A rubric is kept if its applicability is at least ``settings.min_applicability``. A kept rubric is easy if its pass
+    rate is at least ``settings.easy_pass_rate``, else hard.
+    """
     return tuple(
         replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
         for rubric in rubrics
@@ -196,7 +211,11 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Return a note if ``strata`` is only ``easy`` or only ``hard``, since a curriculum needs both; otherwise ""."""
+    """Return a sentence for the user if the rubrics are only easy or only hard; else "".
+
+    A curriculum needs both. ``strata`` holds the strata of the kept rubrics, ``easy`` and ``hard``; repeated entries
+    have no effect.
+    """
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -1,8 +1,8 @@
-"""Defines the type of a scorer. A scorer holds the conditions on which it runs, the roles that it calls, and its
-function.
+"""Defines the type of a scorer, which checks one property of a response and returns a verdict.
 
-To use a scorer of your own, define a :class:`Scorer` in your own file and pass it to
-:func:`groundtrace.rewards.verifier.verify`. :mod:`groundtrace.rewards.registry` lists the scorers of this package.
+A scorer holds the conditions on which it runs, the model roles that it calls, and its function. To use a scorer of your
+own, define a :class:`Scorer` in your own file and pass it to :func:`groundtrace.rewards.verifier.verify`.
+:mod:`groundtrace.rewards.registry` lists the scorers of this package.
 """
 
 import math
@@ -21,25 +21,27 @@ Need = tuple[Callable[[Case], bool], str]
 
 @dataclass(frozen=True)
 class Scorer:
-    """Holds a function that gives a verdict on a response, and the facts that decide when this function runs.
+    """Holds a function that returns a verdict on a response, and the conditions on which this function runs.
 
     Attributes:
-        name: the scorer's name. Its verdicts have this name, and so have its weight and its floor in a config.
+        name: the scorer's name. Its verdicts have this name, and a config uses it for the scorer's weight and floor.
         why: the reason for running the scorer; it is added to the verdict as evidence.
-        score: a function that returns the verdict on a case for which all tests in ``needs`` succeed. The verdict has
-            the scorer's name. The function may raise BudgetUsedUp. If a model fails, the verdict has failed.
-        needs: pairs of a test of the case and a reason. If a test fails, the scorer is not applicable, and the verdict
-            has the reason of the first test that fails.
-        means: pairs of a test and a reason, like ``needs``. If all tests in ``needs`` succeed, these tests check
-            whether the case can be scored. If one of them fails, the verdict has failed.
-        asks: the roles that the scorer calls, and the prompts that it sends to each role. If a required role has no
-            endpoint, the verdict has failed.
-        floor: the minimum value that a trace needs to be kept. None if there is no minimum. A config can change it.
-        is_grounding: whether a low value means that the media contradict the response.
-        is_gate: whether a value of 0 makes the whole score 0.
-        arguments: the default settings of the scorer, which a config can change. Their class is made by
-            :func:`groundtrace.config.settings.settings`, and ``score`` takes them as its second argument. None if
-            ``score`` takes only the case.
+        score: a function that returns the verdict on a case (a response with its question), if all tests in ``needs``
+            succeed. The verdict must have the scorer's name. The function may raise BudgetUsedUp. If a model fails, the
+            function returns a verdict that has failed.
+        needs: the conditions on which the scorer is applicable. Each is a pair of a test, which takes the case, and a
+            text. If a test fails, the scorer is not applicable, and the verdict has the text of the first failed test
+            as its reason.
+        means: the conditions on which the scorer can run, in the same form; they are tested after ``needs``. If a test
+            fails, the verdict has failed.
+        asks: the model roles that the scorer calls, and the prompts that it sends to each role. If a required role has
+            no endpoint, the verdict has failed.
+        floor: the minimum value that a trace needs to be kept; None if there is no minimum. A config can change it.
+        is_grounding: whether a low value means that the images contradict the response.
+        is_gate: whether a value of 0 makes the whole score of the response 0.
+        arguments: the default settings of the scorer, which a config can change; ``score`` takes them as its second
+            argument. Their class is made by :func:`groundtrace.config.settings.settings`. None if ``score`` takes only
+            the case.
     """
 
     name: str
@@ -54,11 +56,14 @@ class Scorer:
     arguments: Any = None
 
     async def verdict(self, case: Case) -> Verdict:
-        """Return the verdict on a case for which all tests in ``needs`` and ``means`` succeed.
+        """Run the scorer on a case, and return its verdict.
 
-        Raises BudgetUsedUp. Raises ValueError if the result of ``score`` is not a verdict with this scorer's name, or
-        if its value is not valid. A wrong name would change the term of another scorer, and a wrong value would move
-        the score out of its range.
+        The caller has checked that all tests in ``needs`` and ``means`` succeed for the case. Raises BudgetUsedUp if
+        the run's budget for model calls is used up.
+
+        Raises ValueError if ``score`` does not return a verdict, or if the name or the value of the verdict is not
+        valid. A wrong name would change the term of another scorer, and a wrong value would move the score out of its
+        range.
         """
         verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
@@ -83,10 +88,15 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raise ConfigError if a scorer requires a role that has no endpoint, since no response could pass this scorer.
+    """Raise ConfigError if a scorer requires a model role that has no endpoint.
 
-    ``roles`` are the roles with an endpoint. ``skip`` holds the names of scorers that do not run, and ``key`` is the
-    config key of these names.
+    Without this check, no response could pass such a scorer.
+
+    Args:
+        scorers: the scorers that can run.
+        skip: the names of scorers that do not run. They are not checked.
+        roles: the roles that have an endpoint.
+        key: the config key of ``skip``, which the error message contains.
     """
     known = frozenset(roles)
     unserved = {
@@ -106,7 +116,11 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
-    """Raise ConfigError if one of ``names`` is not the name of a scorer; ``key`` is the config key of the names."""
+    """Raise ConfigError if one of ``names`` is not the name of a scorer in ``scorers``.
+
+    ``names`` are names of scorers from a config. ``key`` is the config key of these names, which the error message
+    contains.
+    """
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:

@@ -1,4 +1,4 @@
-"""Lists the scorers that verify traces. A config can add other scorers and set the arguments of scorers."""
+"""Lists the scorers that verify traces, and applies the scorers and arguments that a config adds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,11 +28,11 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """Return the scorers with their arguments from ``given``.
+    """Return the scorers with the arguments that a config gives them.
 
-    ``given`` is the value of the config key ``key``: the arguments of scorers by the name of the scorer. If ``given``
-    names a scorer that is not in ``scorers``, this scorer is added at the end. Raises ConfigError if a scorer cannot be
-    used, or does not take the given arguments.
+    ``given`` is the value of the config key ``key``: it maps the names of scorers to their arguments. If it names a
+    scorer that is not in ``scorers``, this scorer is added at the end. Raises ConfigError if a scorer cannot be used,
+    or if it does not take the given arguments.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):
@@ -50,9 +50,10 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """Return the scorer with these arguments; ``where`` is the config key of the arguments.
+    """Return the scorer with these arguments, or unchanged if ``arguments`` is empty.
 
-    Raises ConfigError for an argument that the scorer does not take.
+    ``where`` is the config key of the arguments, which the error message contains. Raises ConfigError for an argument
+    that the scorer does not take.
     """
     if not arguments:
         return scorer

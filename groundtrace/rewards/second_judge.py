@@ -1,9 +1,9 @@
-"""Adds the verdict of a second judge, so that the run can measure the agreement of two judges.
+"""Adds the verdict of a second judge, so that the run can measure how often two judges agree.
 
-A judge's verdict cannot be checked against pixels. So the errors of a judge become visible only if another judge gives
-a verdict, too. If the role ``second_judge`` has an endpoint, it judges the same reasoning as the first judge. The
-second verdict has no effect on the score. Its value is stored in the evidence of the first verdict. The run reports
-Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
+A judge's verdict cannot be checked against the pixels of an image. So the errors of a judge become visible only if
+another judge gives a verdict, too. If the role ``second_judge`` has an endpoint, it judges the same reasoning as the
+first judge. The second verdict has no effect on the score. Its value is stored in the evidence of the first verdict.
+The run reports Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
 """
 
 import json
@@ -16,16 +16,19 @@ YES, NO, UNSCORED = "yes", "no", "unscored"
 
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:
-    """Return the first judge's verdict with the second judge's value and reason as evidence."""
+    """Return the first judge's verdict with the second judge's decision added to its evidence.
+
+    ``second`` is the verdict of the second judge. Its value and its reason are added.
+    """
     evidence = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
     return replace(verdict, evidence=(*verdict.evidence, evidence))
 
 
 def labels_of(verdict: Verdict) -> tuple[str, str] | None:
-    """Return the verdicts of both judges as labels; None if there is no second verdict.
+    """Return what both judges decided, as two labels: first the label of the first judge, then that of the second.
 
-    The first label is that of the first judge. A label is ``yes`` for a value of at least 0.5, ``no`` for a lower
-    value, and ``unscored`` without a value.
+    A label is ``yes`` for a value of at least 0.5, ``no`` for a lower value, and ``unscored`` for no value. The result
+    is None if the verdict holds no decision of a second judge (:func:`with_second`).
     """
     found = [fields for fields in map(json.loads, verdict.evidence) if ROLE in fields]
     return (_label(verdict.value), _label(found[0][ROLE])) if found else None

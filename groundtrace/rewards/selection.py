@@ -1,9 +1,9 @@
 """Selects the scorers that run for a response, as the agentic verifier of Argos does for each sample (§3).
 
-Each scorer declares its needs: conditions on the response, the question and the run's endpoints
-(:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if all of these conditions are true. With the
+Each scorer declares conditions on the response, the question and the run's endpoints
+(:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if all of its conditions are true. With the
 planner ``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model
-always selects the scorers. The check of the conditions calls no model. Each condition has a reason, so the verdict can
+always selects the scorers. No model is called to check the conditions. Each condition has a reason, so the verdict can
 explain why a scorer does not run.
 """
 
@@ -26,10 +26,14 @@ Planner = Literal["rules", "judge"]
 
 @dataclass(frozen=True)
 class Choice:
-    """Holds whether a scorer runs for a response, and the reason.
+    """Holds the decision whether a scorer runs for a response.
 
-    ``chosen`` is whether the scorer runs. A scorer that does not run is either not applicable (``failed`` is False), or
-    it is applicable but cannot run (``failed`` is True).
+    Attributes:
+        scorer: the scorer.
+        chosen: whether the scorer runs.
+        reason: the reason for the decision.
+        failed: for a scorer that does not run: whether it is applicable, but cannot run, for example because a model
+            role has no endpoint. False means that the scorer is not applicable, or that it runs.
     """
 
     scorer: Scorer
@@ -39,7 +43,10 @@ class Choice:
 
 
 def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
-    """Return one choice for each scorer, in order; the scorers named in ``skip`` are not applicable."""
+    """Decide for each scorer whether it runs for a response, and return the decisions in the order of ``scorers``.
+
+    ``case`` holds the response. A scorer whose name is in ``skip`` does not run.
+    """
     return tuple(
         Choice(scorer, False, "left out by the config") if scorer.name in skip else choose(scorer, case)
         for scorer in scorers
@@ -47,9 +54,10 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Return whether the scorer runs for this case, with the reason.
+    """Decide whether the scorer runs for this case, which is a response with its question.
 
-    The scorer runs if all tests in its ``needs`` and ``means`` succeed, and its required roles have endpoints.
+    The scorer runs if all tests in its fields ``needs`` and ``means`` succeed, and if its required roles have
+    endpoints. The result holds the decision and its reason.
     """
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:
@@ -63,10 +71,12 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
     """Return the choices after the judge has left out scorers that it does not consider useful for this response.
 
-    The judge cannot add a scorer that does not run according to ``choices``. It also cannot leave out gates, grounding
-    scorers, and the scorer whose name is ``always``. The reason is that a response could contain instructions for the
-    judge. If the call of the judge fails or its reply is bad, no scorer is left out, and the reasons mention the
+    The judge cannot add a scorer that does not run according to ``choices``. It can also not leave out gates, grounding
+    scorers, and the scorer with the name ``always``. The reason is that a response could contain instructions for the
+    judge. If the call of the judge fails, or its reply is bad, no scorer is left out, and the reasons mention the
     failure.
+
+    ``choices`` are the decisions of :func:`select_scorers`, and ``case`` holds the response.
     """
     offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
     if not offered:

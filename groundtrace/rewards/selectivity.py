@@ -1,10 +1,10 @@
 """Measures how selective a call is: how much more its output shows the question's objects than the rest of the image.
 
-In :mod:`groundtrace.rewards.pretence`, a call looked at an object if its output depends on the object. But some outputs
-depend on all objects: the whole image inverted, turned or in tiles, or its histogram. A policy can make such a call
-without knowing which objects the question is about. So the code is also executed on two images that are changed only
-outside the question's objects. In one image, all other things are erased (:func:`erased_elsewhere`). In the other
-image, a faint pattern is added outside (:func:`patterned_elsewhere`).
+A call is one execution of code in a response. In :mod:`groundtrace.rewards.pretence`, a call looked at an object if its
+output depends on the object. But some outputs depend on all objects: the whole image inverted, turned or in tiles, or
+its histogram. A policy can make such a call without knowing which objects the question is about. So the code is also
+executed on two images that are changed only outside the question's objects. In one image, all other things are erased
+(:func:`erased_elsewhere`). In the other image, a faint pattern is added outside (:func:`patterned_elsewhere`).
 
 Two numbers are compared. If the question's objects are removed, the image changes, and the output shows a share o of
 this change. The output also shows a share of the change in each of the two images above; e is the larger of these two
@@ -62,10 +62,11 @@ _MIN_ELSEWHERE = 0.02
 
 
 def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image without the things outside the boxes; the boxes are in pixels.
+    """Return a copy of the image without the things that are outside the boxes.
 
-    Each pixel outside gets the median colour of a square around it, whose side is half the shorter side of the image.
-    So large parts of the background stay. If the part outside the boxes is tiny, the image is returned unchanged.
+    ``boxes`` are the boxes of the question's objects in pixels. Each pixel outside gets the median colour of a square
+    around it, whose side is half the shorter side of the image. So small things disappear, and large parts of the
+    background stay. If the part outside the boxes is tiny, the copy is not changed.
     """
     found, elsewhere = image.copy(), np.ones(image.shape[:2], bool)
     for box in boxes:
@@ -85,10 +86,10 @@ def _background(image: Pixels) -> Pixels:
 
 
 def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image with a faint chequered pattern outside the smallest rectangle around all boxes.
+    """Return a copy of the image with a faint chequered pattern outside the smallest rectangle around all boxes.
 
-    The boxes are given in pixels. The pattern is a visible change even if the image is plain. If the part outside the
-    rectangle is tiny, the image is returned unchanged.
+    ``boxes`` are the boxes of the question's objects in pixels. The pattern is a visible change even if the image is
+    plain. If the part outside the rectangle is tiny, the copy is not changed.
     """
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
     fainter = _large(_outside(image, boxes)) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)
@@ -114,7 +115,7 @@ def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class VisibleChanges:
-    """Holds the visible changes of a question's images, in colour levels, summed over all pixels.
+    """Holds how much a question's images were changed, in colour levels, summed over all pixels.
 
     ``objects`` is the change of the images if the question's objects are removed. ``elsewhere`` has one number for each
     way of changing the images outside these objects; it is 0 if this way changes nothing.
@@ -127,10 +128,12 @@ class VisibleChanges:
     def between(
         cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Sequence[Pixels]]
     ) -> Self:
-        """Return the visible changes between ``images`` and their changed copies.
+        """Return how much the changed copies of the images differ from the images.
 
-        ``without`` has one entry for each group of objects: the images without this group. ``elsewhere`` has one entry
-        for each way of changing the images outside the objects: the changed images.
+        Args:
+            images: the question's images.
+            without: for each group of the question's objects, copies of the images without this group.
+            elsewhere: for each way of changing the images outside the objects, the changed copies.
         """
         beside = tuple(_apart(images, each) for each in elsewhere)
         return cls(sum(_apart(images, each) for each in without), beside)
@@ -143,13 +146,13 @@ def _apart(images: Sequence[Pixels], others: Sequence[Pixels]) -> float:
 def selectivity(
     runs: CallOutputs, elsewhere: Sequence[Output], original: Pixels, groups: Groups, changes: VisibleChanges
 ) -> float:
-    """Return the selectivity of a call, within [0, 1].
+    """Return how much more the output of a call shows the question's objects than the rest of the image, from 0 to 1.
 
-    The docstring of the module has the formula. If a call returns text and images, the selectivity is computed for
+    The module's docstring has the formula. If a call has text and images as output, the selectivity is computed for
     both, and the higher value is used. If a call marks objects on the whole image, its selectivity is at least the
     precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If it marks them on an enlarged view
     of the whole image, the precision is multiplied by the share of the groups that the call marks. The selectivity is 1
-    if nothing could be changed in the images: ``changes.objects`` is 0, or all of ``changes.elsewhere`` are 0.
+    if the images could not be changed: ``changes.objects`` is 0, or all of ``changes.elsewhere`` are 0.
 
     Args:
         runs: the outputs of the call on the image and on the image without each group of objects.

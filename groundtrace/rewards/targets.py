@@ -1,8 +1,8 @@
-"""Determines the targets of a question: the objects that a response should point at, independent of the response.
+"""Determines the targets of a question, which are the objects that a response should point at.
 
-If the targets depended on the response, a response without points would have no targets, and nothing would be checked.
-So the targets are determined by the question, its gold answer, and its entities. The entities are phrases for objects.
-Only entities that the pointer (the model that points at objects) found are used.
+The targets do not depend on the response. Otherwise a response without points would have no targets, and nothing would
+be checked. The targets are determined by the question, its gold answer, and its entities. The entities are phrases for
+objects in the question. Only entities that the pointer (the model that points at objects) found are used.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,11 +41,16 @@ class Targets:
 async def targets_of(case: Case) -> Targets:
     """Return the targets of the case's question.
 
-    If the question asks for a count and the gold answer is 0, there are no targets. If the gold answer is above 0, and
-    the pointer or the detector finds a counted object, the number of targets is the gold answer. In all other cases,
-    there are targets if the pointer found an entity of the question. If the entities are unknown, it is unknown
-    whether there are targets. Raises CallError and BadReply as
-    :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    The rules are, in this order:
+
+    - If the question asks for a count and the gold answer is 0, there are no targets.
+    - If it asks for a count and the gold answer is above 0, the number of targets is the gold answer. This rule applies
+      only if the pointer or the detector finds a counted object.
+    - If the pointer found an entity of the question (a phrase for an object), there are targets, and their number is
+      unknown.
+    - If the entities are unknown, it is unknown whether there are targets. Otherwise there are none.
+
+    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     number = gold_count(case.question)
     if number == 0:
@@ -66,21 +71,25 @@ async def targets_of(case: Case) -> Targets:
 
 
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Return whether a point is on a target. The caller has checked that the point is on an object of its label.
+    """Return whether a point is on a target, which is an object that the question is about.
+
+    The caller has checked that the point is on an object of its label.
 
     If the question counts objects, such as black squares, the result is True in two cases:
 
     - The label has all words for the counted objects, and names no other objects: "small black square", but not "black
       or blue square".
-    - The point is on an instance of the counted objects.
+    - The point is on an instance (a detected object) of the counted phrase.
 
     For all other questions, the result is True in two other cases:
 
-    - The question, its answer, its choices or its entities name the object of the label. This case is left out if the
-      image shows an entity that is more exact than the label ("black circle" for the label "circle" or "object").
+    - The question, its answer, its choices or its entities (phrases for objects) name the object of the label. This
+      case does not apply if the image shows an entity that is more exact than the label: for example, "black circle" is
+      more exact than "circle" and "object".
     - The point is on an instance of an entity.
 
-    Raises CallError and BadReply.
+    ``targets`` are the targets of the case's question (:func:`targets_of`). Raises CallError and BadReply if the
+    objects cannot be searched for.
     """
     question = case.question
     if targets.counted:
@@ -98,10 +107,13 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point's label distinguishes the targets from other objects in the image.
 
-    The label does this if its words name the targets, or if all instances of the label are targets. For example, "black
-    square" distinguishes the targets "black block" if all black squares in the image are black blocks. But if the
-    targets are black circles, and the image also shows white circles, the result is False for the label "circle".
-    Raises CallError and BadReply.
+    Targets are the objects that the question is about. The result is True if the words of the label name the targets,
+    or if all instances (detected objects) of the label are targets. For example, if the targets are "black block", the
+    label "black square" distinguishes them if all black squares in the image are black blocks. If the targets are black
+    circles, and the image also shows white circles, the result is False for the label "circle".
+
+    ``targets`` are the targets of the case's question (:func:`targets_of`). Raises CallError and BadReply if the
+    objects cannot be searched for.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -115,9 +127,11 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     The function is called for points on objects that are not targets. For example, if the targets are black circles,
     the label "object" can also name a target, and the label "blue circle" cannot.
 
-    Words for place and rank select an object, but do not describe it. So they are ignored: "third object from the left"
-    is treated as "object". They are not ignored if the other words of the label already name the targets. Raises
-    CallError and BadReply.
+    Words for place and rank are ignored, because they select an object, but do not describe it: "third object from the
+    left" is treated as "object". They are not ignored if the other words of the label already name the targets.
+
+    ``targets`` are the targets of the case's question (:func:`targets_of`). Raises CallError and BadReply if the
+    objects cannot be searched for.
     """
     thing = thing_of(point.label)
     own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
@@ -151,7 +165,7 @@ def _is_one_of(mask: Mask, wanted: Sequence[Mask]) -> bool:
 
 
 def is_a_count(case: Case) -> bool:
-    """Return whether the question asks how many, and its gold answer is a whole number above 0."""
+    """Return whether the question of a case asks how many, and its gold answer is a whole number above 0."""
     return bool(gold_count(case.question))
 
 
@@ -183,7 +197,11 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
 
 
 async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Return whether a point is on an instance (an object) of one of the phrases. Raises CallError and BadReply."""
+    """Return whether a point is on an object that one of the phrases names, for example "red cup".
+
+    The objects are searched for in the image or frame of the point. Raises CallError and BadReply if they cannot be
+    searched for.
+    """
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     for phrase in phrases:

@@ -1,4 +1,7 @@
-"""Holds the results of a response in several turns, after the code in the turns was executed (CodeDance §3.1)."""
+"""Holds the results of a response in several turns, after the code in its turns was executed (CodeDance §3.1).
+
+Such a response is called a trajectory. One execution of a turn's code is called a call.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,18 +49,18 @@ DIRECT, IN_TEXT, WITH_CODE = "direct", "text", "code"
 
 @dataclass(frozen=True)
 class Execution:
-    """Holds the result of a turn's code.
+    """Holds the result of executing the code of one turn.
 
     Attributes:
         ended_well: whether the code ended without an error and had output (status ``ok``).
         pretence: the reason why the code only pretends to use the image; "" if it does not pretend
             (:func:`groundtrace.rewards.pretence.pretence`).
-        looked_at: the indices of the object groups that the code looked at: its output depends on the group or marks
-            it.
-        selectivity: how much more the output shows these objects than the rest of the image, within [0, 1]
+        looked_at: the indices of the object groups that the code looked at. The code looked at a group if its output
+            depends on the group, or marks it.
+        selectivity: how much more the output shows these objects than the rest of the image, from 0 to 1
             (:func:`groundtrace.rewards.selectivity.selectivity`).
         is_overview: whether the output is only an overview: the unchanged image, or a text that does not depend on the
-            image's content, such as its size.
+            image's content, such as the image's size.
     """
 
     ended_well: bool
@@ -68,19 +71,22 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether ``ended_well`` is True, and the code did not only pretend to use the image."""
+        """Return whether the execution is successful: it ended well, and did not only pretend to use the image."""
         return self.ended_well and not self.pretence
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Holds the results of a response in turns. ``turns`` has the result of each turn's code; None for a turn without
-    code.
+    """Holds the results of a response in several turns.
 
-    ``kind`` is the kind of question. :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has weights for
-    each kind. ``groups`` is the number of groups into which the objects of the question are divided. It is 0 if the
-    objects are unknown, or if calculation alone can answer the question. ``written`` holds the turns as the policy
-    wrote them, with the results of the code that the policy got; () if the response has only one turn.
+    Attributes:
+        turns: the result of each turn's code; None for a turn without code.
+        kind: the kind of question. :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has weights for
+            each kind.
+        groups: the number of groups into which the objects of the question are divided. It is 0 if the objects are
+            unknown, or if calculation alone can answer the question.
+        written: the turns as the policy wrote them, with the results of the code that the policy got; () if the
+            response has only one turn.
     """
 
     turns: tuple[Execution | None, ...]
@@ -90,17 +96,17 @@ class Trajectory:
 
     @property
     def calls(self) -> int:
-        """Return the number of executions."""
+        """Return the number of turns whose code was executed."""
         return sum(turn is not None for turn in self.turns)
 
     @property
     def succeeded(self) -> int:
-        """Return the number of successful executions (:attr:`Execution.succeeded`)."""
+        """Return the number of executions that count as successful (:attr:`Execution.succeeded`)."""
         return sum(turn is not None and turn.succeeded for turn in self.turns)
 
     @property
     def counted_calls(self) -> int:
-        """Return the number of executions by which ``succeeded`` is divided to get the success rate.
+        """Return the number of executions for the success rate, which is ``succeeded`` divided by this number.
 
         The first execution is not counted if it only shows an overview of the image and a later execution succeeds. So
         this overview does not change the reward. Each further overview lowers the reward. If further overviews were
@@ -111,11 +117,10 @@ class Trajectory:
 
     @property
     def looked_share(self) -> float:
-        """Return the share of the object groups that the successful calls looked at; 1 if ``groups`` is 0.
+        """Return the share of the object groups that the successful calls looked at, from 0 to 1; 1 if ``groups`` is 0.
 
-        A call looked at a group if its output depends on the group or marks it. Each group is weighted by the
-        selectivity of the most selective call that looked at the group. So an overview before a crop does not lower the
-        share.
+        A call looked at a group if its output depends on the group, or marks it. Each group is weighted by the
+        selectivity of the most selective call that looked at it. So an overview before a crop does not lower the share.
         """
         best = dict[int, float]()
         for turn in self.turns:
@@ -125,10 +130,10 @@ class Trajectory:
 
     @property
     def executed(self) -> tuple[bool, ...]:
-        """Return for each turn whether it has code."""
+        """Return one value for each turn: whether the turn has code that was executed."""
         return tuple(turn is not None for turn in self.turns)
 
     @property
     def failed(self) -> tuple[bool, ...]:
-        """Return for each turn whether it executed code that failed."""
+        """Return one value for each turn: whether the turn has code that failed, which includes code without output."""
         return tuple(turn is not None and not turn.ended_well for turn in self.turns)

@@ -1,6 +1,7 @@
-"""Checks a trajectory without executing it: the form of its turns, unused results, and its kinds of operations.
+"""Checks a trajectory without executing it: the form of its turns, results that no later turn uses, and its operations.
 
-The checks that need an execution are in :mod:`groundtrace.rewards.pretence`.
+A trajectory is a response in several turns with code. The checks that need an execution are in
+:mod:`groundtrace.rewards.pretence`.
 """
 
 import ast
@@ -38,11 +39,14 @@ MAX_ANSWER_CHARS = 1000
 
 
 def form_fault(turns: Sequence[Turn]) -> str:
-    """Return the first fault in the form of a trajectory; "" if there is no fault.
+    """Return a description of the first fault in the form of a trajectory; "" if there is no fault.
 
-    Each think section must be closed in the turn in which it begins. The last turn must have exactly one answer and no
-    code; all other turns must have code and no answer. A think section may be missing, since an easy question is
-    answered directly. The text must not have control text, such as special tokens, and must not be too long.
+    ``turns`` are the turns of the trajectory. The rules are:
+
+    - Each think section must be closed in the turn in which it begins. A think section may be missing, since an easy
+      question is answered directly.
+    - The last turn must have exactly one answer and no code. All other turns must have code and no answer.
+    - The text must not have control text, such as special tokens of a model, and must not be too long.
     """
     if not turns or turns[-1].code:
         return "the last turn has no answer"
@@ -67,12 +71,12 @@ def form_fault(turns: Sequence[Turn]) -> str:
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Return the indices of the turns whose results no later turn uses.
 
-    A result is the text that the code of a turn printed. It is used in two cases: a later turn contains one of its
-    numbers (also rounded, or in words) or one of its words; or the code that printed it defines a name, such as a
-    variable, and later code contains this name.
+    A result is the text that the code of a turn printed. It is used in two cases. In the first case, a later turn
+    contains one of its numbers (also rounded, or in words) or one of its words. In the second case, the code that
+    printed it defines a name, such as a variable, and later code contains this name.
 
-    Two kinds of turns are never in the set. For turns with images, only a model can decide whether the images are used.
-    Turns whose call failed or printed nothing have no result that could be used.
+    Two kinds of turns are never in the set. One kind is turns that showed images: only a model can decide whether the
+    images are used. The other kind is turns whose code failed or printed nothing, since they have no result.
     """
     return frozenset(
         index
@@ -82,7 +86,11 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
 
 
 def has_answer(output: str, turns: Sequence[Turn]) -> bool:
-    """Return whether the text ``output`` contains a number (also rounded) or a word of the answer in the last turn."""
+    """Return whether a text that code printed contains the final answer, or a part of it.
+
+    ``output`` is the text. The result is True if it contains a number (also rounded) or a word of the answer in the
+    last of ``turns``.
+    """
     words, numbers = _read(output)
     answer_words, answer_numbers = _read(parse_response(turns[-1].text).answer or "")
     return bool(words & answer_words) or any(_is_same(own, other) for own in numbers for other in answer_numbers)
@@ -98,7 +106,7 @@ def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
 
 
 def bound_names(code: str) -> set[str]:
-    """Return the names that a program binds: variables, functions, classes, imports.
+    """Return the names that a program defines: its variables, functions, classes and imports.
 
     The set is empty if the program cannot be parsed.
     """
@@ -133,6 +141,9 @@ def _is_same(number: str, other: str) -> bool:
 
 
 def operations_in(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """Return the kinds of image operations in all code of the trajectory, in the order of :data:`OPERATIONS`."""
+    """Return the kinds of image operations, such as crops, that the code of a trajectory contains.
+
+    They are in the order of :data:`OPERATIONS`, and each kind is named once.
+    """
     found = {kind for turn in turns if turn.code for kind in operations_of(turn.code)}
     return tuple(kind for kind in OPERATIONS if kind in found)

@@ -1,7 +1,7 @@
-"""Implements the agentic verifier of Argos (§3.1), which runs the applicable scorers and computes the gated score.
+"""Implements the agentic verifier of Argos (§3.1), which runs the applicable scorers and combines their verdicts.
 
 The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). If
-a scorer does not run, its verdict is not applicable or failed, and holds the reason. If a scorer runs, the last
+a scorer does not run, its verdict is not applicable or has failed, and holds the reason. If a scorer runs, the last
 evidence of its verdict is the reason why it runs.
 """
 
@@ -21,7 +21,10 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class VerifiedResponse:
-    """Holds the verdicts on a response and its gated score, which is None if the response could not be verified."""
+    """Holds the verdicts on a response, and the score that combines them (Argos Eq. 9).
+
+    ``score`` is None if the response could not be verified, for example because a model failed.
+    """
 
     verdicts: tuple[Verdict, ...]
     score: float | None
@@ -30,12 +33,25 @@ class VerifiedResponse:
 async def verify(
     case: Case, gate: GateSettings, scorers: Sequence[Scorer] = TRACE_SCORERS, planner: str = "rules"
 ) -> VerifiedResponse:
-    """Run the scorers, and return their verdicts in order with the gated score.
+    """Run the scorers on a response, and return their verdicts in order, with the combined score (Argos Eq. 9).
 
-    Some scorers do not run if their verdicts cannot change the score. If the outcome is unscored or below τ
-    (``gate.tau``), the result has only the verdict on the outcome. If a gate, such as the form, is 0, the result has
-    only the verdicts on the outcome and the gates. ``planner`` is a :data:`groundtrace.rewards.selection.Planner`: it
-    decides which applicable scorers run. Raises UserError if no scorer is named ``outcome``, and BudgetUsedUp.
+    Some scorers do not run if their verdicts cannot change the score:
+
+    - If the verdict on the outcome has no value, or a value below τ (``gate.tau``), it is the only verdict in the
+      result.
+    - If a scorer that is a gate, such as the form, has the value 0, the result has only the verdicts on the outcome and
+      of the gates.
+
+    Args:
+        case: the response with its question.
+        gate: the weights of the score, τ, and the names of scorers to skip.
+        scorers: the scorers that can run. One of them must be named ``outcome``.
+        planner: who decides which of the applicable scorers run: ``rules`` (all of them run) or ``judge`` (a model may
+            leave out some).
+
+    Raises:
+        UserError: if no scorer is named ``outcome``.
+        BudgetUsedUp: if the run's budget for model calls is used up.
     """
     case = replace(case, pointing=gate.pointing)
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)

@@ -1,6 +1,7 @@
-"""Provides the reward function of verl.
+"""Provides the reward function for the trainer verl.
 
-Set ``custom_reward_function.path`` to ``pkg://groundtrace.rewards.verl`` or to the path of this file.
+To use it, set ``custom_reward_function.path`` in verl's config to ``pkg://groundtrace.rewards.verl`` or to the path of
+this file.
 """
 
 from groundtrace.publishing.rewards.verl import compute_score as compute_score

@@ -1,9 +1,9 @@
 """Finds coordinates in the prose of a response, because no scorer checks the prose.
 
-:func:`place_in_prose` finds a position outside of tags. No response may contain such a position. :func:`place_in_words`
-finds coordinates in any spelling. A response that must have only words (iVGR §3.2, the textual stream) may not contain
-any coordinates. So :func:`place_in_words` is stricter: it also finds "at 120, 45", since a model trained on such a
-trace would learn to write coordinates.
+:func:`place_in_prose` finds a position outside of tags, such as "(120, 45)". No response may contain such a position.
+:func:`place_in_words` finds coordinates in any spelling, such as "at 120, 45". It is for responses that must have only
+words (iVGR §3.2, the textual stream). It is stricter, since a model that is trained on such a response would learn to
+write coordinates.
 
 Numbers alone are never coordinates, so counts, tables, dates and sums are not found. Numbers are coordinates only in
 one of these forms: in brackets; with names of axes, sides or corners; as a pair after a preposition of place; in
@@ -157,10 +157,10 @@ _ON_AXES = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return the text in a normal form for the search: with ASCII digits, and with normalised brackets, dashes and
-    separators.
+    """Return the text in a normal form, so that coordinates in it are easier to find.
 
-    Quotes, invisible characters, LaTeX, and words such as "about" are removed.
+    The digits of other scripts become ASCII digits. Brackets, dashes and separators of numbers get one spelling each.
+    Quotes, invisible characters, some LaTeX commands, and words such as "about" are removed.
     """
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
     return _HEDGES.sub(" ", text).translate(_SIGNS)
@@ -181,15 +181,18 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def place_in_prose(prose: str) -> str | None:
-    """Return the first coordinates in the prose, such as "(120, 45)" or "x = 120"; None if there are no coordinates."""
+    """Return the first coordinates in the text, such as "(120, 45)" or "x = 120, y = 45"; None if there are none.
+
+    ``prose`` is the text of a response without its tags.
+    """
     return _first(_PLACE, plain(prose))
 
 
 def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
-    """Return the first coordinates in the text, in any spelling; None if there are no coordinates.
+    """Return the first coordinates in the text, in any spelling, such as "at 120, 45"; None if there are none.
 
-    ``is_of_axes`` is whether the question is about axes or unknowns called x and y. If so, values of x and y are not
-    coordinates.
+    ``is_of_axes`` is whether the question is about axes, or about unknowns called x and y. If so, values of x and y are
+    not coordinates.
     """
     digits = _IN_LETTERS.sub(_in_digits, plain(text))
     found = _first(_IN_WORDS, digits)

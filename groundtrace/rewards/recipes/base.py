@@ -45,7 +45,7 @@ class Earned(HasVerdicts):
 
     @property
     def outcome(self) -> float | None:
-        """Return the value of the verdict on the final answer: 1 means right; None means that the answer is unscored."""
+        """Return the value of the verdict on the final answer: 1 for a right answer, None for an unscored one."""
         return self.value(outcome.NAME)
 
 

@@ -17,10 +17,10 @@ from groundtrace.schemas.text import counted
 
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
-    """Raise ConfigError if the recipe needs a role without an endpoint, or a field that no row has.
+    """Raise ConfigError if the recipe needs a model role without an endpoint, or a field that no row has.
 
-    ``gives`` takes the name of a field of :class:`groundtrace.rewards.case.Context`, and returns whether any row has
-    this field.
+    ``settings`` names the recipe and the endpoints. ``gives`` is a function that takes the name of a field of
+    :class:`groundtrace.rewards.case.Context`, and returns whether any row has this field.
     """
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
@@ -38,9 +38,9 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
-    """Return a description of the first field that the recipe needs and no row has; None if the rows have all fields.
+    """Return a description of the first field that the recipe needs and no row has; None if no field is missing.
 
-    ``gives`` is the function of :func:`check_recipe`.
+    ``gives`` is a function that takes the name of a field, and returns whether any row has it (:func:`check_recipe`).
     """
     return next((what for name, what in recipe.needs.items() if not gives(name)), None)
 
@@ -48,18 +48,19 @@ def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
 def reads_text(settings: RewardSettings) -> bool:
     """Return whether the config has a judge that can grade free text.
 
-    Only a real model can do this, not the embedded engine (the built-in stand-in for models).
+    Only a real model can grade free text. The embedded engine, which is a program with OpenCV that replaces models,
+    cannot.
     """
     judge = settings.played.get("judge")
     return judge is not None and is_real(settings.endpoints[judge])
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note on the rows that cannot be scored without a judge; None if all rows can be scored.
+    """Return a note for the user on the rows that cannot be scored without a judge; None if all rows can be scored.
 
     These rows have free text as gold answer, and the config has no judge that grades free text. The trainer leaves
-    these rows out: without a judge, only answers that equal the gold answer can be scored. Raises ConfigError if all
-    rows are of this kind.
+    these rows out, because without a judge it could score only answers that equal the gold answer. Raises ConfigError
+    if all rows are of this kind.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -71,7 +72,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note on the rows whose rubrics are all easy or all hard.
+    """Return a note for the user on the rows whose rubrics are all easy or all hard.
 
     The result is None if there are no such rows, or if the recipe uses no rubrics.
     """
@@ -86,13 +87,16 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_detected(shards: Shards) -> str | None:
-    """Return a note on the rows whose gold boxes are from a detector; None if there are no such rows."""
+    """Return a note for the user on the rows whose gold boxes are from a detector; None without such rows."""
     found = shards.count_detected()
     return f"{counted(found, 'row')} of {len(shards)} use a detector's boxes as gold boxes" if found else None
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
-    """Return a function that checks a row. It raises UnusableRow if the reward cannot score responses to this row."""
+    """Return a function that checks a row, and raises UnusableRow if the reward cannot score responses to it.
+
+    ``settings`` are the settings of the reward.
+    """
     is_read, needs = reads_text(settings), settings.make_recipe().needs
 
     def check(row: TrainingRow) -> None:
@@ -115,11 +119,13 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
 
 def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
-    """Return the mean reward of a policy that answers without using the images, and a note on the estimate.
+    """Return the mean reward of a policy that answers without using the images, and a note on this estimate.
 
-    The reward is per response. ``only`` holds the streams in which the rows are asked; if it is empty, each row is
-    asked in all of its streams. The reward is None if rules cannot grade any of the rows. Only a policy with a higher
-    reward has been shown to use the images.
+    The reward is the mean over the responses. It is None if rules cannot grade any of the rows. Only a policy with a
+    higher reward has been shown to use the images.
+
+    ``shards`` holds the rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows are
+    asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.
     """
     figures = blind_figures(shards.rewarded_questions(only), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward
@@ -127,7 +133,7 @@ def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> 
 
 
 def note_start(reward: float | None, blind: float | None) -> str | None:
-    """Return a warning if the first reward, ``reward``, is not above ``blind``; else None.
+    """Return a warning if the reward at the start of a training is not above the reward of a blind policy; else None.
 
     ``reward`` is the reward of the initial policy. ``blind`` is the reward of a policy that answers without using the
     images (:func:`blind_reward`). If one of them is None (unknown), the result is None.

@@ -1,4 +1,7 @@
-"""Reads a folder with ``records.jsonl`` as rows for evaluation. The wording of the prompts is the same as in shards."""
+"""Reads a folder with a file ``records.jsonl`` as rows, so that a model can be evaluated on them.
+
+The prompts have the same wording as the prompts in shards (the Parquet files of a run).
+"""
 
 from pathlib import Path
 
@@ -18,12 +21,16 @@ STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 
 
 class Records:
-    """Gives access to the records of a folder by index. A record and its images are read and checked when used."""
+    """Gives access by index to the records of a folder, each as a row.
+
+    A record and its images are read and checked only when the record is used.
+    """
 
     def __init__(self, folder: Path, form: str = POINTS) -> None:
-        """Open the records. ``form`` is the form of response that the prompts request.
+        """Open the file ``records.jsonl`` in ``folder``; the images are searched for in this folder, too.
 
-        Raises ShardError if there are no records.
+        ``form`` is the name of the form of response that the prompts request, such as reasoning with points. Raises
+        ShardError if there are no records.
         """
         self._form = form
         self._store = MediaStore(str(folder), str(folder))
@@ -38,15 +45,16 @@ class Records:
     def gives(self, name: str) -> bool:
         """Return whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
 
-        The only such field of records is ``stream``. They have it if their prompts request the form of a stream (for
-        example, reasoning with boxes). Shards can have more fields
+        The only such field of records is ``stream``. The records have it if their prompts request the form of a stream:
+        reasoning with boxes, or reasoning only in words. Shards can have more fields
         (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """Return the record as a row. Raises UnusableRow if the record is invalid, has a video, or its media are
-        missing.
+        """Return the record with this index as a row.
+
+        Raises UnusableRow if the record is invalid, if it has a video, or if its image files are missing.
         """
         number, line = self._lines[index]
         try:

@@ -4,7 +4,7 @@ The coordinates in a response are converted from the model's units to pixels of 
 scores all responses to the question together. The row of the question holds the labels of the objects that can be
 pointed at.
 
-If a judge or detector does not answer, the response has no verdict. The trainer tries again until a timeout, and then
+If a judge or a detector does not answer, the response has no verdict. The trainer tries again until a timeout, and then
 stops. When it tries again, the reply cache answers the calls that succeeded before.
 """
 
@@ -46,14 +46,18 @@ _DOWN = frozenset({Failure.UNAUTHORISED, Failure.AWAY})
 
 
 class JudgesDown(RuntimeError):
-    """Raised if endpoints that the reward needs did not answer before the timeout."""
+    """Raised if endpoints that the reward needs, such as a judge's, did not answer before the timeout."""
 
 
 @dataclass(frozen=True)
 class Scored(HasVerdicts):
-    """Holds the scores of a response: the recipe's ``reward``, and the value of the verdict on the ``outcome``.
+    """Holds the scores of one response.
 
-    None means unscored. ``text`` is the response with coordinates in original pixels.
+    Attributes:
+        reward: the reward that the recipe computed; None if the response is unscored.
+        outcome: the value of the verdict on the final answer, 1 for a right answer; None if it is unscored.
+        text: the response with coordinates in pixels of the original image.
+        verdicts: the verdicts of all scorers.
     """
 
     reward: float | None
@@ -64,9 +68,13 @@ class Scored(HasVerdicts):
 
 @dataclass(frozen=True)
 class PromptResponses:
-    """Holds the row of a prompt, the row's question with media, and the responses with coordinates in original pixels.
+    """Holds a prompt with the responses to it, before they are scored.
 
-    ``trajectories`` holds the results of the code that each response executed; () if no code was executed.
+    Attributes:
+        row: the row of the prompt.
+        question: the row's question with its images.
+        texts: the responses, with coordinates in pixels of the original image.
+        trajectories: for each response, the results of the code that it executed; () if no code was executed.
     """
 
     row: TrainingRow
@@ -77,10 +85,12 @@ class PromptResponses:
 
 @dataclass(frozen=True)
 class PreparedRow:
-    """Holds a row whose media were written to files.
+    """Holds a row whose images were written to files, so that responses to it can be scored.
 
-    ``row`` has no images in memory. ``question`` refers to the files, and ``sizes`` are the sizes of the media in
-    pixels.
+    Attributes:
+        row: the row without its images.
+        question: the row's question, which refers to the files.
+        sizes: the sizes of the images in pixels.
     """
 
     row: TrainingRow
@@ -88,16 +98,17 @@ class PreparedRow:
     sizes: tuple[Size, ...]
 
     def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
-        """Return the row with these responses, in which coordinates are converted to original pixels.
+        """Return the row with these responses, after their coordinates were converted to pixels of the original image.
 
         ``texts`` are the responses as a model wrote them. ``speech`` describes how this model writes coordinates.
         """
         return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
-        """Return a response with coordinates in original pixels.
+        """Return a response whose coordinates are converted to pixels of the original image.
 
-        A text longer than ``MAX_RESPONSE_CHARS``, and a response to a row without media, are returned unchanged.
+        ``text`` is the response as a model wrote it, and ``speech`` describes how this model writes coordinates. A text
+        longer than ``MAX_RESPONSE_CHARS``, and a response to a row without images, are returned unchanged.
         """
         return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
 
@@ -107,12 +118,19 @@ Part = Sequence[PromptResponses]
 
 
 class Reward:
-    """Scores responses with the recipe of the settings. Media and the reply cache are in the folder ``output``.
+    """Scores responses with a reward recipe.
 
-    The argument ``recipe`` replaces the recipe of the settings. The attribute ``memory`` is the recipe's learnt state.
-    If ``fails_fast`` is True, calls to a server that is known to be unreachable fail immediately. This is for callers
-    that check :meth:`health` instead of waiting. The constructor raises :class:`groundtrace.config.extras.MissingExtra`
-    if an endpoint's packages are not installed.
+    Args:
+        settings: the settings of the reward, with the recipe and the endpoints of the models.
+        output: the folder for image files and for the cache of the models' replies.
+        fails_fast: whether calls to a server that is known to be unreachable fail immediately. This is for callers that
+            check :meth:`health` instead of waiting.
+        recipe: replaces the recipe of the settings, if it is not None.
+
+    Raises:
+        groundtrace.config.extras.MissingExtra: if the Python packages that an endpoint needs are not installed.
+
+    The attribute ``memory`` holds what the recipe has learnt in earlier training steps.
     """
 
     def __init__(
@@ -137,14 +155,14 @@ class Reward:
         self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
     def check_endpoints(self) -> None:
-        """Open the endpoint of each role that the recipe uses, and check with one cheap request that it answers.
+        """Check that the models that the recipe uses can answer: the endpoint of each role gets one cheap request.
 
         Raises :class:`groundtrace.inference.preflight.NotServed`; its message is one line with the role and a remedy.
         """
         runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
 
     async def health(self) -> tuple[Health, ...]:
-        """Return the current health of the endpoints of the recipe's roles.
+        """Check each endpoint that the recipe uses, and return the results; a result names the fault, if there is one.
 
         This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -157,15 +175,21 @@ class Reward:
         texts: Sequence[Sequence[str]],
         trajectories: Sequence[Sequence[Trajectory | None]] | None = None,
     ) -> list[list[Scored]]:
-        """Return the scores of each row's responses, in order.
+        """Return the scores of the responses to each row, in the order of ``rows`` and ``texts``.
 
-        ``texts`` are raw texts of a model that writes coordinates in the way that ``speech`` describes.
-        ``trajectories`` holds, for each row and response, the results of the code that the response executed. It is
-        None if no response executes code. Adjacent rows that ask one question in different streams
-        (:mod:`groundtrace.rewards.streams`) are scored together.
+        Adjacent rows that ask one question in different streams (:mod:`groundtrace.rewards.streams`) are scored
+        together.
 
-        Raises JudgesDown if endpoints do not answer for ``wait_s`` seconds, and UnusableRow if an image cannot be
-        decoded.
+        Args:
+            speech: describes how the model writes coordinates.
+            rows: the rows.
+            texts: for each row, the responses as the model wrote them.
+            trajectories: for each row and response, the results of the code that the response executed. None means that
+                no response executes code.
+
+        Raises:
+            JudgesDown: if endpoints do not answer for ``wait_s`` seconds (a setting).
+            UnusableRow: if an image cannot be decoded.
         """
         asked = [self.ready(row).with_responses(responses, speech) for row, responses in zip(rows, texts, strict=True)]
         if trajectories is not None:
@@ -175,9 +199,9 @@ class Reward:
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> PreparedRow:
-        """Write each distinct image of the row to a file in the output folder, and return the prepared row.
+        """Write each distinct image of the row to a file in the output folder, and return the row prepared for scoring.
 
-        Raises UnusableRow for a damaged image.
+        Raises UnusableRow if an image cannot be decoded.
         """
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
         if key not in self._known:
@@ -189,8 +213,8 @@ class Reward:
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
         """Return the scores of the responses: a list for each part, which holds a list for each prompt of the part.
 
-        A part is the prompts of one question that are scored together. If endpoints do not answer, the scoring is tried
-        again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised.
+        A part is the prompts of one question whose responses are scored together. If endpoints do not answer, the
+        scoring is tried again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised.
         """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
@@ -209,16 +233,17 @@ class Reward:
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
-        """Try once to score the responses of each part (the prompts of one question that are scored together).
+        """Try once to score the responses of each part.
 
-        The result of a part is the scores of its responses, or JudgesDown if endpoints did not answer. This coroutine
-        must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        A part is the prompts of one question whose responses are scored together. The result has one entry for each
+        part: the scores of its responses, with a list for each prompt; or JudgesDown if endpoints did not answer. This
+        coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         models = runtime().models(self._models)
         return list(await asyncio.gather(*(self._attempt(part, Session(models)) for part in parts)))
 
     def close(self) -> None:
-        """Close the reply cache and the connections."""
+        """Close the cache of the models' replies, and the connections to the models."""
         runtime().close(self._models)
 
     async def _attempt(self, part: Part, session: Session) -> list[list[Scored]] | JudgesDown:
@@ -250,9 +275,9 @@ class Reward:
         return masks
 
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> dict[str, float | None]:
-        """Update ``memory`` after a training step from the step's rows and the scores of their responses.
+        """Update ``memory`` after a training step, and return the recipe's metrics of this step by name.
 
-        Returns the metrics that the recipe computes for the step, by name.
+        ``step`` holds each row of the step with the scores of its responses. A metric is None if it has no data.
         """
         judged = [
             RewardedResponse(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
@@ -285,11 +310,13 @@ def _cases(asked: PromptResponses, masks: ObjectMasks) -> list[Case]:
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """Return the media of a row, which are images and clips.
+    """Return the media of a row, which are images and video clips, in order.
 
-    ``refs`` are the images of the row. Images that are frames of one clip are combined into the clip. ``frames`` has an
-    entry for each image: the index of its medium and, if the image is a frame of a clip, the frame's number and time.
-    ``frames`` is empty if the row has no clips.
+    Images that are frames of the same clip are combined into the clip.
+
+    ``refs`` are the image files of the row. ``frames`` has one entry for each of them: the index of its medium and, if
+    the image is a frame of a clip, the frame's number and its time in seconds. ``frames`` is empty if the row has no
+    clips.
     """
     if not frames:
         return tuple(refs)

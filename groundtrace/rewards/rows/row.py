@@ -1,8 +1,9 @@
-"""Defines the row type that rewards and training use, and makes the prompts of a row with several streams.
+"""Defines the type of row that rewards and training use, and makes the prompts of a row that has several streams.
 
-The streams are those of iVGR (§3.2): the question of a row is asked once in each of its streams, with the prompt of
-that stream. Each stream of a question has its own rollouts and advantages. The streams' responses are scored together,
-because the textual responses are compared with the best grounded response.
+The streams are those of iVGR (§3.2): a stream is a way to answer a question, with boxes or only in words. The question
+of a row is asked once in each of its streams, with the prompt of that stream. Each stream of a question has its own
+rollouts and advantages. The streams' responses are scored together, because the textual responses are compared with the
+best grounded response.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +23,7 @@ class UnusableRow(ValueError):
 
 
 class HasImageSize(Protocol):
-    """Describes any object that has the size of an upright image."""
+    """Describes any object that has the size of an image, such as a decoded image; the image is upright."""
 
     @property
     def width(self) -> int:
@@ -31,19 +32,27 @@ class HasImageSize(Protocol):
 
     @property
     def height(self) -> int:
-        """Return the height in pixels."""
+        """Return the height of the image in pixels."""
         ...
 
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """Holds one row: the turns with ``<image>`` marks, the image files, and the data for the reward.
+    """Holds one row: a prompt with its images, and the data for the reward.
 
-    ``images`` are (bytes, name) pairs. ``frames`` has an entry for each image; it is () if no image belongs to a clip.
-    ``entities`` are the objects that the question mentions; None if they are unknown. ``pointable`` are the entities
-    that the images show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream (a form of
-    response) and the user turn that requests it. For each stream, :func:`per_stream` makes a row with this user turn as
-    ``messages``.
+    Attributes:
+        id: the id of the question.
+        source: the name of the data set that the question is from.
+        messages: the turns of the conversation, each with ``role`` and ``content``. ``<image>`` in a content shows
+            where an image belongs.
+        images: one pair for each image: the bytes of its file, and its name.
+        question: the question, its gold answer and its gold boxes.
+        entities: the objects that the question mentions; None if they are unknown.
+        pointable: the entities that the images show.
+        frames: for each image, the clip and the frame that it belongs to; () if no image belongs to a clip.
+        context: further data for some rewards, such as rubrics.
+        streams: pairs of a stream (``grounded`` or ``textual``) and the user turn that requests it; () if the question
+            has a single prompt. :func:`per_stream` makes one row of each pair.
     """
 
     id: str
@@ -59,21 +68,26 @@ class TrainingRow:
 
 
 def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
-    """Return the distinct labels of the boxes, in order."""
+    """Return the distinct labels of the boxes, in the order of their first use."""
     return tuple(dict.fromkeys(box.label for box in boxes))
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Return the (width, height) of each image of the row; for a row with clips, only the size of the first image."""
+    """Return the (width, height) of each image of a row, in pixels.
+
+    For a row with video clips, the result has only the size of the first image. ``images`` are the images of the row,
+    in order, or other objects that have a size.
+    """
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 
 
 def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
-    """Return a copy of the row for each of its streams (forms of response); a row without streams is not changed.
+    """Return one copy of the row for each of its streams, or only the row itself if it has no streams.
 
-    If ``only`` is not empty, streams that are not in ``only`` are left out. In a copy, the user turn is the prompt of
-    the stream, and ``context.stream`` is the stream.
+    A stream is a way to answer the question: with boxes, or only in words. In a copy, the user turn is the prompt of
+    the stream, and ``context.stream`` is the stream. If ``only`` is not empty, it holds the wanted streams, and other
+    streams are left out.
     """
     streams = [(stream, text) for stream, text in row.streams if not only or stream in only]
     if not row.streams:
@@ -90,9 +104,11 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Return the indices of ``rows`` in groups; the responses to the rows of a group are scored together.
+    """Return the indices of ``rows`` in groups; the responses to the rows of one group must be scored together.
 
-    Adjacent rows that ask one question in different streams are a group. Every other row is a group of its own.
+    Adjacent rows that ask the same question in different streams (with boxes, or only in words) are one group. Every
+    other row is a group by itself. For example, the result [[0, 1], [2]] means that rows 0 and 1 ask one question in
+    two streams.
     """
     found: list[list[int]] = []
     for place, row in enumerate(rows):

@@ -61,19 +61,22 @@ class RewardSettings:
 
     @property
     def played(self) -> dict[str, str]:
-        """Return the name of the endpoint of each role that has an endpoint."""
+        """Return the roles that have an endpoint, as a dict from the role to the name of its endpoint."""
         return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
-        """Return the recipe with its options. Raises ConfigError if an option is invalid."""
+        """Return the recipe that the settings name, with its options.
+
+        Raises ConfigError if there is no such recipe, or if an option is invalid.
+        """
         return make_recipe(self.recipe, self.options, "reward.options")
 
 
 def config_file(named: str) -> str:
-    """Return the path of the config ``named``.
+    """Return the path of a config, given by its path or by the name of a bundled config.
 
-    ``named`` is the path of a file or the name of a bundled config (in :data:`CONFIGS`). If both exist, the file is
-    used. If neither exists, the result is ``named``. A folder at the path ``named`` is ignored.
+    ``named`` is the path of a file, or a name in :data:`CONFIGS` without ``.toml``. If both exist, the file is used. If
+    neither exists, ``named`` is returned unchanged. A folder at the path ``named`` is ignored.
     """
     bundled, own = CONFIGS / f"{named}.toml", Path(named)
     return str(bundled) if (not own.exists() or own.is_dir()) and bundled.is_file() else named

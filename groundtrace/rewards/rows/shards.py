@@ -1,7 +1,8 @@
-"""Reads a run's shards: rows by index, in the order of the shards, with their images as bytes.
+"""Reads a run's shards (Parquet files): gives access to rows by index, with their images as bytes.
 
-The library ``datasets`` memory-maps the rows, so the set can be larger than memory. The rows stay Arrow tables until
-they are used. The reason is that ``datasets`` would decode their images, or copy them once more.
+The rows are in the order of the shards. The library ``datasets`` memory-maps them, so the set of rows can be larger
+than memory. The rows stay Arrow tables until they are used; otherwise ``datasets`` would decode their images, or copy
+them once more.
 """
 
 import contextlib
@@ -54,15 +55,21 @@ class ShardError(UserError):
 
 
 class Shards:
-    """Gives access by index to the rows of one side of a run, ``sft`` or ``rl``.
+    """Gives access by index to the rows of one side of a run: ``sft`` (supervised) or ``rl`` (reinforcement learning).
 
-    ``sha256`` is a digest of the number of rows and of the rows' ids in order.
+    ``side`` is the name of the side. ``sha256`` is a digest of the number of rows and of the rows' ids in order.
     """
 
     def __init__(self, data: Path, side: str, cache: Path) -> None:
-        """Open the shards in ``data``, a run folder or a folder of shards; ``cache`` is for the memory-mapped copy.
+        """Open the shards of a run.
 
-        Raises ShardError if there are no shards or no rows, a column is missing, or a shard cannot be read.
+        Args:
+            data: a run folder, or a folder that directly holds shards.
+            side: ``sft`` or ``rl``.
+            cache: the folder for the memory-mapped copy of large shards.
+
+        Raises:
+            ShardError: if there are no shards or no rows, if a column is missing, or if a shard cannot be read.
         """
         self.side = side
         files = _shard_files(data, side)
@@ -94,9 +101,9 @@ class Shards:
         return self._rows.column(name).to_pylist()
 
     def gives(self, name: str) -> bool:
-        """Return whether any row has a value in the added column ``name``.
+        """Return whether any row has a value in the added column ``name``, such as ``rubrics``.
 
-        If ``name`` is ``stream``, return whether any row has streams.
+        If ``name`` is ``stream``, return whether any row is to be asked in streams (with boxes, or only in words).
         """
         if name == "stream":
             return any(self.streams)
@@ -104,25 +111,34 @@ class Shards:
 
     @cached_property
     def streams(self) -> list[tuple[str, ...]]:
-        """Return the streams of each row; a row with a single prompt has an empty tuple."""
+        """Return the streams in which each row is asked, in the order of the rows.
+
+        A stream is ``grounded`` (with boxes) or ``textual`` (only in words). The tuple of a row with a single prompt is
+        empty.
+        """
         if self.side != "rl" or STREAMS.name not in self._added:
             return [()] * len(self)
         return [tuple(streams or ()) for streams in self._column(STREAMS.name)]
 
     def count_prompts(self, only: Collection[str] = ()) -> int:
-        """Return the total number of prompts: one per row, or one for each stream of a row with streams.
+        """Return the total number of prompts of all rows.
 
-        If ``only`` is not empty, streams that are not in ``only`` are not counted.
+        A row without streams has one prompt. Any other row has one prompt for each of its streams, which are ways to
+        answer: with boxes, or only in words. If ``only`` is not empty, it holds the wanted streams, and other streams
+        are not counted.
         """
         return sum(len(streams_asked(streams, only)) if streams else 1 for streams in self.streams)
 
     def count_detected(self) -> int:
-        """Return the number of rows whose gold boxes are from a detector."""
+        """Return the number of rows whose gold boxes were made by a detector."""
         return sum(source == "detector" for source in self._column(BOXES_SOURCE)) if self._has(BOXES_SOURCE) else 0
 
     @property
     def strata(self) -> list[frozenset[str]]:
-        """Return the strata of each row's rubrics; a row without rubrics has an empty set."""
+        """Return the strata of each row's rubrics, which are ``easy`` and ``hard``.
+
+        The set of a row is empty if the row has no rubrics.
+        """
         if RUBRICS.name not in self._added:
             return [frozenset()] * len(self)
         return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._column(RUBRICS.name)]
@@ -131,10 +147,10 @@ class Shards:
         return column in self._rows.column_names
 
     def rewarded_questions(self, only: Collection[str] = ()) -> Iterator[RewardedQuestion]:
-        """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs.
+        """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs. No images are read.
 
-        If ``only`` is not empty, streams that are not in ``only`` are left out, and so are rows that have only such
-        streams. Rows without question, answer or answer type are also left out. No images are read.
+        Rows without question, answer or answer type are left out. If ``only`` is not empty, it holds the wanted streams
+        (``grounded``, ``textual``). Other streams are then left out, and so are rows that have only other streams.
         """
         narrow = self._rows.select([name for name in COLUMNS if self._has(name)])
         for row in (row for batch in narrow.to_batches(BATCH_ROWS) for row in batch.to_pylist()):
@@ -145,8 +161,7 @@ class Shards:
                     yield replace(found, streams=streams)
 
     def count_free_text(self) -> int:
-        """Return the number of rows whose gold answer is free text, which only a judge can compare with another
-        wording.
+        """Return the number of rows whose gold answer is free text; only a judge can grade other wordings of it.
 
         No images are read.
         """
@@ -158,9 +173,9 @@ class Shards:
         )
 
     def subset(self, indices: Collection[int]) -> "Shards":
-        """Return the rows with these indices, in the order of the shards; no row is copied.
+        """Return only the rows with these indices, in the order of the shards; no row is copied.
 
-        Raises ValueError if there are no indices.
+        Raises ValueError if ``indices`` is empty.
         """
         runs = itertools.groupby(enumerate(sorted(indices)), lambda pair: pair[1] - pair[0])
         spans = [[index for _, index in run] for _, run in runs]
@@ -172,13 +187,16 @@ class Shards:
         return found
 
     def images_sha256(self) -> list[tuple[str, ...]]:
-        """Return the SHA-256 of the image files of each row, in order. All images are read once."""
+        """Return, for each row, the SHA-256 digests of its image files as hexadecimal text.
+
+        All images are read once. An image without bytes is left out.
+        """
         batches = self._rows.select(["images"]).to_batches(IMAGES_AT_ONCE)
         rows = (row for batch in batches for row in batch.column(0).to_pylist())
         return [tuple(hashlib.sha256(each["bytes"]).hexdigest() for each in row or () if each["bytes"]) for row in rows]
 
     def named(self, id: str) -> TrainingRow:
-        """Return the row with this id; the other rows are not read.
+        """Return the row with this id, without reading the images of other rows.
 
         Raises UnusableRow if no row, or more than one row, has this id.
         """
@@ -280,10 +298,10 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def shard_side(data: Path) -> str:
-    """Return the set to evaluate: ``rl`` if the run folder ``data`` has RL shards, else ``sft``.
+    """Return the side of a run that is to be evaluated, ``rl`` (reinforcement learning) or ``sft`` (supervised).
 
-    ``data`` can also be a folder that directly holds shards. In this case, the set is ``rl`` if the rows have the
-    column ``prompt``, else ``sft``.
+    ``data`` is a run folder, or a folder that directly holds shards. In a run folder, the side is ``rl`` if there are
+    RL shards. In a folder of shards, it is ``rl`` if the rows have the column ``prompt``. Otherwise it is ``sft``.
     """
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"
@@ -294,10 +312,11 @@ def shard_side(data: Path) -> str:
 
 
 def shards_to_evaluate(data: Path, cache: Path) -> Shards:
-    """Open the shards in ``data`` whose questions are evaluated: those that :func:`shard_side` names.
+    """Open the shards in ``data`` whose questions are evaluated; :func:`shard_side` selects the side of the run.
 
-    ``cache`` is for the memory-mapped copy. Raises ShardError as :class:`Shards` does. If there are no shards, the
-    message also names records.jsonl, which callers look for first.
+    ``data`` is a run folder, or a folder that directly holds shards. ``cache`` is the folder for the memory-mapped copy
+    of large shards. Raises ShardError as :class:`Shards` does. If there are no shards, the message also names
+    records.jsonl, which callers look for first.
     """
     side = shard_side(data)
     if not _files(data, side):

@@ -94,7 +94,7 @@ class ItemScore:
 
     @property
     def evidence(self) -> str:
-        """Return all fields as one JSON object, to be stored in :attr:`groundtrace.schemas.records.Verdict.evidence`."""
+        """Return all fields as one JSON object, which is stored in the evidence of the verdict."""
         return json.dumps(vars(self), ensure_ascii=False)
 
 

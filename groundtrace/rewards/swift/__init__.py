@@ -1,7 +1,7 @@
-"""Provides the reward as a plug-in of ms-swift: pass this file as ``--external_plugins``.
+"""Provides the reward as a plug-in for the trainer ms-swift: pass the path of this file as ``--external_plugins``.
 
-The file has its own folder because swift puts the file's folder first in ``sys.path``. In the parent folder, swift
-would import ``groundtrace/rewards/trl.py`` instead of TRL.
+The file has its own folder because ms-swift adds the folder of a plug-in to the front of ``sys.path``. In the parent
+folder, ms-swift would import ``groundtrace/rewards/trl.py`` instead of the library TRL.
 """
 
 from groundtrace.publishing.rewards.swift import Verified as Verified
