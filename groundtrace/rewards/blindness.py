@@ -154,10 +154,9 @@ def _is_right(answer: str, question: Question) -> bool:
 
 
 def blind_text(figures: BlindFigures) -> str:
-    """Return a text for the user with the reward and the answers of the blind policy, and a warning if the reward is
-    high.
+    """Return a text for the user with the reward and the answers of the blind policy.
 
-    ``figures`` is the result of :func:`blind_figures`.
+    If the reward is high, the text contains a warning. ``figures`` is the result of :func:`blind_figures`.
     """
     ungraded = figures.rows - figures.counted
     if figures.share is None:

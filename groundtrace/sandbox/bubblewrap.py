@@ -1,5 +1,7 @@
-"""Builds the command that starts a trajectory in a sandbox. The sandbox is bubblewrap with all its namespaces, a
-read-only system, and one folder in which the code can write.
+"""Builds the command that starts a trajectory in a sandbox.
+
+The sandbox is the program bubblewrap with all its namespaces, a read-only system, and one folder in which the code can
+write. A trajectory is a series of executions of code that share their state.
 """
 
 import os
@@ -36,13 +38,13 @@ _MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.main import ma
 
 @cache
 def interpreter() -> str:
-    """Return the path of the running Python, with the links of a virtual environment resolved."""
+    """Return the path of the Python program that runs now, with the links of a virtual environment resolved."""
     return os.path.realpath(sys.executable)
 
 
 @cache
 def library_paths() -> tuple[str, ...]:
-    """Return the folders of installed packages, in the order in which Python searches them."""
+    """Return the folders of installed Python packages, in the order in which Python searches them."""
     named = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}
     found = [path for path in dict.fromkeys([*sys.path, *named]) if path in named and _holds_packages(path)]
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found))
@@ -53,11 +55,11 @@ def _holds_packages(path: str) -> bool:
 
 
 def binds() -> dict[str, str]:
-    """Return the paths to mount, as a map from the path in the sandbox to the path on this machine.
+    """Return the files and folders that the sandbox shows, as a dict from the path in the sandbox to the path outside.
 
-    All paths except the devices are mounted read-only. The Python interpreter is mounted at the same path as on this
-    machine, since Python finds its own files by this path. But /tmp in the sandbox is the trajectory's folder. So an
-    interpreter below /tmp is mounted at /sandbox/python instead.
+    All of them except the devices are read-only. The Python interpreter has the same path as on this machine, since
+    Python finds its own files by this path. There is one exception: /tmp in the sandbox is the trajectory's folder, so
+    an interpreter below /tmp gets the path /sandbox/python instead.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix
@@ -74,12 +76,15 @@ def _moved(path: str) -> str:
 
 
 def packages() -> list[str]:
-    """Return the paths that the folders of installed packages have in the sandbox."""
+    """Return the paths that the folders of installed Python packages have in the sandbox, such as /sandbox/packages0.
+
+    They are in the order of :func:`library_paths`.
+    """
     return [f"{_PLACE}/packages{number}" for number in range(len(library_paths()))]
 
 
 def command(folder_mb: int) -> list[str]:
-    """Return the command line that starts the supervisor (the first process in the sandbox) of a trajectory.
+    """Return the command line that starts the supervisor of a trajectory, which is the first process in the sandbox.
 
     The size limit of the trajectory's folder is twice ``folder_mb`` MiB. The reason is a call that removes a file and
     then fails. The removed file still uses space while the code has it open, and the restored copy of the file needs
@@ -117,7 +122,7 @@ def _bind(path: str, inside: str) -> Sequence[str]:
 
 
 def version() -> str:
-    """Return the version of bubblewrap, or "" if it is not installed."""
+    """Return the version of the program bubblewrap, such as "0.8.0"; "" if it is not installed."""
     if not shutil.which("bwrap"):
         return ""
     found = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=10)

@@ -4,8 +4,14 @@ from groundtrace.schemas.errors import UserError
 
 
 class SandboxRefused(UserError):
-    """Raised if this machine lacks a required layer of isolation. No model-written code runs on such a machine."""
+    """Raised if this machine lacks a required layer of isolation, such as namespaces.
+
+    No model-written code runs on such a machine.
+    """
 
 
 class SandboxLost(Exception):
-    """Raised if a trajectory cannot continue, because its state is lost. The isolation of the code did not fail."""
+    """Raised if a trajectory cannot continue, because its state (the variables that its code created) is lost.
+
+    It does not mean that the isolation of the code has failed.
+    """

@@ -1,4 +1,4 @@
-"""Builds the seccomp filter of model-written code. It allows only system calls that Python and its libraries need.
+"""Builds the seccomp filter for model-written code, which allows only system calls that Python and its libraries need.
 
 All other system calls fail with EPERM (not permitted). A few of them fail with ENOSYS (the kernel lacks this call)
 instead, because a library that gets ENOSYS uses an older call. Among the forbidden calls are those that start programs,
@@ -69,7 +69,7 @@ it. A mapped file is allowed, since it is restored after such a call.
 
 
 def can_filter() -> str:
-    """Return the reason why no filter can be built on this machine; "" if a filter can be built."""
+    """Return the reason why this machine cannot build a seccomp filter; "" if it can build one."""
     try:
         _seccomp()
     except (ImportError, OSError, RuntimeError) as error:
@@ -85,9 +85,9 @@ def _seccomp() -> Any:
 
 @cache
 def filter_program() -> bytes:
-    """Return the filter as BPF instructions for this machine's architecture.
+    """Return the seccomp filter as BPF instructions (bytes) for this machine's architecture.
 
-    Raises ImportError if pyseccomp is not installed, and RuntimeError if libseccomp is not.
+    Raises ImportError if the package pyseccomp is not installed, and RuntimeError if the library libseccomp is not.
     """
     seccomp = _seccomp()
     rules = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))

@@ -1,7 +1,8 @@
-"""Creates control groups, by which the kernel limits the memory and the number of processes of a trajectory.
+"""Creates control groups, a feature of the Linux kernel that limits the memory and the processes of a trajectory.
 
-Control groups are used if this process may create them. Otherwise the supervisor, the first process in the sandbox,
-measures the memory itself every 30 ms. The limit on processes then applies to all processes of the user together.
+A trajectory is a series of calls (executions of code) that share their state. If this process may not create control
+groups, the supervisor, which is the first process in the sandbox, measures the memory itself every 30 ms. The limit on
+processes then applies to all processes of the user together.
 """
 
 import contextlib
@@ -20,10 +21,10 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """Holds the folders of a trajectory's control group, and the controllers whose limits are set.
+    """Holds a trajectory's control group: its folders, and the controllers whose limits are set (``memory``, ``pids``).
 
-    In version 2 of control groups, a group has one folder; in version 1, it has a folder for each controller (memory,
-    pids).
+    In version 2 of control groups, a group has one folder. In version 1, it has one folder for each controller. Without
+    folders, there is no group and no limit.
     """
 
     folders: tuple[Path, ...] = ()
@@ -31,11 +32,14 @@ class ControlGroup:
 
     @property
     def joining(self) -> list[str]:
-        """Return the paths of the files to which a process writes its id to join the group."""
+        """Return the paths of the files to which a process must write its id to become a member of the group."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
     def out_of_memory_kills(self) -> int:
-        """Return how many processes of the group the kernel has killed because memory ran out."""
+        """Return how many processes of the group the kernel has killed because they needed too much memory.
+
+        The result is 0 if there is no group.
+        """
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError):
@@ -45,7 +49,10 @@ class ControlGroup:
         return 0
 
     def remove(self) -> None:
-        """Remove the folders as soon as their processes have ended. If that takes more than 2 s, leave them."""
+        """Remove the folders of the group as soon as its processes have ended.
+
+        If the processes do not end within 2 s, the folders stay, and no error is raised.
+        """
         deadline = time.monotonic() + _WAIT_S
         for folder in self.folders:
             while folder.exists():
@@ -57,9 +64,9 @@ class ControlGroup:
 
 
 def parents() -> dict[str, Path]:
-    """Return, for each controller (memory, pids), the folder in which this process may create groups.
+    """Return the folders in which this process may create control groups, by controller (``memory``, ``pids``).
 
-    A controller is missing in the result if there is no such folder.
+    A controller is missing in the result if this process may not create groups with it.
     """
     found = {}
     for controller in ("memory", "pids"):
@@ -96,8 +103,15 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
-    """Create a trajectory's group with these limits, and return it. If no group can be created, the result has no
-    folders.
+    """Create a control group for a trajectory, and set its limits.
+
+    Args:
+        name: a name that no other trajectory of this process has; it becomes part of the folder's name.
+        memory_mb: the limit on the memory of all processes together, in MiB.
+        max_processes: the limit on the number of processes and threads.
+
+    Returns:
+        The group. It has no folders if no group can be created.
     """
     folders: list[Path] = []
     held = set()
@@ -122,7 +136,7 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
 
 
 def remove_left_over() -> None:
-    """Remove the groups of Groundtrace's earlier processes that ended without removing them."""
+    """Remove the control groups that earlier processes of Groundtrace did not remove before they ended."""
     for parent in set(parents().values()):
         for folder in parent.glob(f"{_PREFIX}*"):
             owner = _NAME.fullmatch(folder.name)

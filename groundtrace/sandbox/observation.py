@@ -1,4 +1,7 @@
-"""Defines the observation: the result of a call, which is returned to the policy that wrote the code."""
+"""Defines the observation, which is the result of a call: what the code printed and showed, and how it ended.
+
+A call is one execution of code. The policy that wrote the code gets the observation.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ left out."""
 
 
 class BadObservation(Exception):
-    """Raised if the sandbox's answer does not have the form of an observation."""
+    """Raised if the sandbox's answer does not have the form of an observation. Model-written code may have sent it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the call succeeded, so that the next call continues from its state."""
+        """Return whether the code ended without an error, so that the next call continues from its state."""
         return self.status in ("ok", "silent")
 
     @property
@@ -82,10 +85,18 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """Return the observation that the sandbox's answer holds.
+    """Convert the answer of the processes in the sandbox to an observation, and return it.
 
-    ``header`` and ``parts`` are the answer, which is not trusted. Raises BadObservation if the answer does not have the
-    right form.
+    The answer is not trusted, because model-written code may have sent it.
+
+    Args:
+        header: the header of the answer, such as the status and the sizes of the images.
+        parts: the binary parts of the answer: stdout, stderr, and the pixels of each image.
+        max_output_chars: the maximum number of characters of stdout, and of stderr; the rest is cut off.
+        max_pixels: the maximum number of pixels of an image.
+
+    Raises:
+        BadObservation: if the answer does not have the right form.
     """
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:

@@ -1,10 +1,10 @@
-"""Runs calls that share their state, although no sandbox stays open between them.
+"""Runs code that continues from earlier code of the same response, although no sandbox stays open in between.
 
-A policy takes long to write its next call, and a rollout has many responses in progress. A machine has no room for a
-sandbox for each of these responses. So each call runs in a new trajectory of the sandbox, in which the earlier
-successful calls are executed again first. The same code has the same effect on the same images, and a failed call has
-no effect. So the new call begins with the state after the last successful call. Code that depends on the clock can
-behave differently when it is executed again.
+A policy takes long to write its next call (code to execute), and a rollout has many responses in progress. A machine
+has no room for a sandbox for each of these responses. So each call runs in a new trajectory of the sandbox, in which
+the earlier successful calls are executed again first. The same code has the same effect on the same images, and a
+failed call has no effect. So the new call begins with the state after the last successful call. Code that depends on
+the clock can behave differently when it is executed again.
 """
 
 import asyncio
@@ -16,9 +16,19 @@ from groundtrace.sandbox.sandbox import Sandbox
 
 
 async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], sandbox: Sandbox) -> Observation:
-    """Execute the code on the images, in the state after the ``earlier`` successful calls.
+    """Execute code in a fresh sandbox session, after the earlier code of the same response was executed there again.
 
-    Raises SandboxLost if an earlier call does not succeed again, or if the trajectory cannot continue.
+    Args:
+        earlier: the codes that were executed successfully before, in order.
+        code: the new code.
+        images: the bytes of the image files that the code gets.
+        sandbox: the sandbox that runs the code.
+
+    Returns:
+        The result of the new code: what it printed and showed.
+
+    Raises:
+        SandboxLost: if an earlier code does not succeed again, or if the session cannot continue.
     """
     session = await sandbox.open_async(images)
     try:

@@ -1,5 +1,6 @@
-"""Checks which layers of isolation (such as namespaces or a seccomp filter) this machine has. If a required layer is
-missing, no code runs.
+"""Checks which layers of isolation this machine has, such as namespaces and a seccomp filter.
+
+If a required layer is missing, no model-written code runs.
 """
 
 import os
@@ -23,9 +24,12 @@ _MIN_VERSION = (0, 8)
 class Layer:
     """Describes a layer of isolation, and whether this machine has it.
 
-    ``does`` is the effect of the layer. ``missing`` is the reason why this machine lacks the layer, or "" if the
-    machine has it. ``remedy`` is the way to get the layer. If ``is_needed`` is true, no code runs on a machine without
-    the layer.
+    Attributes:
+        name: the name of the layer, such as ``namespaces``.
+        does: the effect of the layer.
+        missing: the reason why this machine lacks the layer; "" if the machine has it.
+        remedy: how to get the layer.
+        is_needed: whether the layer is required. If so, no code runs on a machine without it.
     """
 
     name: str
@@ -129,12 +133,15 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 
 
 def layers() -> list[Layer]:
-    """Return all layers of isolation; a layer that this machine lacks holds the reason."""
+    """Check all layers of isolation, and return them; a layer that this machine lacks holds the reason."""
     return [Layer(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 
 def check() -> list[Layer]:
-    """Return all layers of isolation. Raises SandboxRefused if a required layer is missing."""
+    """Check all layers of isolation, and return them.
+
+    Raises SandboxRefused if a required layer is missing. The message names the layer and the remedy.
+    """
     found = layers()
     for part in found:
         if part.is_needed and part.missing:

@@ -1,6 +1,7 @@
 """Executes model-written Python in isolation.
 
-The calls of a trajectory share their state. Each trajectory has its own isolated processes. An example:
+A trajectory is a series of calls (executions of code) that share their state. Each trajectory has its own isolated
+processes. An example:
 
 with Sandbox() as sandbox, sandbox.open([image]) as session:
     session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
@@ -25,9 +26,11 @@ _POLL_S = 0.01
 
 
 class Sandbox:
-    """Manages the trajectories of this process. At most ``sessions`` trajectories are open at the same time. In
-    addition, the processes of ``warm`` trajectories are started in advance, so that :meth:`open` is fast. Both numbers
-    are settings.
+    """Runs trajectories, each in its own isolated processes.
+
+    A trajectory is a series of calls (executions of code) that share their state. At most ``sessions`` trajectories are
+    open at the same time. In addition, the processes of ``warm`` trajectories are started in advance, so that
+    :meth:`open` is fast. Both numbers are fields of ``settings``; None means the default settings.
 
     Close the sandbox, or use it in a ``with`` statement. Use it only in the process that created it: do not pickle it,
     and do not use it after a fork. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot
@@ -53,11 +56,18 @@ class Sandbox:
             self._warm.append(self._starters.submit(Process.start, self.settings))
 
     def open(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
-        """Open a new trajectory. Its code gets the images as ``input_image``, ``input_image_2``, …
+        """Open a new trajectory, and return it as a session that runs code.
 
-        ``images`` are the bytes of image files. If ``sessions`` trajectories are open, this method waits until one of
-        them is closed. It raises TimeoutError after ``timeout_s`` seconds; if ``timeout_s`` is None, it waits without
-        limit. It raises SandboxLost if the trajectory cannot be started or an image cannot be opened.
+        Its code gets the images as the variables ``input_image``, ``input_image_2``, ….
+
+        Args:
+            images: the bytes of the image files.
+            timeout_s: how many seconds to wait while the maximum number of trajectories (the setting ``sessions``) is
+                open. None means that the waiting time has no limit.
+
+        Raises:
+            TimeoutError: if no other trajectory was closed within ``timeout_s`` seconds.
+            SandboxLost: if the trajectory cannot be started, or if an image cannot be opened.
         """
         if not self._places.acquire(timeout=timeout_s):
             raise self._none_closed(timeout_s)
@@ -136,7 +146,7 @@ class Sandbox:
         self._places.release()
 
     def close(self) -> None:
-        """End all trajectories and wait until their processes have ended."""
+        """End all trajectories, and wait until their processes have ended."""
         with self._lock:
             self._is_closed = True
             warm, self._warm = list(self._warm), deque()

@@ -1,5 +1,6 @@
-"""Implements the host's side of a trajectory (the host is the process that opened the sandbox): it starts the sandboxed
-processes, and exchanges messages with them.
+"""Starts the isolated processes of a trajectory, and exchanges messages with them.
+
+The module runs outside the sandbox, in the host, which is the process that opened the sandbox.
 """
 
 import asyncio
@@ -34,9 +35,13 @@ MAX_INPUT_BYTES = 1 << 29
 
 @dataclass
 class Process:
-    """Holds a running bubblewrap (the program that isolates the code) with the pipes to its supervisor.
+    """Holds the isolated processes of a trajectory, as one running program bubblewrap.
 
-    ``landlock`` is the version of Landlock's interface that restricts the code, 0 without Landlock.
+    Attributes:
+        popen: the program, with the pipes to the supervisor (the first process in the sandbox).
+        group: the control group of the processes.
+        landlock: the version of the interface of Landlock (a Linux security module) that restricts the code; 0 without
+            Landlock.
     """
 
     popen: subprocess.Popen[bytes]
@@ -45,8 +50,10 @@ class Process:
 
     @classmethod
     def start(cls, settings: SandboxSettings) -> "Process":
-        """Start a supervisor and wait until it is ready. If the supervisor fails, raises SandboxLost with the
-        supervisor's error output.
+        """Start a supervisor, which is the first process in a sandbox, and wait until it is ready.
+
+        ``settings`` holds the limits of the trajectory. Raises SandboxLost if the supervisor does not start; the
+        message is its error output.
         """
         name = secrets.token_hex(6)
         group = make_group(name, settings.group_memory_mb, settings.max_processes + 8)
@@ -78,7 +85,11 @@ class Process:
         return process
 
     def send(self, header: dict[str, Any], parts: Sequence[bytes]) -> None:
-        """Send the supervisor a request. Raises SandboxLost if the supervisor does not accept it."""
+        """Send a request to the supervisor of the trajectory.
+
+        ``header`` is the request as a JSON object, and ``parts`` is its binary data. Raises SandboxLost if the
+        supervisor does not accept the request.
+        """
         assert self.popen.stdin
         try:
             data = memoryview(frames.pack(header, parts))
@@ -88,7 +99,11 @@ class Process:
             raise SandboxLost(f"the sandbox does not accept a request: {error}") from None
 
     def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Return the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
+        """Wait for the supervisor's next message, and return its header and its binary parts.
+
+        ``max_bytes`` is the maximum size of all parts together, and ``timeout_s`` the maximum time to wait. Raises
+        SandboxLost if no valid message arrives in time, or if the message states that the trajectory cannot continue.
+        """
         assert self.popen.stdout
         fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s
         poll = select.poll()
@@ -114,10 +129,10 @@ class Process:
         return header, parts
 
     def end(self) -> str:
-        """End all processes of the trajectory and remove its control group.
+        """End all processes of the trajectory, and remove its control group.
 
-        Returns the last 500 characters of the error output of bubblewrap. A second call of this method does nothing and
-        returns "".
+        Returns the last 500 characters of the error output. If the processes have been ended before, this method does
+        nothing and returns "".
         """
         if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
             return ""
@@ -141,9 +156,9 @@ class Process:
 
 
 class Session:
-    """Represents one trajectory: its images, and the state after its last successful call.
+    """Runs the calls of one trajectory. A call is one execution of code; it continues from the last successful call.
 
-    Close the session, or use it in a ``with`` statement.
+    Close the session, or use it in a ``with`` statement. :meth:`groundtrace.sandbox.sandbox.Sandbox.open` creates it.
     """
 
     def __init__(
@@ -163,8 +178,10 @@ class Session:
         self._process.receive(0, _START_S)
 
     def run(self, code: str) -> Observation:
-        """Run a call's code on the state after the last successful call. If several threads call this method, their
-        calls run one after the other.
+        """Execute code, and return what it printed and showed, and how it ended.
+
+        The code continues from the state after the last successful call, so it finds the variables of earlier code. If
+        several threads call this method, their codes run one after the other.
 
         Raises SandboxLost if the trajectory cannot continue, for example if :meth:`close` was called before or during
         the call.
@@ -203,21 +220,27 @@ class Session:
         return found
 
     async def run_async(self, code: str) -> Observation:
-        """Run a call as :meth:`run` does, but as a coroutine: the call runs in a thread of the sandbox."""
+        """Execute code as :meth:`run` does, but as a coroutine; the code is waited for in a thread of the sandbox."""
         return await asyncio.get_running_loop().run_in_executor(self._callers, self.run, code)
 
     @property
     def is_open(self) -> bool:
-        """Return whether the session is not closed yet."""
+        """Return whether the session is still open: True until :meth:`close` is called."""
         return self._closed is not None
 
     @property
     def landlock(self) -> int:
-        """Return the version of Landlock's interface that restricts the trajectory, or 0 without Landlock."""
+        """Return the version of the interface of Landlock that restricts the code; 0 without Landlock.
+
+        Landlock is a Linux security module that restricts the access to files.
+        """
         return self._process.landlock
 
     def close(self) -> None:
-        """End the trajectory with all its processes. This also ends a call that another thread runs on it."""
+        """End the trajectory with all its processes.
+
+        If another thread is running code in the trajectory, this code is ended, too.
+        """
         self._lost = self._lost or "the trajectory was closed"
         if self._turn.locked():
             self._process.popen.kill()  # ends all processes in the sandbox, so that the call ends

@@ -36,7 +36,10 @@ class SandboxSettings:
 
     @property
     def limits(self) -> dict[str, int]:
-        """Return the limits in the form in which the processes in the sandbox receive them."""
+        """Return the limits by name, in the form in which the processes in the sandbox receive them.
+
+        Sizes are in MiB, bytes or pixels, as the end of the name states.
+        """
         return {
             "memory_mb": self.memory_mb,
             "address_space_mb": self.memory_mb + 4096,
@@ -51,5 +54,9 @@ class SandboxSettings:
 
     @property
     def group_memory_mb(self) -> int:
-        """Return the memory limit in MiB of all processes of a trajectory, including its supervisor and its files."""
+        """Return the limit, in MiB, on the memory of all processes of a trajectory together.
+
+        It includes the memory of the supervisor (the first process in the sandbox) and of the files in the trajectory's
+        folder.
+        """
         return self.memory_mb + 4 * self.folder_mb + _OVERHEAD_MB

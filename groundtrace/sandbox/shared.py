@@ -10,10 +10,10 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 @functools.cache
 def shared_sandbox(settings: SandboxSettings) -> Sandbox:
-    """Return this process's sandbox with these settings. The sandbox is opened at the first use, and closed when the
-    process ends.
+    """Return this process's sandbox with these settings.
 
-    Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
+    All callers with the same settings get the same sandbox. It is opened at the first call, and closed when the process
+    ends. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
     """
     sandbox = Sandbox(settings)
     atexit.register(sandbox.close)

@@ -1,4 +1,7 @@
-"""Tests the sandbox on this machine with programs that try to escape. In a correct sandbox, none of them succeeds."""
+"""Tests the sandbox on this machine with programs that try to escape from it.
+
+In a correct sandbox, none of the programs succeeds.
+"""
 
 import socket
 import tempfile
@@ -33,7 +36,14 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """Holds the result of one program. ``escaped`` describes how the program escaped, or is "" if it did not."""
+    """Holds the result of one program that tried to escape from the sandbox.
+
+    Attributes:
+        name: what the program tries, such as "start a program".
+        status: how its execution ended, such as ``error``; ``lost`` if its trajectory could not continue.
+        duration_s: how long the test took, in seconds.
+        escaped: a description of how the program escaped; "" if it did not escape.
+    """
 
     name: str
     status: str
@@ -42,7 +52,7 @@ class TrialOutcome:
 
 
 def trial() -> Iterator[TrialOutcome]:
-    """Run the programs one after the other, and yield their outcomes.
+    """Run each program that tries to escape from the sandbox, and yield the results, one after the other.
 
     Raises SandboxRefused if this machine cannot isolate code.
     """

@@ -1,5 +1,6 @@
-"""Implements matplotlib's backend in the sandbox. It is the backend Agg, except that ``plt.show()`` adds the open
-figures to the call's images.
+"""Implements the drawing backend of matplotlib for the sandbox.
+
+It is matplotlib's backend Agg, except that ``plt.show()`` adds the open figures to the images that the call shows.
 """
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas  # noqa: F401 (what a backend has to hold)
@@ -8,5 +9,5 @@ from . import holder
 
 
 def show(*_: object, **__: object) -> None:
-    """Add the open figures to the call's images, in the order of their numbers, and close them."""
+    """Add the open figures to the images that the call shows, in the order of their numbers, and close them."""
     holder.show_open_figures()

@@ -1,5 +1,6 @@
-"""Holds the state of a running call for the supervisor: its output, the answer of its process, and the reason if the
-call was ended early.
+"""Holds the state of a call (an execution of code) while it runs: its output, its answer, and the reason if it failed.
+
+The supervisor, which is the first process in the sandbox, uses it.
 """
 
 import os
@@ -19,8 +20,9 @@ ENDINGS = ("ok", "error", "memory")
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets. The kernel adds the sender's credentials (such as its process id) to each message
-    that the first socket receives.
+    """Return two connected sockets; the first one receives each message with the sender's process id.
+
+    The kernel adds this id to the message, so the sender cannot forge it.
     """
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -28,9 +30,10 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
-    """Return the next bytes of the socket, and the id of the process that sent them. The kernel reports this id.
+    """Return the next bytes of the socket, and the id of the process that sent them, as the kernel reports it.
 
-    The bytes are b"" at the end of the stream. The id is 0 if the kernel reports no id.
+    The bytes are b"" at the end of the stream. The id is 0 if the kernel reports no id. ``size`` is the maximum number
+    of bytes to return.
     """
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:
@@ -41,11 +44,25 @@ def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes,
 
 @dataclass
 class RunningCall:
-    """Holds the output, the answer and the status of a running call.
+    """Holds what is known about a call (an execution of code) while it runs.
 
-    ``out`` and ``err`` are the file descriptors from which stdout and stderr are read. ``streams`` maps each descriptor
-    to the output that was read from it. ``dropped`` maps each descriptor to the number of bytes beyond ``max_output``.
-    ``pid`` is the id of the process that sent the last message; it is 0 before the first message.
+    Attributes:
+        control: the socket from which the answer of the call's process is read.
+        out: the file descriptor from which stdout is read.
+        err: the file descriptor from which stderr is read.
+        max_output: the maximum number of bytes of stdout that are kept, and of stderr.
+        max_answer: the maximum number of bytes of all images in the answer.
+        max_images: the maximum number of images in the answer.
+        pid: the id of the process that sent the last message; 0 before the first message.
+        status: why the call has failed, such as ``timeout``; "" as long as it has not failed.
+        error: a text that explains the failure; "" as long as it has not failed.
+        answered: whether a complete, valid answer has arrived.
+        is_closed: whether the process closed the socket.
+        header: the answer without its images.
+        pixels: the pixels of each image of the answer.
+
+    The attributes ``streams`` and ``dropped`` are dicts by file descriptor: the output that was read, and the number of
+    bytes beyond ``max_output``.
     """
 
     control: socket.socket
@@ -71,16 +88,22 @@ class RunningCall:
             os.set_blocking(fd, False)
 
     def end(self, status: str, error: str) -> None:
-        """Record that the call has failed with this status and this error."""
+        """Record that the call has failed.
+
+        ``status`` is a word for the reason, such as ``timeout``, and ``error`` is a text that explains it.
+        """
         self.status, self.error = status, error
 
     @property
     def is_over(self) -> bool:
-        """Return whether the call has answered, or has failed and must be ended."""
+        """Return whether the call has ended: it has sent its answer, or it has failed."""
         return self.answered or bool(self.status)
 
     def read_stream(self, fd: int) -> bool:
-        """Read more output from ``fd``. Return False if no output is available now, or the stream has ended."""
+        """Read more output from the file descriptor ``fd``, which is ``out`` or ``err``.
+
+        Returns True if output was read, and False if none is available now or the stream has ended.
+        """
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -91,9 +114,10 @@ class RunningCall:
         return bool(data)
 
     def read_answer(self) -> None:
-        """Read from the socket of the process: one byte when the call starts, and later its answer.
+        """Read the bytes that have arrived from the process of the call.
 
-        Sets ``is_closed`` if the process closes the socket before its answer is complete.
+        The first byte reports that the process has started; the later bytes are its answer. Sets ``is_closed`` if the
+        process has closed the socket.
         """
         try:
             data, pid = receive_credited(self.control, _CHUNK if self.pid else 1)

@@ -1,7 +1,8 @@
-"""Collects the images that a call shows, as RGB pixels, in the order in which the code shows them.
+"""Collects the images that a call (an execution of code) shows, in the order in which the code shows them.
 
-Model-written code shows an image by ``plt.show()``, ``Image.show()``, ``cv2.imshow``, ``display(…)``, as the value of
-its last line, or by saving it as a file. An image that the call has shown before is not added again.
+The images are stored as RGB pixels. Model-written code shows an image by ``plt.show()``, ``Image.show()``,
+``cv2.imshow``, ``display(…)``, as the value of its last line, or by saving it as a file. An image that the call has
+shown before is not added again.
 """
 
 import contextlib
@@ -22,9 +23,10 @@ _BACKEND = "module://inside.backend"
 
 
 class Shown:
-    """Collects the images of one call. An image of more than ``max_pixels`` pixels is scaled down.
+    """Collects the images that one call (an execution of code) shows.
 
-    At most ``max_images`` images are kept. ``left_out`` is the number of further images.
+    An image of more than ``max_pixels`` pixels is scaled down. At most ``max_images`` images are kept. ``images`` holds
+    the height, the width and the RGB pixels of each image, and ``left_out`` is the number of images beyond the limit.
     """
 
     def __init__(self, max_images: int, max_pixels: int) -> None:
@@ -33,8 +35,11 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add a PIL image, an array of pixels, or a figure. Returns False if ``shown`` is not an image, else True. An
-        image beyond the limit is only counted, and an image that the call has shown before is ignored."""
+        """Add an image to the images of the call, and return whether ``shown`` is an image.
+
+        An image is a PIL image, an array of pixels, or a matplotlib figure. An image beyond the limit on images is only
+        counted. An image that the call has shown before is ignored.
+        """
         image = _as_pil(shown)
         if image is None:
             return False
@@ -108,22 +113,26 @@ def _drawn(figure: Any) -> Any:
 
 
 def open_figures() -> Iterator[Any]:
-    """Yield the open figures of pyplot."""
+    """Yield the figures that matplotlib's pyplot has open; nothing if the code has not loaded pyplot."""
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         yield from (pyplot.figure(number) for number in pyplot.get_fignums())
 
 
 def show_figures(shown: Shown) -> None:
-    """Add the open figures to the images, and close them, as ``plt.show()`` does in the sandbox."""
+    """Add pyplot's open figures to the images that the call shows, and close the figures.
+
+    ``plt.show()`` in the sandbox does the same. ``shown`` collects the images of the call.
+    """
     for figure in list(open_figures()):
         shown.add(figure)
         sys.modules["matplotlib.pyplot"].close(figure)
 
 
 def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
-    """Return the image files below a folder: a map from the path to modification time (ns), size (bytes) and inode.
+    """Return the state of all image files below a folder, to find out later which of them were written.
 
-    A write to a file changes at least one of these three values.
+    The result is a dict from the path to the time of the last change (in ns), the size (in bytes) and the inode. A
+    write to a file changes at least one of these three values.
     """
     found = {}
     for base, _, names in os.walk(folder):
@@ -137,8 +146,11 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that were written since ``before``, in the order of writing. Only the last :data:`MAX_SAVED`
-    of these files are read. Unreadable files are skipped."""
+    """Add the image files that a call has written to the images that it shows, in the order of writing.
+
+    ``before`` is the result of :func:`files_at` from before the call. A file below ``folder`` was written if its state
+    differs from ``before``. Only the last :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
+    """
     from PIL import Image
 
     written = sorted((state, path) for path, state in files_at(folder).items() if before.get(path) != state)
@@ -152,16 +164,20 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
 
 
 class ShowInsteadOfWindows(MetaPathFinder):
-    """Makes ``cv2.imshow`` add its image to the call's images, since the sandbox has no windows.
+    """Makes ``cv2.imshow`` add its image to the images that the call shows, since the sandbox has no windows.
 
-    The class is an import hook. It changes cv2 when the code imports it.
+    The class is an import hook: it changes the module cv2 (OpenCV) when the code imports it. ``show`` is the function
+    that gets each image.
     """
 
     def __init__(self, show: Any) -> None:
         self._show, self._looking = show, False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return a spec of cv2 that replaces cv2's window functions after loading it; None for all other modules."""
+        """Return an import spec for cv2 (OpenCV) that replaces its window functions after it is loaded.
+
+        The import system of Python calls this method. For all other modules, the result is None.
+        """
         if fullname != "cv2" or self._looking:
             return None
         self._looking = True
@@ -182,7 +198,11 @@ class ShowInsteadOfWindows(MetaPathFinder):
 
 
 def replace_windows(cv2: Any, show: Any) -> None:
-    """Replace ``imshow`` by a function that calls ``show``; make cv2's other window functions do nothing."""
+    """Replace the window functions of cv2 (OpenCV), since the sandbox has no windows.
+
+    ``imshow`` now passes its image to the function ``show``, with the colours as RGB. The other window functions do
+    nothing.
+    """
 
     def imshow(_: Any, image: Any) -> None:
         show(image[..., 2::-1] if getattr(image, "ndim", 0) == 3 and image.shape[2] >= 3 else image)

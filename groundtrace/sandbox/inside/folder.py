@@ -1,8 +1,8 @@
-"""Copies a trajectory's folder to memory, and restores it after a call that failed.
+"""Copies the content of a trajectory's folder to memory, and restores it after a call that failed.
 
-Model-written code has created the folder's content, so it is not trusted. Links are kept and never followed, and pipes
-are never opened. Folders can be deeply nested; nevertheless :func:`clear` uses only paths with at most two names below
-the folder.
+A call is an execution of model-written code. This code has created the folder's content, so the content is not trusted.
+Links are kept and never followed, and pipes are never opened. Folders can be deeply nested; nevertheless :func:`clear`
+uses only paths with at most two names below the folder.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ MAX_DEPTH = 64
 
 
 class FolderError(Exception):
-    """Raised if the folder exceeds a limit, or has an entry that cannot be kept.
+    """Raised if the folder exceeds a limit, or has an entry that cannot be copied, such as a pipe.
 
     The model that wrote the code gets the message.
     """
@@ -26,10 +26,15 @@ class FolderError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """Describes a file, folder or link: its path below the root, its kind and rights, and the time of its last change.
+    """Holds a copy of one file, folder or link.
 
-    All names (hard links) of a file have the same inode number. ``content`` is a file's content, or a link's target. If
-    a file has several names, only its first entry has the content.
+    Attributes:
+        path: the path below the root; empty for the root itself.
+        mode: the kind of the entry and its access rights, as ``os.stat`` returns them.
+        mtime_ns: the time of the last change, in nanoseconds.
+        inode: the inode number. All names (hard links) of a file have the same one.
+        content: a file's content, or a link's target. If a file has several names, only its first entry has the
+            content.
     """
 
     path: bytes
@@ -46,11 +51,13 @@ content.
 
 
 def copied(root: bytes, max_bytes: int) -> Copy:
-    """Return the folder's content.
+    """Return a copy of the content of the folder ``root``.
+
+    ``max_bytes`` is the maximum size of all files together. A sparse file counts with its full size, since it has this
+    size after it has been read and written again.
 
     Raises FolderError in four cases: the folder has too many files; folders are nested too deeply; an entry is not a
-    file, a folder or a link; or the files together have more than ``max_bytes`` bytes. The size of a sparse file is its
-    full size, since the file has this size after it has been read and written again.
+    file, a folder or a link; or the files together have more than ``max_bytes`` bytes.
     """
     entries = [_entry(root, b"", set(), max_bytes)]
     inodes: set[int] = set()
@@ -121,7 +128,7 @@ def _content(full: bytes) -> bytes:
 
 
 def restore(root: bytes, copy: Copy) -> None:
-    """Make the folder's content equal to the copy.
+    """Make the content of the folder ``root`` equal to a copy that :func:`copied` returned.
 
     A file that still exists keeps its inode. So a file that the code has open is still the file at its path.
     """
@@ -158,10 +165,10 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove everything from the folder ``root`` except the files of ``copy``.
+    """Remove everything from the folder ``root`` except the files that are in ``copy``.
 
-    The files of ``copy`` are moved to new names directly below the root. Returns their new paths by inode number. A
-    file whose content differs from ``copy`` is emptied. The content of a nested folder is moved up before the folder is
+    These files are moved to new names directly below the root. A file whose content differs from ``copy`` is emptied.
+    Returns the new paths of the files, by inode number. The content of a nested folder is moved up before the folder is
     removed, so that paths stay short.
     """
     os.chmod(root, 0o700)

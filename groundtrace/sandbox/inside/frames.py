@@ -1,8 +1,9 @@
-"""Packs and reads the messages between the host (the process that opened the sandbox), the supervisor and the holder
-(the process with the trajectory's state).
+"""Packs and reads the messages between the three processes that run a trajectory.
 
-A message is the length of a JSON header, the header, and binary parts. The header lists the lengths of the parts. No
-process trusts the messages of another process: a reader raises BadFrame if a message has another form or is too large.
+The processes are the host (which opened the sandbox), the supervisor (the first process in the sandbox) and the holder
+(which holds the trajectory's state). A message has three parts: the length of a JSON header, the header, and binary
+parts. The header lists the lengths of the binary parts. No process trusts the messages of another process: a reader
+raises BadFrame if a message has another form or is too large.
 """
 
 import json
@@ -27,7 +28,7 @@ class BadFrame(Exception):
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """Return the bytes of a message with this header and these parts."""
+    """Return the bytes of a message with this header (a JSON object) and these binary parts."""
     sized = {**header, "parts": [len(part) for part in parts]}
     text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # UTF-8 needs a third of \\u's bytes
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
@@ -36,11 +37,16 @@ def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
 def read(
     receive: Callable[[int], bytes], max_bytes: int, max_parts: int = MAX_PARTS
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the header and the parts of a stream's next message.
+    """Read the next message of a stream, and return its header and its binary parts.
 
-    ``receive(n)`` must return exactly the next n bytes of the stream, and raise EOFError at its end. Raises BadFrame if
-    the header is too large, or is not JSON of the known form. Also raises BadFrame if the message has more than
-    ``max_parts`` parts, or if the parts together have more than ``max_bytes`` bytes.
+    Args:
+        receive: a function that takes a number n, and returns exactly the next n bytes of the stream. It raises
+            EOFError at the end of the stream.
+        max_bytes: the maximum size of all binary parts together.
+        max_parts: the maximum number of binary parts.
+
+    Raises:
+        BadFrame: if the header is too large or is not valid, or if the binary parts are too many or too large.
     """
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     header = parse_header(receive(_within(length, MAX_HEADER)))
@@ -52,7 +58,10 @@ def read(
 
 
 def parse_header(text: bytes) -> dict[str, Any]:
-    """Return the parsed header; its ``parts`` is a list of lengths. Raises BadFrame if it is not valid."""
+    """Return the header of a message, parsed from JSON; its field ``parts`` lists the lengths of the binary parts.
+
+    Raises BadFrame if the header is not JSON, or if it has no valid field ``parts``.
+    """
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,10 +1,11 @@
-"""Runs the holder, which is the process that holds a trajectory's state (the variables that its code has created).
+"""Implements the holder, which is the process that holds the state of a trajectory.
 
-A holder waits for requests of the supervisor. For a request to run code, the holder forks, and the fork runs the code.
-If the call succeeds, a fork of the process that ran the code becomes the next holder. So a call that fails, is killed
-or times out does not change the state. Model-written code may change anything in the process that runs it. Therefore
-another process, the supervisor, enforces limits and timeouts. The supervisor also decides which process becomes the
-next holder.
+The state is the variables that the trajectory's code has created. A holder waits for requests of the supervisor, the
+first process in the sandbox. For a request to run code, the holder forks, and the fork runs the code. If the call
+succeeds, a fork of the process that ran the code becomes the next holder. So a call that fails, is killed or times out
+does not change the state. Model-written code may change anything in the process that runs it. Therefore another
+process, the supervisor, enforces limits and timeouts. The supervisor also decides which process becomes the next
+holder.
 """
 
 import array
@@ -53,9 +54,10 @@ state = _State()
 
 
 def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """Return the header and parts of the next message, and the file descriptors that were sent with it.
+    """Wait for the next message on a socket, and return its header, its binary parts, and its file descriptors.
 
-    Raises EOFError if the other end has closed the socket, and BadFrame for a message that is not valid.
+    ``max_bytes`` is the maximum size of all binary parts together. Raises EOFError if the other end has closed the
+    socket, and BadFrame for a message that is not valid.
     """
     fds = array.array("i")
 
@@ -76,10 +78,13 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
-    """Answer the supervisor's requests until the supervisor ends.
+    """Answer the supervisor's requests until the supervisor ends; the function never returns.
 
     This process itself opens the images (request "images"). For all other requests it forks, and the fork does the
     work: for example, it runs the code. Afterwards the fork answers requests, too, through its own socket.
+
+    ``control`` is the socket to the supervisor, and ``limits`` is the value of
+    :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
     """
     positions: dict[int, tuple[int, int]] = {}
     while True:
@@ -159,8 +164,10 @@ def _open_images(names: list[str], limits: dict[str, Any]) -> None:
 
 
 def prepare() -> None:
-    """Create the module ``__main__`` in which the code runs, seed the random generators, and set up functions such as
-    ``display`` and ``Image.show`` for the sandbox.
+    """Prepare this process for model-written code, before the first code runs.
+
+    This creates the module ``__main__`` in which the code runs, seeds the random generators, and sets up functions that
+    show images in the sandbox, such as ``display`` and ``Image.show``.
     """
     import random
 
@@ -189,7 +196,10 @@ def _display(*things: Any) -> None:
 
 
 def show_open_figures() -> None:
-    """Show and close pyplot's open figures, as ``plt.show()`` does in the sandbox."""
+    """Add pyplot's open figures to the images of the running call, and close the figures.
+
+    ``plt.show()`` in the sandbox does the same. Between calls, this function does nothing.
+    """
     if state.shown is not None:
         figures.show_figures(state.shown)
 
@@ -271,10 +281,15 @@ def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) ->
 
 
 def start(control: socket.socket, limits: dict[str, Any], program: bytes, readable: list[str]) -> NoReturn:
-    """Become the first holder (the process that holds the trajectory's state).
+    """Turn this process into the first holder, which is the process that holds the trajectory's state; never returns.
 
-    This loads the packages that each trajectory needs, drops all rights, and answers requests. ``program`` is the
-    seccomp filter, and ``readable`` are the paths that the code may read.
+    This loads the packages that each trajectory needs, drops all rights, and answers requests.
+
+    Args:
+        control: the socket to the supervisor.
+        limits: the value of :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+        program: the seccomp filter as BPF instructions.
+        readable: the paths that the code may read.
     """
     prepare()
     kernel.hide_memory(False)

@@ -1,7 +1,7 @@
-"""Connects the supervisor to a holder: a process that holds the trajectory's state. The supervisor resumes and stops a
-holder, and sends it requests.
+"""Lets the supervisor control a holder, which is the process that holds the state of a trajectory.
 
-The messages of a holder are not trusted, since model-written code may have sent them.
+The supervisor is the first process in the sandbox. It resumes and stops a holder, and sends it requests. The messages
+of a holder are not trusted, since model-written code may have sent them.
 """
 
 import contextlib
@@ -23,8 +23,10 @@ _WATCH_S = 0.03
 
 
 class TrajectoryLost(Exception):
-    """Raised if the trajectory cannot continue: its holder (the process with its state) has ended or does not answer,
-    or processes cannot be killed.
+    """Raised if the trajectory cannot continue.
+
+    This is the case if its holder (the process with its state) has ended or does not answer, or if processes cannot be
+    killed.
     """
 
 
@@ -34,34 +36,44 @@ class TooMuchMemory(TrajectoryLost):
 
 @dataclass
 class Holder:
-    """Represents a process that holds the trajectory's state. ``control`` is the socket between this process and the
-    supervisor.
+    """Represents a holder, which is a process that holds the state of a trajectory.
+
+    ``pid`` is the id of the process. ``control`` is the supervisor's socket, over which the two exchange messages.
     """
 
     pid: int
     control: socket.socket
 
     def resume(self) -> None:
-        """Let the stopped process run again. Raises TrajectoryLost if the process has ended."""
+        """Let the holder continue after it was stopped (SIGCONT). Raises TrajectoryLost if the process has ended."""
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
             raise TrajectoryLost("the process that holds the state has ended") from None
 
     def stop(self) -> None:
-        """Stop the process (SIGSTOP), with its threads and timers."""
+        """Pause the holder (SIGSTOP), with its threads and timers; nothing happens if it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
-        """Kill the process (SIGKILL). A stopped process then runs no more code, but ends some milliseconds later."""
+        """Kill the holder (SIGKILL); nothing happens if it has ended.
+
+        The holder runs no more code if it was stopped before, but it ends only some milliseconds later.
+        """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
-        """Send the process a request with file descriptors, and call ``watch`` every 30 ms until the request is sent.
+        """Send a request to the holder, with open files.
 
-        Raises TrajectoryLost if the process does not accept the request, and the errors of ``watch``.
+        Args:
+            header: the request as a JSON object.
+            fds: the file descriptors that are sent with it.
+            watch: a function that is called every 30 ms until the request is sent, for example to check the memory.
+
+        Raises:
+            TrajectoryLost: if the holder does not accept the request. The errors of ``watch`` are raised, too.
         """
         data, deadline = memoryview(frames.pack(header)), time.monotonic() + _ANSWER_S
         self.control.settimeout(_WATCH_S)
@@ -83,11 +95,16 @@ class Holder:
 def answer_of(
     control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], int]:
-    """Return the header of a holder's next message, and the id of the process that sent the message.
+    """Wait for a holder's next message, and return its header and the id of the process that sent it.
 
-    While the function waits, it calls ``watch`` every 30 ms.
+    Args:
+        control: the supervisor's socket to the holder.
+        timeout_s: the maximum time to wait.
+        watch: a function that is called every 30 ms during the waiting, for example to check the memory.
 
-    Raises TrajectoryLost if no message arrives in time, and the errors of ``watch``.
+    Raises:
+        TrajectoryLost: if no valid message arrives in time, or if the message states that the state is lost. The errors
+            of ``watch`` are raised, too.
     """
     now, sender = time.monotonic(), 0
     deadline, next_watch = now + timeout_s, now + _WATCH_S

@@ -30,16 +30,17 @@ def adopt_orphans() -> None:
 def hide_memory(is_hidden: bool = True) -> None:
     """Hide this process's memory and its files in /proc from other processes of the same user.
 
-    If ``is_hidden`` is False, make the memory and the files visible again. Forks inherit the setting. While the files
-    are hidden, the process itself cannot write them either.
+    If ``is_hidden`` is False, the memory and the files become visible again. Processes that this process starts inherit
+    the setting. While the files are hidden, the process itself cannot write them either.
     """
     _prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0 if is_hidden else 1))
 
 
 def set_filter(program: bytes) -> None:
-    """Install a seccomp filter for this thread, and for all threads and processes that it starts later.
+    """Install a seccomp filter, which allows only some system calls, for this thread and all that it starts.
 
-    ``program`` is the filter as BPF instructions.
+    The filter also applies to the threads and processes that this thread starts later. ``program`` is the filter as BPF
+    instructions.
     """
     _prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
     code = ctypes.create_string_buffer(program, len(program))
@@ -55,11 +56,13 @@ def landlock_version() -> int:
 
 
 def restrict_files(readable: list[str], writable: list[str]) -> int:
-    """Restrict this process and its forks with Landlock: they can access only these files and folders.
+    """Restrict this process and its forks with Landlock, a Linux security module: they can access only the given paths.
 
     From version 4 of Landlock's interface on, they also cannot use TCP ports. From version 6 on, they can send signals
-    and connect to abstract sockets only among themselves. Returns the version, or 0 if the kernel has no Landlock.
-    Raises OSError if the kernel refuses the rules.
+    and connect to abstract sockets only among themselves.
+
+    ``readable`` are the files and folders that may be read, and ``writable`` those that may also be written. Returns
+    the version of the interface, or 0 if the kernel has no Landlock. Raises OSError if the kernel refuses the rules.
     """
     version = landlock_version()
     if not version:

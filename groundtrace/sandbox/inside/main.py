@@ -1,5 +1,6 @@
-"""Runs in the sandbox and answers the host (the process that opened the sandbox). The host's requests come on stdin,
-and the answers go to stdout.
+"""Runs in the sandbox, and answers the requests of the host.
+
+The host is the process that opened the sandbox. Its requests arrive on stdin, and the answers are written to stdout.
 """
 
 import contextlib
@@ -29,7 +30,11 @@ def _reply(header: dict[str, Any], parts: list[bytes]) -> None:
 
 
 def main() -> None:
-    """Read the host's requests from stdin, and write the answers to stdout, until the host closes one of the pipes."""
+    """Answer the host's requests until the host closes one of the pipes.
+
+    The host is the process that opened the sandbox. Requests are read from stdin, and answers are written to stdout. If
+    an error occurs, the last answer has the field ``lost`` with the error.
+    """
     try:
         header, parts = frames.read(_exactly, frames.MAX_HEADER)
         if header["uid"]:

@@ -1,4 +1,4 @@
-"""Determines how the code of a call ended: its status, and its error as Python prints it."""
+"""Determines how the code of a call (one execution) ended: its status, and its error as Python prints it."""
 
 import traceback
 from collections.abc import Callable
@@ -9,8 +9,10 @@ _CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
 def ended(act: Callable[[], None]) -> tuple[str, str]:
-    """Call ``act``, which runs the code of a call. Returns the call's status ("ok", "error" or "memory"), and its error
-    with traceback ("" if no error occurred).
+    """Call ``act``, which runs the code of a call, and return how the code ended.
+
+    The result is the status ("ok", "error" or "memory"), and the error with its traceback ("" if no error occurred).
+    The status is "memory" if the code needed more memory than it may use.
     """
     try:
         act()

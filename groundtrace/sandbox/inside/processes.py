@@ -1,4 +1,4 @@
-"""Lists the sandbox's processes (from /proc), and sets their resource limits and their user."""
+"""Lists the processes in the sandbox, as /proc shows them, and sets their resource limits and their user."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ _SOCKET_KIB = 208
 
 
 def others() -> set[int]:
-    """Return the ids of all processes in the sandbox except this one and process 1, which reaps ended processes."""
+    """Return the ids of all processes in the sandbox except this process and process 1, which reaps ended processes."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
@@ -33,10 +33,11 @@ def _status_of(pid: int, of: str = "status") -> dict[str, str]:
 
 
 def running(pids: Iterable[int]) -> dict[int, int]:
-    """Return the ids of the processes that run or are stopped, each mapped to the id of its parent.
+    """Return those of the given processes that have not ended, as a dict from the process id to the id of its parent.
 
-    Zombies are left out, except zombies that still have running threads. The status file of each process is read only
-    once, since the process might end before it is read again.
+    Stopped processes are included. Zombies (processes that have ended but still have an entry in the system) are left
+    out, except zombies that still have running threads. The status file of each process is read only once, since the
+    process might end before it is read again.
     """
     found = {}
     for pid in pids:
@@ -47,12 +48,15 @@ def running(pids: Iterable[int]) -> dict[int, int]:
 
 
 def threads_of(pid: int) -> int:
-    """Return the number of the process's threads, or 0 if the process has ended."""
+    """Return the number of threads of the process with this id; 0 if the process has ended."""
     return int(_status_of(pid).get("Threads", "0"))
 
 
 def memory_kib(pid: int) -> int:
-    """Return the process's memory in KiB. The memory includes swap and page tables, but not mapped files."""
+    """Return the memory of the process with this id in KiB.
+
+    The memory includes swap and page tables, but not mapped files. It is 0 if the process has ended.
+    """
     lines = _status_of(pid)
     if "RssAnon" not in lines:  # its first thread has ended, the others have not
         with contextlib.suppress(OSError):
@@ -62,14 +66,17 @@ def memory_kib(pid: int) -> int:
 
 
 def sockets_kib() -> int:
-    """Return an upper limit, in KiB, of the memory that all sockets of the sandbox use."""
+    """Return an upper limit, in KiB, of the memory that the data in all sockets of the sandbox uses.
+
+    The result is 0 if the number of sockets cannot be read.
+    """
     with contextlib.suppress(OSError), open("/proc/net/protocols", encoding="ascii") as file:
         return sum(int(line.split()[2]) for line in file if line.startswith("UNIX")) * _SOCKET_KIB
     return 0
 
 
 def limit(limits: dict[str, Any]) -> None:
-    """Set the resource limits of this process and its forks.
+    """Set the resource limits of this process and of the processes that it starts.
 
     ``limits`` is the value of :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
     """
@@ -89,7 +96,7 @@ def limit(limits: dict[str, Any]) -> None:
 
 
 def become(uid: int, folder: str) -> None:
-    """Change this process from root to the user ``uid``. The folder then belongs to this user."""
+    """Change this process from the user root to the user with the id ``uid``, who also gets the folder ``folder``."""
     os.chown(folder, uid, uid)
     os.setgroups([])
     os.setresgid(uid, uid, uid)

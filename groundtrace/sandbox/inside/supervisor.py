@@ -1,9 +1,9 @@
-"""Runs the supervisor of a trajectory, which enforces limits and decides which process is the holder (the process that
-holds the trajectory's state).
+"""Implements the supervisor of a trajectory, which is the first process in the sandbox.
 
-The supervisor is the first process in the sandbox. It does not run model-written code, and does not trust the processes
-that do. So it learns the sender of each message from the kernel, and kills all other processes at the end of a call.
-Between calls the holder is stopped (SIGSTOP), so that nothing continues to run after a call.
+The supervisor enforces limits, and decides which process is the holder (the process that holds the trajectory's state).
+It does not run model-written code, and does not trust the processes that run it. So it learns the sender of each
+message from the kernel, and kills all other processes at the end of a call (an execution of code). Between calls the
+holder is stopped (SIGSTOP), so that nothing continues to run after a call.
 """
 
 import contextlib
@@ -34,7 +34,10 @@ with much memory end slowly.
 
 
 class Supervisor:
-    """Supervises one trajectory, and enforces the given limits."""
+    """Supervises one trajectory: starts the processes that run its code, and enforces the given limits.
+
+    ``limits`` is the value of :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+    """
 
     def __init__(self, limits: dict[str, Any]) -> None:
         self.limits = limits
@@ -42,8 +45,11 @@ class Supervisor:
         self.ended: dict[int, int] = {}
 
     def start(self, program: bytes, readable: list[str]) -> int:
-        """Start the first holder. ``program`` is the seccomp filter, and ``readable`` are the paths that the code may
-        read. Returns the version of Landlock's interface that restricts the holder (0 without Landlock).
+        """Start the first holder, which is the process that holds the trajectory's state.
+
+        Returns the version of the interface of Landlock (a Linux security module) that restricts the holder; 0 without
+        Landlock. ``program`` is the seccomp filter as BPF instructions, and ``readable`` are the paths that the code
+        may read.
         """
         ours, theirs = pair()
         pid = os.fork()
@@ -73,8 +79,10 @@ class Supervisor:
             os._exit(1)
 
     def open(self, images: list[bytes]) -> None:
-        """Write the trajectory's images to its folder, and let the holder open them as the variables ``input_image``,
-        ``input_image_2``, ….
+        """Give the trajectory its images: write them to its folder, and make the holder open them as variables.
+
+        The variables are ``input_image``, ``input_image_2``, …. ``images`` are the bytes of the image files. Raises
+        TrajectoryLost if the holder cannot open them.
         """
         names = [f"input_image{'' if number == 1 else f'_{number}'}.jpg" for number in range(1, len(images) + 1)]
         for name, image in zip(names, images, strict=True):
@@ -87,10 +95,12 @@ class Supervisor:
         self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Run a call, and return the header and the parts of its answer.
+        """Run the code of a call, and return the header and the binary parts of the answer.
 
-        The parts are stdout, stderr, and the pixels of each image. After a failed call, the previous holder is used
-        again, and the folder's content is restored. Raises TrajectoryLost if the trajectory cannot continue.
+        The parts are stdout, stderr, and the pixels of each image. After a failed call, the trajectory has the same
+        state as before: the previous holder is used again, and the folder's content is restored.
+
+        ``timeout_s`` is the time limit of the call. Raises TrajectoryLost if the trajectory cannot continue.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
@@ -120,11 +130,11 @@ class Supervisor:
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
     def settle(self) -> None:
-        """Wait until the previous holder has ended.
+        """Wait until the holder from before the last call has ended.
 
-        A successful call replaces the holder. The previous holder is then killed, and needs some milliseconds to
-        release its memory; meanwhile the host reads the answer. Raises TrajectoryLost if the previous holder does not
-        end.
+        A successful call replaces the holder, which is the process with the trajectory's state. The previous holder is
+        killed, and needs some milliseconds to release its memory; meanwhile the host reads the answer. Raises
+        TrajectoryLost if it does not end.
         """
         self._end_all_but(self.holder)
 
