@@ -23,12 +23,13 @@ from groundtrace.schemas.records import Verdict
 
 @settings
 class GateSettings:
-    """Holds the weights and the gate of Argos Eq. 9.
+    """Holds the weights and the gate of Argos Eq. 9, which combines the verdicts on a response into one score.
 
-    The paper does not publish these values; the defaults are equal weights and τ = 1. The gate is τ: if the outcome is
-    below τ, the score is the outcome alone. A scorer without a weight is not a term of the mean. If the config has no
-    weight for ``temporal``, the weight of ``spatial`` is used. The reason is that both scorers measure grounding:
-    ``temporal`` in clips, ``spatial`` in images.
+    The paper does not publish these values; the defaults are equal weights and τ = 1. τ is the gate: if the value of
+    the outcome (the final answer) is below τ, the score is the outcome alone. Otherwise the score is a weighted mean. A
+    scorer without a weight has no part in this mean. If the config has no weight for ``temporal``, the weight of
+    ``spatial`` is used. The reason is that both scorers measure grounding: ``temporal`` in clips, ``spatial`` in
+    images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -82,7 +83,7 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
 @settings
 class CascadeSettings:
-    """Holds the settings of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
+    """Holds the settings of the reward of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
 
     alpha: Annotated[float, Field(gt=0, le=1), "α: the weight of the product; the format's weight is 1 - α"] = 0.9
 
@@ -110,10 +111,10 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 
 @settings
 class AdditiveSettings:
-    """Holds the weights of the additive reward.
+    """Holds the weights of the additive reward, which is a weighted mean of judging, thinking, outcome and format.
 
-    By default, as in the baseline of SAIL-RL §4.5, judging, thinking and outcome have equal weights, and the format has
-    weight 0.
+    The defaults are those of the baseline of SAIL-RL §4.5: judging, thinking and outcome have equal weights, and the
+    format has the weight 0.
     """
 
     judging_weight: Weight = 1.0
@@ -140,7 +141,10 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
 
 @settings
 class StreamSettings:
-    """Holds the weights of the terms in the rewards of iVGR's two streams; the paper adds the terms without weights."""
+    """Holds the weights of the terms in the rewards of iVGR, for responses with boxes and for responses only in words.
+
+    The paper adds the terms without weights.
+    """
 
     format_weight: Weight = 1.0
     outcome_weight: PositiveWeight = 1.0

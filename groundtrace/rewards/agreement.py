@@ -1,4 +1,4 @@
-"""Computes the agreement of two judges on the same items.
+"""Computes how often two judges agree on the same items, as Cohen's κ.
 
 The formula is Eq. 1 of Cohen, A coefficient of agreement for nominal scales, 1960.
 """
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Agreement:
-    """Holds the agreement of two judges over the items to which both gave a label.
+    """Holds how often two judges gave the same label to an item.
 
     Attributes:
         n: the number of items to which both judges gave a label.
         left_out: the number of items to which at least one of the judges gave no label.
         observed: the share of the n items with equal labels, in [0, 1]; None if n is 0.
-        kappa: Cohen's κ in [-1, 1]. It is None if n is 0. It is also None if both judges gave the same label
-            to all items, for example only "yes", because κ would be 0/0. If only one judge has a single label, κ is 0.
+        kappa: Cohen's κ in [-1, 1], which is the agreement beyond chance. It is None if n is 0. It is also None if both
+            judges gave the same label to all items, for example only "yes", because κ would be 0/0. If only one judge
+            gave the same label to all items, κ is 0.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""Defines the input of a scorer: one response to one question, its context, and access to the models."""
+"""Defines the input of a scorer: one response to one question, facts about the question, and access to the models."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def judge(self) -> Caller | None:
-        """Return the object with which scorers call the judge; None if the role judge has no endpoint."""
+        """Return the object with which scorers call the judge; None if the run has no judge."""
         return self.caller if "judge" in self.served.roles else None
 
     @property
@@ -98,7 +98,7 @@ class Case:
 
     @cached_property
     def response(self) -> Response:
-        """Return the parsed text of the response."""
+        """Return the response after parsing, with its sections such as the think section and the answer."""
         return parse_response(self.text)
 
 

@@ -1,6 +1,6 @@
 """Defines the complexity of a question (SAIL-RL §3.2), which is simple or complex.
 
-A simple question is to be answered directly, and a complex question after thinking.
+A policy should answer a simple question directly, and think before it answers a complex question.
 """
 
 import pyarrow as pa

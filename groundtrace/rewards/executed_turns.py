@@ -34,7 +34,7 @@ Pixels = NDArray[np.uint8]
 
 @settings
 class SandboxEnvironmentSettings:
-    """Holds the settings of the environment ``sandbox``, which executes the code of responses."""
+    """Holds the settings of the environment ``sandbox``, which executes the code in a policy's responses."""
 
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     verify: Annotated[

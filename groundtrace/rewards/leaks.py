@@ -41,7 +41,7 @@ class Phrase:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Return the regular expression that matches the phrase as whole words, ignoring case.
+        """Return the regular expression with which the phrase is searched: only whole words match, and case is ignored.
 
         The words may be separated by any white space. A phrase in Chinese or Japanese also matches inside a longer
         text, because these languages have no spaces between words.

@@ -119,7 +119,7 @@ def _size_and_place(mask: Mask) -> tuple[int, int, int, tuple[int, ...], bytes]:
 
 
 def overlap_iou(a: Mask, b: Mask) -> float:
-    """Return the intersection over union of two masks; 0 if they do not overlap."""
+    """Return the intersection over union of two masks, from 0 (no overlap) to 1 (the same pixels)."""
     left, top = max(a.x, b.x), max(a.y, b.y)
     right = min(a.x + a.pixels.shape[1], b.x + b.pixels.shape[1])
     bottom = min(a.y + a.pixels.shape[0], b.y + b.pixels.shape[0])

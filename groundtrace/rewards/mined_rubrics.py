@@ -111,7 +111,10 @@ def _spans(interval: Interval, threshold: float) -> bool:
 
 
 def curriculum_defaults() -> dict[str, object]:
-    """Return the defaults of the curriculum's settings (RuCL Table 5) by name; None for a setting without a default."""
+    """Return the default of each setting of the curriculum (RuCL Table 5), by the name of the setting.
+
+    A setting without a default has the value None.
+    """
     return {each.name: None if each.default is MISSING else each.default for each in fields(CurriculumSettings)}
 
 

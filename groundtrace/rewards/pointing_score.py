@@ -21,7 +21,10 @@ from groundtrace.config.settings import Share, settings
 
 @settings
 class PointingSettings:
-    """Holds the weights of :func:`pointing_score` for found targets, missed targets and wrong points."""
+    """Holds the weights of the score for pointing, for found objects, missed objects and wrong points.
+
+    The function :func:`pointing_score` has the formula.
+    """
 
     first_share: Annotated[
         Share,

@@ -30,5 +30,8 @@ SCORERS: Registry[Scorer] = Registry(
 
 
 def scorers_named(*names: str) -> tuple[Scorer, ...]:
-    """Return the scorers with these names, in this order. Raises RegistryError for an unknown name."""
+    """Return the registered scorers with these names, in the order of ``names``.
+
+    Raises RegistryError if a name is unknown.
+    """
     return tuple(SCORERS[name] for name in names)

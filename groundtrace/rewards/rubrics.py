@@ -61,7 +61,7 @@ RUBRICS = Column[tuple[Rubric, ...]](
 
 @settings
 class RubricSettings:
-    """Holds the settings with which rubrics are mined, that is, proposed and measured (RuCL).
+    """Holds the settings with which rubrics are mined: a model proposes them, and a judge measures them (RuCL).
 
     The paper's τ_app (``min_applicability``) is 0.99. The paper does not state the pass rate that separates easy from
     hard rubrics (``easy_pass_rate``); 0.8 reproduces the paper's Table 1.

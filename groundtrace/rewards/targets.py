@@ -21,14 +21,14 @@ from groundtrace.schemas.records import Question
 
 @dataclass(frozen=True)
 class Targets:
-    """Holds the targets: the objects that a question is about.
+    """Holds the targets of a question, which are the objects that the question is about.
 
     Attributes:
         exist: whether there are targets; None if this is unknown.
         number: the number of targets; None if it is unknown. For example, it is unknown for the question "Is there a
             dog?", since the image may show several dogs.
-        counted: for a question that counts objects, the phrases with which the objects are searched; empty for other
-            questions, whose targets are all objects that the question mentions.
+        counted: for a question that counts objects, the phrases with which the counted objects are searched for. It is
+            empty for other questions; their targets are all objects that the question mentions.
         reason: the reason why it is unknown whether there are targets; "" if it is known.
     """
 
@@ -170,9 +170,9 @@ def is_a_count(case: Case) -> bool:
 
 
 def gold_count(question: Question) -> int | None:
-    """Return the gold answer of a question that asks how many; None for other questions.
+    """Return the gold answer of a question that asks how many, as a whole number.
 
-    The result is also None if the gold answer is not a whole number of at least 0.
+    The result is None for other questions, and if the gold answer is not a whole number of at least 0.
     """
     if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
         return None

@@ -1,4 +1,4 @@
-"""Defines the errors of the sandbox."""
+"""Defines the errors that the sandbox raises if this machine cannot isolate code, or if a trajectory is lost."""
 
 from groundtrace.schemas.errors import UserError
 

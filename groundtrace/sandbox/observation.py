@@ -33,22 +33,22 @@ class BadObservation(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """Holds the result of a call: how it ended, what it printed, and the images that it showed, in order.
+    """Holds the result of a call (one execution of code): how it ended, what it printed, and which images it showed.
 
     Attributes:
         status: How the call ended. ``ok`` and ``silent`` (no output) are successes. For any other status, the
-            trajectory's state is the same as before the call.
+            trajectory's state (the variables of its code) is the same as before the call.
         stdout: The call's output, up to the limit.
         stderr: The call's error output, up to the limit, for example warnings.
         error: The exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
-        images: The images that the call showed.
+        images: The images that the call showed, in order.
         dropped_chars: The number of characters by which stdout and stderr exceeded their limits. Output beyond four
             bytes for each allowed character is counted in bytes instead of characters.
-        images_left_out: The number of images that were left out: beyond the limit, or too long and narrow (ratio of
-            sides above MAX_ASPECT).
+        images_left_out: The number of images that were left out, because there were too many, or because they were too
+            long and narrow (ratio of sides above MAX_ASPECT).
         ended_threads: The number of threads that still ran after the call, and were ended.
         ended_processes: The number of processes that still ran after the call, and were ended.
-        duration_s: The time from the request to the answer.
+        duration_s: The time from the request to the answer, in seconds.
     """
 
     status: Status
@@ -69,7 +69,10 @@ class Observation:
 
     @property
     def text(self) -> str:
-        """Return the text that the policy gets: the output, the error, and notes on what was left out or ended."""
+        """Return the text that the policy gets: the output, the error, and notes on output that was left out.
+
+        Another note states how many threads and processes of the code were ended.
+        """
         notes = [
             f"[{self.dropped_chars} further characters are left out]" if self.dropped_chars else "",
             f"[{self.images_left_out} further images are left out]" if self.images_left_out else "",

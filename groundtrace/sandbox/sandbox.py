@@ -74,7 +74,7 @@ class Sandbox:
         return self._start(images)
 
     async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
-        """Open a trajectory as :meth:`open` does, but as a coroutine.
+        """Open a new trajectory as :meth:`open` does, but as a coroutine; the arguments and errors are the same.
 
         While the coroutine waits until another trajectory is closed, it blocks no thread.
         """

@@ -1,4 +1,4 @@
-"""Defines the settings of a sandbox: the limits of its trajectories."""
+"""Defines the settings of a sandbox: the limits of its trajectories, which are series of executions of code."""
 
 import math
 from typing import Annotated
@@ -13,7 +13,10 @@ kernel does: only the supervisor knows which process holds the state.
 
 @settings
 class SandboxSettings:
-    """Holds the limits of each trajectory, and the number of trajectories that are open at once."""
+    """Holds the limits of each trajectory, and the number of trajectories that are open at the same time.
+
+    A trajectory is a series of calls (executions of code) that share their state.
+    """
 
     call_timeout_s: Annotated[float, "the wall-clock limit of a call"] = 15.0
     trajectory_timeout_s: Annotated[float, "the limit of all calls of a trajectory together"] = 120.0

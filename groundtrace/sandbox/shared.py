@@ -1,4 +1,4 @@
-"""Opens the sandbox that all stages, scorers and rollouts of a process share."""
+"""Opens one sandbox for each process, which all stages, scorers and rollouts of the process share."""
 
 import atexit
 import functools

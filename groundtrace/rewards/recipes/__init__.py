@@ -1,1 +1,4 @@
-"""Holds the reward recipes, one file for each paper; :mod:`groundtrace.rewards.recipes.registry` lists them."""
+"""Holds the reward recipes, one file for each paper. A recipe turns verdicts on responses into rewards.
+
+:mod:`groundtrace.rewards.recipes.registry` lists the recipes.
+"""

@@ -1,6 +1,6 @@
 """Computes the reward of Argos (§3.1, Eq. 1–9).
 
-The same verifier scores the traces in curation and the responses of the policy in training.
+The same verifier scores the traces of the teacher in curation, and the responses of the policy in training.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from groundtrace.schemas.records import Question
 
 @settings
 class ArgosSettings(GateSettings):
-    """Holds the settings of the reward of Argos: the gate and weights of Eq. 9, and the scorers' arguments."""
+    """Holds the settings of the reward of Argos: the weights and the gate of Eq. 9, and the scorers' arguments."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
 

@@ -20,7 +20,7 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 class HasVerdicts:
-    """Adds the method :meth:`value` to a class with a field ``verdicts``."""
+    """Adds the method :meth:`value` to a class with a field ``verdicts``, which holds the verdicts of scorers."""
 
     verdicts: tuple[Verdict, ...]
 

@@ -33,11 +33,10 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class CodeDance(Recipe):
-    """Computes the reward of CodeDance.
+    """Computes the reward of CodeDance for trajectories, which are responses in several turns with code.
 
-    Eq. 1 and 5 give the reward of a trajectory (a response in several turns with code). Eq. 2 gives the advantage of
-    its turns. A response has no reward if it has no trajectory, if its outcome is unscored, or if one of its verdicts
-    has failed.
+    Eq. 1 and 5 give the reward of a trajectory. Eq. 2 gives the advantage of its turns. A response has no reward if it
+    has no trajectory, if its outcome is unscored, or if one of its verdicts has failed.
     """
 
     name: ClassVar[str] = "codedance"
@@ -50,7 +49,7 @@ class CodeDance(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers that the recipe runs: only the scorer of the outcome."""
+        """Return all scorers that the recipe may run: only the scorer of the outcome (the final answer)."""
         return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:

@@ -43,7 +43,7 @@ _BOX_FORM = OneOf(tuple(boxes.FORMS))
 
 @settings
 class IvgrSettings:
-    """Holds the settings of the rewards of iVGR's two streams (§3.2, §3.3)."""
+    """Holds the settings of the rewards of iVGR (§3.2, §3.3), for responses with boxes and for responses in words."""
 
     weights: Annotated[StreamSettings, "the weights of the terms; the paper's are 1"] = field(
         default_factory=StreamSettings
@@ -102,7 +102,10 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of outcome, format and consistency and, if labels are compared, of named boxes."""
+        """Return all scorers that the recipe may run: outcome, format and consistency.
+
+        If the labels of boxes are compared, the result also has the scorer of boxes.
+        """
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 

@@ -1,4 +1,7 @@
-"""Registers the reward recipes by name. To add a recipe, put its file in this package and add a line to this module."""
+"""Registers the reward recipes by name, so that a config can name one.
+
+To add a recipe, put its file in this package and add a line to this module.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -53,7 +53,7 @@ class Rucl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of the outcome and, unless α = 1, of the rubrics."""
+        """Return all scorers that the recipe may run: the outcome and, unless α = 1, the rubrics."""
         return scorers_named(outcome.NAME, *(() if self._is_vanilla else (rubric_scores.NAME,)))
 
     @property

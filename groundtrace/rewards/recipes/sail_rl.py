@@ -24,7 +24,7 @@ from groundtrace.schemas.records import Verdict
 
 @settings
 class SailRlSettings:
-    """Holds the settings by which the terms of SAIL-RL are combined into one reward."""
+    """Holds the settings of the reward of SAIL-RL: how its terms are scored and combined into one reward."""
 
     form: Annotated[Literal["cascading", "additive"], "Eq. 1, or the baseline of §4.5"] = "cascading"
     decision: Annotated[
@@ -67,7 +67,10 @@ class SailRl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of outcome, format, thinking and, unless ``settings.decision`` is ``free``, judging."""
+        """Return all scorers that the recipe may run: outcome, format, thinking and judging.
+
+        Judging, which is about the decision to think, is left out if the setting ``decision`` is ``free``.
+        """
         return (*scorers_named(outcome.NAME, format.NAME), *self._judged)
 
     @property

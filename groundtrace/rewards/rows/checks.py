@@ -1,4 +1,4 @@
-"""Checks that the rows have the data that the reward needs, and writes notes for the user on rows without this data."""
+"""Checks whether the rows have the data that the reward needs, and writes notes for the user on rows without it."""
 
 from collections import Counter
 from collections.abc import Callable, Collection

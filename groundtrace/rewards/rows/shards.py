@@ -214,7 +214,7 @@ class Shards:
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """Return the row with this index. Raises UnusableRow if its fields are invalid."""
+        """Return the row with this index, counted from 0. Raises UnusableRow if its fields are invalid."""
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         fields = self._rows.slice(index % len(self), 1).to_pylist()[0]

@@ -1,8 +1,9 @@
 """Scores the outcome: whether the final answer is right (Argos §3.1, Eq. 6–8).
 
 Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`); otherwise the judge grades it. If the
-judge fails, the answer is unscored: neither right nor wrong. Without a judge, two rules apply. If the gold answer is
-free text, an answer in other words is unscored. For all other answer types, an answer that cannot be parsed is wrong.
+judge fails, the answer is unscored: it counts as neither right nor wrong. Without a judge, two rules apply. If the gold
+answer is free text, an answer in other words is unscored. For all other answer types, an answer that cannot be parsed
+is wrong.
 """
 
 from groundtrace.grading.answers.grading import grade_answer

@@ -1,8 +1,8 @@
 """Scores the thinking of SAIL-RL (§3.1): whether the reasoning is coherent and true, and leads to the answer.
 
-A judge answers three yes/no questions, each in its own call. They are about logical coherence (d1), factual grounding
-(d2) and answer consistency (d3). The judge sees the image for d1 and d2, but not for d3. R_think is the mean of d1, d2
-and d3. If the judge fails on one of them, the verdict has failed.
+A judge answers three yes/no questions, each in a separate call. They are about logical coherence (d1), factual
+grounding (d2) and answer consistency (d3). The judge sees the image for d1 and d2, but not for d3. R_think is the mean
+of d1, d2 and d3, where yes is 1 and no is 0. If the judge fails on one of them, the verdict has failed.
 
 :class:`ThinkingSettings` has the variants of the paper's ablations: other weights of d1, d2 and d3 (Table 8), and a
 judge that gives a number from 0 to 1 instead of yes or no (Table 7).
@@ -44,8 +44,10 @@ FIELDS = {LOGIC: "sound", GROUNDING: "true_to_sources", CONSISTENCY: "supported"
 
 @settings
 class ThinkingSettings:
-    """Holds the settings of R_think (SAIL-RL §3.1). R_think is the weighted mean of d1 (logic), d2
-    (grounding) and d3 (consistency), so only the ratios of the weights matter.
+    """Holds the settings of R_think, the reward of the thinking (SAIL-RL §3.1).
+
+    R_think is the weighted mean of d1 (logic), d2 (grounding) and d3 (consistency), so only the ratios of the weights
+    matter.
     """
 
     logic: Annotated[Weight, "the weight of d1, logical coherence (Table 8: w_L); 0: it is not judged"] = 1.0

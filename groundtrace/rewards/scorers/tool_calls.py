@@ -41,7 +41,7 @@ class Factor:
 
 @settings
 class ToolCallSettings:
-    """Holds the settings of the tool reward.
+    """Holds the settings of the reward for tool calls, which are executions of code.
 
     The defaults are the paper's values: γ = 4, β = 0.2, a reward of -0.5 for a failed execution, the discount 0.2, and
     the weight 0.2 for turns.

@@ -1,5 +1,7 @@
-"""Holds the code that runs in the sandbox: the supervisor, and the processes that hold the state and run the calls.
+"""Holds the code that runs in the sandbox.
 
-This folder is mounted read-only in the sandbox and imported there as ``inside``, without the rest of groundtrace.
-Therefore it imports only the standard library, and libraries that model-written code uses, such as numpy and PIL.
+The processes in the sandbox are the supervisor, which enforces limits, and the processes that hold a trajectory's state
+and run its code. This folder is mounted read-only in the sandbox and imported there as ``inside``, without the rest of
+groundtrace. Therefore it imports only the standard library, and libraries that model-written code uses, such as numpy
+and PIL.
 """

@@ -24,7 +24,7 @@ _LENGTH = struct.Struct("!I")
 
 
 class BadFrame(Exception):
-    """Raised if another process sent bytes that are not a message, or a message that is too large."""
+    """Raised if the bytes that another process sent are not a message, or are a message that is too large."""
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:

@@ -1,4 +1,7 @@
-"""Offers the Linux system calls for which Python's standard library has no function."""
+"""Provides the Linux system calls that Python's standard library does not provide.
+
+Examples are the calls for seccomp and Landlock, which restrict a process.
+"""
 
 import ctypes
 import os
@@ -23,7 +26,7 @@ def _prctl(option: int, *arguments: object) -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the new parent of each of its descendants whose own parent ends (subreaper)."""
+    """Make this process the new parent of each descendant process whose own parent ends (a subreaper)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
 
 
@@ -51,7 +54,10 @@ def set_filter(program: bytes) -> None:
 
 
 def landlock_version() -> int:
-    """Return the version of the interface of Landlock (a Linux security module); 0 if this kernel lacks Landlock."""
+    """Return the version of this kernel's interface of Landlock; 0 if the kernel has no Landlock.
+
+    Landlock is a Linux security module that restricts the access of processes to files.
+    """
     return max(0, _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_ONLY)))
 
 
