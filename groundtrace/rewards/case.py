@@ -19,7 +19,7 @@ class Context(HasValues):
     """Holds facts about a question that are not in its record. An unknown fact is None.
 
     ``context.added(COLUMN)`` returns the value of an added column, such as the complexity of the question; None if the
-    question has no value in it. Stages of the recipe add such columns, and columns of the input can be kept as added
+    question has no value in it. Stages of the pipeline add such columns, and columns of the input can be kept as added
     columns.
 
     Attributes:

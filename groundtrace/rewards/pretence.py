@@ -191,11 +191,11 @@ def _image(output: Output, index: int) -> Pixels:
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
-    """Return whether the text of ``other`` differs visibly from the text that the call printed for the unchanged image.
+    """Return whether a call prints a visibly different text on a changed image than on the question's image.
 
-    ``other`` is the output of another run, such as the run without a group of objects. Only the part of the text that
-    is the same for the nudged image (a few pixels changed) is compared. Two numbers are the same if they are nearly
-    equal.
+    ``runs`` holds the outputs of the call in all runs, and ``other`` is the output for the changed image, such as the
+    image without a group of objects. Words and numbers that already differ for the nudged image (a few pixels changed)
+    are not compared. Two numbers are the same if they are nearly equal.
     """
     stable = _common(_read(runs.shown), _read(runs.nudged))
     return _common(stable, _read(other)) != stable

@@ -71,12 +71,12 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
     """Return the choices after the judge has left out scorers that it does not consider useful for this response.
 
-    The judge cannot add a scorer that does not run according to ``choices``. It can also not leave out gates, grounding
-    scorers, and the scorer with the name ``always``. The reason is that a response could contain instructions for the
-    judge. If the call of the judge fails, or its reply is bad, no scorer is left out, and the reasons mention the
-    failure.
+    ``choices`` are the decisions of :func:`select_scorers`, and ``case`` holds the response. The judge cannot add a
+    scorer that does not run according to ``choices``. It can also not leave out three kinds of scorers: gates (a value
+    of 0 makes the whole score 0), grounding scorers (they compare the response with the images), and the scorer with
+    the name ``always``. The reason is that a response could contain instructions for the judge.
 
-    ``choices`` are the decisions of :func:`select_scorers`, and ``case`` holds the response.
+    If the call of the judge fails, or its reply is bad, no scorer is left out, and the reasons mention the failure.
     """
     offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
     if not offered:

@@ -18,11 +18,11 @@ CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
 
 @settings
 class RewardSettings:
-    """Holds the settings of the reward of responses.
+    """Holds the settings of the reward, which scores the responses of a policy in training.
 
-    ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings.
-    With ``argos``, points are checked by a detector, or by a pointer with a segmenter. Without a judge, the reward
-    ignores the reasoning, and free-text answers are unscored.
+    ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings. With
+    ``argos``, points are checked by a detector, or by a pointer (a model that points at objects) with a segmenter.
+    Without a judge, the reward ignores the reasoning, and free-text answers are unscored.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}

@@ -315,8 +315,8 @@ def shards_to_evaluate(data: Path, cache: Path) -> Shards:
     """Open the shards in ``data`` whose questions are evaluated; :func:`shard_side` selects the side of the run.
 
     ``data`` is a run folder, or a folder that directly holds shards. ``cache`` is the folder for the memory-mapped copy
-    of large shards. Raises ShardError as :class:`Shards` does. If there are no shards, the message also names
-    records.jsonl, which callers look for first.
+    of large shards. Raises ShardError as :class:`Shards` does. If there are no shards, the message also names the file
+    records.jsonl, since a folder with this file can be evaluated, too.
     """
     side = shard_side(data)
     if not _files(data, side):

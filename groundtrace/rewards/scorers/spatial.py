@@ -209,17 +209,18 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
     """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
 
-    The returned function takes a point. It returns True if the point is on a target that was not yet counted. It
-    returns False if the point is not on the object that its label names. It returns None for a point that does not
-    change the score: the point is on another object, or its target was counted before. It raises CallError and BadReply
-    as :func:`view_point` does.
+    The returned function takes a point. It returns True if the point is on a target (an object that the question is
+    about) that was not yet counted. It returns False if the point is not on the object that its label names. It returns
+    None for a point that does not change the score: the point is on another object, or its target was counted before.
+    It raises CallError and BadReply as :func:`view_point` does.
 
     ``media_index`` is the index of the clip among the question's media, and ``targets`` are the targets of the
     question.
 
     It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the targets of one
     frame are counted: the frame in which most targets are pointed at. Two labels are of one kind if they can name the
-    same objects ("dog" and "brown dog"), or if a point with one label is on an instance of the other label.
+    same objects ("dog" and "brown dog"), or if a point with one label is on an instance (a detected object) of the
+    other label.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()

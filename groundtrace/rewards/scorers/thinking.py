@@ -144,7 +144,7 @@ async def score_aspects(
     ``continuous``, it is a number from 0 to 1. It is None if the judge failed. If the response has no answer, d3 is 0.
 
     The response must have reasoning. ``caller`` is the object with which the judge is called. Raises BudgetUsedUp if
-    the run's budget for model calls is used up; all calls have ended before.
+    the run's budget for model calls is used up, but only after all calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}
