@@ -111,10 +111,11 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """Return a verdict whose value is the mean over the categories of statements (Argos §3.1); it can be negative.
+    """Return a verdict whose value is the mean over the categories of statements about a clip (Argos §3.1).
 
-    The value is 0 if there are no statements. The evidence is one :class:`ItemScore` for each statement. The verdict
-    has failed (value None) if a statement could not be checked.
+    The value is at most the value of the category of points, which is negative if all points are wrong. It is 0 if
+    there are no statements. The evidence is one :class:`ItemScore` for each statement. The verdict has failed (value
+    None) if a statement could not be checked.
 
     Args:
         statements: the statements that the response makes about the clip.
