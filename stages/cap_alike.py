@@ -20,10 +20,10 @@ from groundtrace.grading.answers.number_words import WORDS
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.quoting import visible
 from groundtrace.schemas.records import Draft, Question
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA
 from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
-OVER_QUOTA = "over_quota"
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 

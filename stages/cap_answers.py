@@ -29,10 +29,10 @@ from groundtrace.config.settings import Share, settings
 from groundtrace.rewards.blindness import RewardedQuestion, closed_answer
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA
 from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
-OVER_QUOTA = "over_quota"
 MIN_KEPT = 5
 """The number of questions about absent things, and with each answer, that are kept even above the maximum share."""
 AnswerKey = tuple[str, str, bool]

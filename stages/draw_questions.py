@@ -17,6 +17,7 @@ from apache_beam.pvalue import AsSingleton, PCollection
 
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA
 from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.stage import (
     REJECTED,
@@ -29,7 +30,7 @@ from groundtrace.stages.plumbing.stage import (
     rejected_output,
 )
 
-NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
+NOT_DRAWN = "not_drawn"
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:

@@ -125,6 +125,8 @@ def mean_of_reply(reply: CallResult) -> Reading:
             levels.append(_level(completion.text))
         except BadReply as error:
             faults.append(error)
+    if not reply.completions:
+        raise BadReply("the reply has no judgement")
     if 2 * len(levels) < len(reply.completions):
         raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements have a wrong form: {faults[0]}")
     value = sum(LEVELS[level] for level, _ in levels) / len(levels)

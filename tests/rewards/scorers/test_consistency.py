@@ -10,10 +10,17 @@ from groundtrace.grading.messages import TextPart
 from groundtrace.grading.responses.response import Response, parse_response
 from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
+from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Completion, Sampling
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.rewards.case import Context
-from groundtrace.rewards.scorers.consistency import LEVELS, consistency_scorer, is_reference, score_consistency
+from groundtrace.rewards.scorers.consistency import (
+    LEVELS,
+    consistency_scorer,
+    is_reference,
+    mean_of_reply,
+    score_consistency,
+)
 from groundtrace.schemas.records import Call
 
 REFERENCE = "A red car <box>[10,10,50,40]</box> stands left of a tree."
@@ -101,6 +108,11 @@ def test_ivgr_table9_mean_of_four_at_half_temperature(run, question, replies, va
     assert verdict.value == (None if value is None else pytest.approx(value))
     ((_, sampling),) = caller.asked
     assert (sampling.n, sampling.temperature) == (4, 0.5)
+
+
+def test_a_reply_without_judgements_is_a_bad_one() -> None:
+    with pytest.raises(BadReply, match="no judgement"):
+        mean_of_reply(CallResult((), Call("judge", "p", "s", "m", ("key",))))
 
 
 def test_ivgr_3_3_an_empty_archive_scores_0_and_asks_nobody(run, question) -> None:
