@@ -1,1 +1,1 @@
-"""Renders HTML pages: their frame and style, and the responses and images that several pages show."""
+"""Renders HTML pages: the layout and style of all pages, and the responses and images that several pages show."""

@@ -1,8 +1,8 @@
-"""Puts a page into a frame for a notebook.
+"""Puts an HTML page into a frame, so that a notebook can show it safely.
 
-Texts of models are untrusted, and a notebook's page would execute a script in them. So the HTML stays a page of its
-own, with the content security policy of all pages (:mod:`groundtrace.pages.render`), in a sandboxed frame that runs no
-script and loads nothing.
+The texts of models are untrusted, and a notebook would execute a script in them. So the page is shown in a sandboxed
+``iframe``, which runs no script and loads nothing from the network. In the frame, the page keeps the content security
+policy of all our pages (:mod:`groundtrace.pages.render`).
 """
 
 import html
@@ -11,6 +11,10 @@ HEIGHT_PX = 760
 
 
 def framed(page: str, height_px: int = HEIGHT_PX) -> str:
-    """Return an HTML element that shows a page. A user can change the frame's height with the mouse."""
+    """Return an HTML ``iframe`` element that shows the page.
+
+    ``page`` is the HTML text of a complete page. ``height_px`` is the initial height of the frame in pixels; a user can
+    change it with the mouse.
+    """
     style = f"width:100%;height:{height_px}px;border:1px solid #8884;border-radius:8px;resize:vertical"
     return f'<iframe sandbox srcdoc="{html.escape(page, quote=True)}" style="{style}"></iframe>'

@@ -1,7 +1,7 @@
 """Renders the HTML pages about a run or a training. Each page is one file that needs neither a network nor a script.
 
-The content security policy of every page forbids network access and scripts. So a model's reply would be harmless even
-if it were not escaped.
+The content security policy of every page forbids network access and scripts. So a text of a model would be harmless
+even if it were not escaped.
 """
 
 import functools
@@ -19,17 +19,19 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 def render(package: str, template: str, **values: Any) -> str:
-    """Return the page that results from filling a template with these values.
+    """Fill a Jinja template with values, and return the resulting HTML page.
 
-    ``template`` is the name of a file of ``package``. It can extend and import the templates of this package, such as
-    the layout of all pages, by their names. If ``failure`` is among the values, the page shows this failure at the top.
+    ``package`` is the Python package that contains the template, and ``template`` is the name of its file. The template
+    can extend and import the templates of :mod:`groundtrace.pages` by their names, such as the layout of all pages.
+    ``values`` are the variables of the template. If the value ``failure`` is given and is not None, the page shows this
+    failure at the top.
     """
     return _environment(package).get_template(template).render({"failure": None} | values)
 
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    """Return the template environment of a package, which compiles each template once."""
+    """Return the Jinja environment for the templates of a package, which compiles each template once."""
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.FunctionLoader(_source_in(package)), jinja2.FunctionLoader(_source_in(HERE))]
@@ -55,7 +57,7 @@ def _environment(package: str) -> jinja2.Environment:
 
 
 def _source_in(package: str) -> Callable[[str], str | None]:
-    """Return a function that returns the text of a template of the package; None if the package lacks this file."""
+    """Return a function that returns the text of a template file of the package, or None if the file does not exist."""
 
     def source(name: str) -> str | None:
         file = resources.files(package).joinpath(name)

@@ -1,4 +1,4 @@
-"""Splits a response into the parts that the pages about a run show: prose, structural tags, points and boxes."""
+"""Splits a response into the parts that a page shows in different styles: plain text, tags, points and boxes."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,14 @@ _MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
 
 @dataclass(frozen=True)
 class ResponsePart:
-    """Holds a part of a response.
+    """Holds one part of a response, which a page shows in its own style.
 
-    ``kind`` is ``text``, ``markup`` (a structural tag), ``points``, ``box`` or ``more`` (a note that text was cut off).
-    ``marks`` are the points or boxes of the part as (number, coordinates), numbered in the order of the response.
+    Attributes:
+        kind: ``text``, ``markup`` (a structural tag such as ``<think>``), ``points``, ``box``, or ``more`` (a note that
+            text was cut off).
+        text: the text of the part; for points and boxes, their label.
+        marks: for points and boxes, pairs (number, coordinates as text). The numbers count the points, or the boxes,
+            from the start of the response. Empty for all other kinds.
     """
 
     kind: str
@@ -24,7 +28,11 @@ class ResponsePart:
 
 
 def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
-    """Split the first ``max_chars`` characters of a response into prose, structural tags, points and boxes."""
+    """Split the start of a response into plain text, structural tags, points and boxes, in their order.
+
+    ``max_chars`` is the number of characters that are used. If the text is longer, the last part says how many
+    characters were cut off.
+    """
     shown, spans = text[:max_chars], list[ResponsePart]()
     at = points = boxes = 0
     for tag in scan_tags(shown):
@@ -43,8 +51,9 @@ def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
 
 
 def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
-    """Return the part for a tag; None if the tag has no coordinates. ``points`` and ``boxes`` are their numbers before
-    it.
+    """Return the part that shows a points tag or box tag; None if the tag has no coordinates.
+
+    ``points`` and ``boxes`` are the numbers of points and boxes before this tag.
     """
     written = text[tag.start : tag.end]
     if tag.name == "box":

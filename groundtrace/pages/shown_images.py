@@ -1,4 +1,4 @@
-"""Embeds images in a page about a run, within the page's budget of bytes, and with marks at points and boxes."""
+"""Embeds images in an HTML page, with numbered points and boxes drawn on them, within a limit of bytes for the page."""
 
 import base64
 import math
@@ -18,9 +18,10 @@ _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 
 @dataclass(frozen=True)
 class ImageMark:
-    """Holds a numbered point or box on an image. Positions and sizes are in percent of the image's sides.
+    """Holds a numbered point or box that a page draws on an image.
 
-    A point has neither ``width`` nor ``height``.
+    Positions and sizes are in percent of the image's width or height. ``left`` and ``top`` are the position of the
+    point, or of the box's upper left corner. ``width`` and ``height`` are None for a point.
     """
 
     number: int
@@ -33,9 +34,10 @@ class ImageMark:
 
 @dataclass(frozen=True)
 class Image:
-    """Holds an image of a row as a data URI, and the size of the original in px.
+    """Holds an image as a page shows it.
 
-    ``uri`` is None if the image cannot be shown.
+    ``uri`` is the image file as a data URI; it is None if the image cannot be shown. ``width_px`` and ``height_px`` are
+    the size of the original image in pixels. ``marks`` are the points and boxes to draw on it.
     """
 
     caption: str
@@ -46,22 +48,27 @@ class Image:
 
     @property
     def ratio(self) -> float:
-        """Return the width divided by the height."""
+        """Return the aspect ratio: the width divided by the height."""
         return self.width_px / self.height_px
 
 
 @dataclass
 class ImageRoom:
-    """Holds the page's budget: the number of images still to be embedded, and the number of bytes left for them."""
+    """Holds the limit of a page for embedded images, so that the page does not become too large.
+
+    ``images`` is the number of images that are still to be embedded. ``bytes_left`` is the number of bytes that they
+    may use together.
+    """
 
     images: int
     bytes_left: int = field(default=IMAGE_BYTES)
 
     def embed(self, pixels: Pixels) -> str | None:
-        """Return the image as a data URI, in the largest size that fits into the image's share of the budget. Returns
-        None if no size fits.
+        """Return an image as a data URI, or None if the image is too large in every size that is tried.
 
-        The share is the number of bytes left, divided by the number of images still to be embedded.
+        ``pixels`` is the image as RGB uint8 (H, W, 3). The image may use the number of bytes left, divided by the
+        number of images that are still to be embedded. The largest size that fits is used. The call reduces both
+        numbers.
         """
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1
@@ -75,11 +82,12 @@ class ImageRoom:
 def shown_image(
     data: bytes, caption: str, room: ImageRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
 ) -> Image:
-    """Return an image in the form in which the page shows it. ``data`` holds the encoded image. ``room`` is the budget
-    of the page, which the image reduces.
+    """Return an image in the form in which a page shows it, with the given points and boxes.
 
-    ``places`` are the marks on the image as (number, label, coordinates in px). A point has two coordinates, a box
-    four.
+    ``data`` is the encoded image file, e.g. PNG. ``room`` is the limit of the page; the image reduces it. ``places``
+    are the points and boxes, each as (number, label, coordinates in pixels). A point has the coordinates (x, y), a box
+    (x1, y1, x2, y2). If the image cannot be decoded or does not fit into the page, the result has no ``uri``, and its
+    caption gives the reason.
     """
     try:
         pixels = decode_image(data).pixels
@@ -106,8 +114,9 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
-    """Yield the image in decreasing sizes: as PNG if it has at most 1.5 times the JPEG's bytes (as for drawings), else
-    as JPEG.
+    """Yield the image as pairs (file type, bytes), in decreasing sizes.
+
+    The type is PNG if the PNG has at most 1.5 times the bytes of the JPEG, as for drawings; else it is JPEG.
     """
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     height, width = bgr.shape[:2]

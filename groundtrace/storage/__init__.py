@@ -1,1 +1,1 @@
-"""Reads and writes files on this machine, in S3 and in Google Cloud Storage, through one interface."""
+"""Reads and writes files on a local disk, in S3 and in Google Cloud Storage, through one interface."""

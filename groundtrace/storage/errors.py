@@ -1,4 +1,4 @@
-"""Converts the errors of the object stores' libraries into errors of our own, whose messages have one line."""
+"""Converts the errors of the object stores' libraries into our own errors, whose messages have one line."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ _SERVER_AWAY: Final = frozenset(
         "ChecksumError",
     }
 )
-"""The names of the libraries' error classes for a missing answer or damaged data.
+"""The names of the libraries' error classes that mean: the store did not answer, or the received data is damaged.
 
 The classes are given by name, since the libraries may not be installed.
 """
@@ -39,7 +39,7 @@ S3_CREDENTIALS: Final = (
 class StorageError(UserError, OSError):
     """Raised if a location cannot be used, for a reason that the user can correct.
 
-    Such reasons are a missing bucket, denied access, missing or refused credentials, and an invalid name.
+    Examples of such reasons are a missing bucket, denied access, missing or refused credentials, and an invalid name.
     """
 
     def __str__(self) -> str:
@@ -47,24 +47,26 @@ class StorageError(UserError, OSError):
 
 
 class StoreUnavailable(OSError):
-    """Raised if the store did not serve a request despite retries, because it is unreachable or overloaded."""
+    """Raised if the store did not answer a request, even after retries, because it is unreachable or overloaded."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 
 class ObjectExists(Exception):
-    """Raised if an object could not be created, because it exists already."""
+    """Raised if an object could not be created, because an object with this name exists already."""
 
 
 class BeyondObjectEnd(Exception):
-    """Raised if the requested bytes begin after the end of the object."""
+    """Raised if a read requests bytes that begin after the end of the object."""
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """Convert an error of the store's library to one of our own errors, or to a FileNotFoundError or OSError.
+    """Convert an error of a store's library to one of this module's errors, to FileNotFoundError or to OSError.
 
-    Any other error is returned unchanged. ``url`` is the object's URL, which the message contains.
+    The new error is returned, not raised. For example, the status 404 becomes FileNotFoundError, and the status 503
+    becomes StoreUnavailable. An error that does not come from a store or from the file system is returned unchanged.
+    ``url`` is the URL of the requested object; it appears in the message.
     """
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
@@ -108,15 +110,18 @@ def _is_away(error: Exception, names: frozenset[str]) -> bool:
 
 
 def names_of(error: BaseException) -> frozenset[str]:
-    """Return the names of the error's class and its base classes.
+    """Return the names of the error's class and of all its base classes.
 
-    Names are compared instead of classes, because a library that is not installed cannot be imported.
+    With these names, an error of a library can be recognised without importing the library, which may not be installed.
     """
     return frozenset(each.__name__ for each in type(error).__mro__)
 
 
 def _answer(error: Exception) -> tuple[int, str]:
-    """Return the status and the error code of the store's response; 0 and "" if the error does not contain them."""
+    """Return the HTTP status and the error code of the store's response, e.g. (404, "NoSuchKey").
+
+    The status is 0 and the code is "" if the error does not contain them.
+    """
     for each in causes(error):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # of botocore

@@ -21,7 +21,8 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) -> None:
     """Replace the file ``path`` by ``data``; a text is encoded as UTF-8.
 
-    A reader sees either the old file or the complete new one. :func:`written_whole` describes ``durable``.
+    A process that reads the file at the same time gets either the old file or the complete new one. If ``durable`` is
+    True, the data is forced to the disk (fsync) first, so that a power failure cannot leave a truncated file.
     """
     with written_whole(path, durable=durable) as unfinished:
         unfinished.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -29,16 +30,17 @@ def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) ->
 
 @contextlib.contextmanager
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; the file is renamed to ``path`` when the body of the ``with`` ends.
+    """Yield a temporary path to write to; the temporary file replaces ``path`` when the body of the ``with`` ends.
 
-    A reader sees the old file or the complete new one. The temporary name is unique. If several processes write, each
-    of them puts a complete file at ``path``, and the last file remains. If the body raises, the temporary file is
-    removed and the old file remains. A killed process leaves its temporary file behind (:func:`is_unfinished`). Raises
-    the file system's OSError.
+    The temporary file is in the same folder as ``path``, with a unique name. A process that reads ``path`` at the same
+    time gets either the old file or the complete new one. If several processes write ``path``, the last complete file
+    remains.
 
-    If ``durable`` is true, the contents are written to the disk (fsync) before the file is renamed. So after a power
-    failure, the file is the old or the new one, never a truncated one. This takes milliseconds. Files that are cheap to
-    make again do not need ``durable``.
+    If the body raises an error, the temporary file is removed and the old file remains. A killed process leaves its
+    temporary file behind; :func:`is_unfinished` recognises such a file. Raises OSError if the file system fails.
+
+    If ``durable`` is True, the data is forced to the disk (fsync) before the file is renamed, so that a power failure
+    cannot leave a truncated file. This takes milliseconds. It is not needed for files that are cheap to make again.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -53,11 +55,11 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a new folder beside ``out``; it is renamed to ``out`` when the body of the ``with`` ends.
+    """Yield a new temporary folder; it is renamed to ``out`` when the body of the ``with`` ends.
 
-    If the body raises, the new folder is removed and ``out`` is unchanged. A killed process leaves the new folder
-    behind, under a temporary name. Raises UserError if ``out`` exists and is not an empty folder, or if it cannot be
-    written.
+    The temporary folder is beside ``out``. If the body raises an error, the temporary folder is removed and ``out`` is
+    unchanged. A killed process leaves the temporary folder behind. Raises UserError if ``out`` is a file or a folder
+    with content, or if it cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} already exists: choose another folder as OUT")
@@ -75,16 +77,20 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether a file of this name was left behind by an interrupted writer."""
+    """Return whether ``name`` is the name of a temporary file that :func:`written_whole` or :func:`new_folder` creates.
+
+    A file or folder with such a name is left behind if the writing process was killed.
+    """
     return _UNFINISHED.fullmatch(name) is not None
 
 
 @contextlib.contextmanager
 def locked(folder: Path, refusal: type[UserError] = UserError) -> Iterator[None]:
-    """Lock a folder for one writing process, by a file ``.lock`` in it; the folder is created if it is missing.
+    """Lock a folder while the body of the ``with`` runs, so that only one process writes to it.
 
-    Raises an error of the class ``refusal`` if another process holds the lock, or if the lock cannot be written. The
-    operating system releases the lock when the process ends, even if it is killed. The file ``.lock`` stays.
+    The lock is a file ``.lock`` in the folder. The folder is created if it is missing. The operating system releases
+    the lock when the process ends, even if it is killed. The file ``.lock`` stays. ``refusal`` is the class of the
+    error that is raised if another process holds the lock, or if the lock file cannot be written.
     """
     lock = FileLock(folder / ".lock", blocking=False)
     try:

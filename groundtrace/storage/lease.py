@@ -1,14 +1,15 @@
-"""Locks a folder of a store for one writing process, as ``groundtrace.storage.files.locked`` locks a local folder.
+"""Locks a folder in an object store for one writing process. For local folders, ``files.locked`` does the same.
 
-A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds. The lease with the
-highest number is the valid one. A lease is created only if its object does not exist yet. So only one of several
-competing processes succeeds. A store that creates the same object twice cannot be used (StorageError). The lease of a
-process that died is not released: it expires :data:`LASTS_S` seconds after its last renewal.
+A lease is a lock that expires. It is an object ``.lease/<number>.json`` in the folder. The process that holds the lease
+rewrites this object every :data:`RENEW_S` seconds. The lease with the highest number is the valid one. A process
+creates the object of a new lease only if it does not exist yet, so that only one of several competing processes
+succeeds. A store that does not refuse to create an existing object cannot be used (StorageError). The lease of a killed
+process expires :data:`LASTS_S` seconds after its last renewal.
 
-The clocks of two machines may differ. Therefore a lease may seem to be expired, or to last longer than :data:`LASTS_S`
-seconds. Another process then watches this lease for one and a half times :data:`RENEW_S` seconds, and takes it over if
-it was not renewed. If a lease was taken over, or was not renewed for :data:`LASTS_S` seconds, the next
-:meth:`Lease.check` of its holder raises :class:`Lost`.
+The clocks of two machines may differ, so the expiry time of a lease cannot be trusted completely. Before a process
+takes over a lease that seems to be expired, it watches the lease for one and a half times :data:`RENEW_S` seconds. It
+takes the lease over only if the lease is not renewed during this time. The process that lost its lease learns this at
+its next call of :meth:`Lease.check`, which raises :class:`Lost`.
 """
 
 import contextlib
@@ -33,17 +34,19 @@ _log = logging.getLogger(__name__)
 
 
 class Held(UserError):
-    """Raised if another process is writing to the folder."""
+    """Raised if a process cannot get the lease, because another process is writing to the folder."""
 
 
 class Lost(UserError):
-    """Raised if the lease expired or was taken over, so that another process may now write to the folder."""
+    """Raised if this process no longer holds its lease, so that another process may now write to the folder."""
 
 
 class Lease:
-    """Represents a lease that this process holds on a folder; :func:`leased` makes it.
+    """Holds a lease (a lock that expires) of this process on a folder in a store. Use :func:`leased` to get one.
 
-    A thread of this process renews the lease every ``renew_s`` seconds.
+    The constructor takes the lease. ``lasts_s`` is the number of seconds after which the lease expires without a
+    renewal. A background thread renews the lease every ``renew_s`` seconds. The constructor raises :class:`Held` if
+    another process holds the lease, and StorageError if the store allows two processes to create the same object.
     """
 
     def __init__(self, folder: RemotePath, lasts_s: float, renew_s: float) -> None:
@@ -57,7 +60,10 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise :class:`Lost` if another process may hold the lease now. Each call sends a request to the store."""
+        """Check that this process still holds the lease. Raises :class:`Lost` if another process may hold it.
+
+        Each call sends a request to the store.
+        """
         if self._newest() != self._number:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
@@ -67,7 +73,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Stop the renewal and mark the lease as released, unless this process has lost it."""
+        """Stop the renewal of the lease, and mark it in the store as released. A lease that was lost is not marked."""
         self._ended.set()
         self._thread.join()
         if not self._is_lost:
@@ -89,10 +95,10 @@ class Lease:
         return newest + 1
 
     def _refuse_living(self, number: int) -> None:
-        """Raise :class:`Held` if another process still holds this lease.
+        """Raise :class:`Held` if another process still holds the lease with this number.
 
-        This is the case if the lease was not released, and one of two conditions is true: it has not expired, or it was
-        renewed or taken over while this method watched it.
+        A released lease is not held. A lease that has not expired is held. Otherwise, this method watches the lease for
+        a short time. The lease is held if it is renewed or taken over during this time.
         """
         holder = self._read(number)
         until_s = holder.get("until_s")
@@ -145,10 +151,12 @@ class Lease:
 
 @contextlib.contextmanager
 def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
-    """Hold the lease on a folder of a store while the body of the ``with`` runs, so that no other process writes there.
+    """Hold the lease (a lock that expires) on a folder in a store while the body of the ``with`` runs.
 
-    Raises :class:`Held` if another process holds the lease, and StorageError if the store cannot exclude other
-    processes.
+    No other process can get the lease during this time. ``lasts_s`` is the number of seconds after which the lease
+    expires if it is not renewed. It is renewed every ``renew_s`` seconds. Yields the :class:`Lease`, whose method
+    ``check`` shows whether the lease is still held. Raises :class:`Held` if another process holds the lease, and
+    StorageError if the store allows two processes to create the same object.
     """
     lease = Lease(folder, lasts_s, renew_s)
     try:

@@ -1,4 +1,4 @@
-"""Reads the dicts ("entries") in which a store's client describes objects, for example in the listing of a folder."""
+"""Reads the dicts ("entries") by which a store's client describes objects, e.g. the entries of a folder's listing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stat:
-    """Holds a store's metadata of an object.
+    """Holds a store's metadata of an object, with the field names of ``os.stat_result``.
 
     Attributes:
         st_size: the size in bytes.
         st_mtime: the time of the last write, in seconds since 1970; 0 if the store does not give it.
-        version: a text that changes with the object's bytes; "" if the store does not give it.
+        version: a text that changes when the object's bytes change; "" if the store does not give it.
     """
 
     st_size: int
@@ -21,9 +21,10 @@ class Stat:
 
 
 def entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """Return the entries of a listing; empty if the folder does not exist or has no objects.
+    """Call ``listing`` and return its entries; return an empty tuple if the folder does not exist.
 
-    Some stores' libraries raise FileNotFoundError for such a folder. This function catches the error.
+    ``listing`` is a function that lists a folder. Some stores' libraries raise FileNotFoundError for a folder that does
+    not exist or has no objects. This function catches this error.
     """
     try:
         return listing()
@@ -32,14 +33,18 @@ def entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapp
 
 
 def is_path(name: str) -> bool:
-    """Return whether the name of an object is a path: none of its segments is empty, ``.`` or ``..``."""
+    """Return whether the name of an object can be used as a path.
+
+    The result is False if a segment between two slashes is empty, ``.`` or ``..``, as in ``a//b`` or ``a/../b``.
+    """
     return not {"", ".", ".."} & set(name.split("/"))
 
 
 def stat_of(info: Mapping[str, Any]) -> Stat:
-    """Return the metadata of the object that the entry ``info`` describes.
+    """Return the metadata of one object.
 
-    The clients of S3 and GCS use different names for the fields of an entry.
+    ``info`` is the dict by which the store's client describes the object. The clients of S3 and of Google Cloud Storage
+    use different keys; both are understood.
     """
     when = info.get("LastModified") or info.get("mtime")
     version = info.get("generation") or info.get("ETag") or info.get("etag") or ""

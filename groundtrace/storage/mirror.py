@@ -1,8 +1,8 @@
-"""Keeps local copies of folders in a store, such as the folder of a finished run.
+"""Keeps local copies of folders in a store, e.g. of the output folder of a finished run.
 
-Readers of a run, such as DuckDB, read its files many times and at random offsets. So the files are downloaded once and
-kept under the user's cache folder. A later call downloads only the changed files. A copy never mixes two states of the
-folder: if the folder changes during the download, the copy is made again.
+Programs that read a run, such as DuckDB, read its files many times and at random offsets. So the files are downloaded
+once and kept in the user's cache folder. A later call downloads only the changed files. A copy never mixes two states
+of the folder: if the folder changes during the download, the changed files are downloaded again.
 """
 
 import hashlib
@@ -29,11 +29,15 @@ PIECE_BYTES: Final = 8 * 2**20
 
 
 def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
-    """Return the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
+    """Return a local folder with the content of the folder ``name``.
 
-    The copy of a run folder lacks the parts that its readers do not need, such as the cache and the drawn images.
-    Raises :class:`groundtrace.storage.places.StorageError` if there is nothing at the URL, or if the folder cannot be
-    copied, and :class:`groundtrace.storage.places.StoreUnavailable` if the store stays unreachable.
+    If ``name`` is a local path, the result is this path, with ``~`` expanded. If ``name`` is a URL such as
+    ``s3://bucket/run``, the folder is copied to the user's cache folder, and the result is the copy. ``storage`` holds
+    the settings of the connection to the store. The copy of a run's folder lacks the parts that are not needed to read
+    the run, such as the cache and the drawn images.
+
+    Raises :class:`groundtrace.storage.places.StorageError` if the URL has no files, or if the folder cannot be copied.
+    Raises :class:`groundtrace.storage.places.StoreUnavailable` if the store stays unreachable.
     """
     if not is_in_store(name):
         return Path(name).expanduser()
@@ -59,7 +63,10 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
 
 
 def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
-    """Update the copy, and return whether the folder in the store stayed unchanged meanwhile."""
+    """Update the local copy ``target``, and return whether the folder in the store stayed unchanged meanwhile.
+
+    ``known`` is the file that records the versions of the files already copied.
+    """
     found = _wanted(folder)
     if not found:
         check_bucket(folder)
@@ -84,7 +91,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
-    """Return the files of the folder by their paths in it. In a run folder, :data:`_NOT_OF_A_RUN` are left out."""
+    """Return the files of the folder by their relative paths. In a run folder, :data:`_NOT_OF_A_RUN` are left out."""
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:
         return found
@@ -93,9 +100,10 @@ def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
 
 
 def fetch(source: RemotePath, size: int, target: Path) -> None:
-    """Download an object of ``size`` bytes to a local file, completely or not at all.
+    """Download an object to the local file ``target``. A failed download leaves no partial file.
 
-    Raises FileNotFoundError if the object does not exist any more, or is shorter than ``size``.
+    ``size`` is the size of the object in bytes, as listed before. Raises FileNotFoundError if the object does not exist
+    any more, or is now shorter than ``size``.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(target) as unfinished, unfinished.open("wb") as stream:

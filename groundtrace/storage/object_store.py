@@ -1,8 +1,9 @@
 """Opens the clients of object stores, and retries their requests.
 
-A process has one client for each scheme and each :class:`StorageSettings`, and keeps it until the process ends: opening
-a client takes longer than a hundred requests. A forked process opens its own clients. Other packages read and write
-through :mod:`groundtrace.storage.places`.
+A client is the fsspec file system through which requests are sent. To open a client takes longer than a hundred
+requests. So each process opens one client for each URL scheme (``s3`` or ``gs``) and each :class:`StorageSettings`, and
+keeps it until the process ends. A forked process opens its own clients. Other packages read and write through
+:mod:`groundtrace.storage.places`.
 """
 
 import logging
@@ -24,7 +25,7 @@ from groundtrace.storage.errors import GS_CREDENTIALS, ObjectExists, StorageErro
 T = TypeVar("T")
 
 SCHEMES: Final = {"s3": ("s3", "s3fs"), "gs": ("gs", "gcsfs")}
-"""For each scheme, the extra of our package and the module that it needs."""
+"""Maps each URL scheme to two names: the extra of our package for this scheme, and the Python module that it needs."""
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 4.0
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -53,9 +54,10 @@ def _endpoint(url: str) -> str:
 class StorageSettings:
     """Holds the settings by which this machine and the workers connect to ``s3://`` and ``gs://``.
 
-    If none of these settings is given, each machine uses the stores' own environment variables and files, such as
+    If no setting is given, each machine uses the standard environment variables and files of the stores, such as
     AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST. A config
-    never holds a key, only the names of environment variables. Each process reads these variables when it connects.
+    never holds a key. It only names the environment variables that hold the keys. Each process reads these variables
+    when it connects.
     """
 
     endpoint_url: Annotated[str, AfterValidator(_endpoint), "s3://: the URL of the store (empty: AWS)"] = ""
@@ -94,10 +96,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def client(scheme: str, settings: StorageSettings) -> Any:
-    """Return this process's fsspec file system for a scheme.
+    """Return this process's client for a store, which is an fsspec file system. It is opened at the first call.
 
-    Raises :class:`groundtrace.config.extras.MissingExtra` if the scheme's library is not installed, and
-    :class:`StorageError` if an environment variable is invalid or not set, or credentials are missing.
+    ``scheme`` is the scheme of the store's URLs, ``s3`` or ``gs``. Raises
+    :class:`groundtrace.config.extras.MissingExtra` if the scheme's library is not installed. Raises
+    :class:`StorageError` if credentials are missing, or if an environment variable for the connection is invalid or not
+    set.
     """
     key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:
@@ -109,7 +113,10 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 
 
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
-    """Return the store's endpoint, from settings and environment variables; "" for the provider's default endpoint."""
+    """Return the URL of the store's server, from the settings or else from environment variables.
+
+    ``scheme`` is ``s3`` or ``gs``. The result is "" if the default server of the provider (AWS or Google) is used.
+    """
     if scheme == "s3":
         urls = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         return settings.endpoint_url or next(filter(None, urls), "")
@@ -118,10 +125,7 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
 
 
 def _check_endpoint(scheme: str, url: str) -> None:
-    """Raise StorageError for an endpoint that is not a URL or that contains a key.
-
-    The store's library would show the key in its errors.
-    """
+    """Raise StorageError if the endpoint is not a URL or contains a key, which the library's errors would show."""
     try:
         _endpoint(url)
     except ValueError as error:
@@ -183,22 +187,25 @@ def _secret(variable: str) -> str | None:
 
 
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
-    """Return extra arguments for the client's call that writes these bytes.
+    """Return the extra keyword arguments that the client's call needs to write ``data``; empty if it needs none.
 
-    gcsfs, the client of gs://, sends small data between two boundary lines, which are always the same. Data that
-    contains the text of a boundary line would be truncated. So such data is sent in chunks, as gcsfs sends large data.
+    ``scheme`` is ``s3`` or ``gs``. The arguments avoid an error of gcsfs, the client of ``gs``: gcsfs sends small data
+    between two fixed boundary lines, and truncates data that contains the text of such a line. With these arguments, it
+    sends such data in chunks, as it sends large data.
     """
     return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
 
 
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
-    """Return the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
+    """Return the result of ``call``, a function that sends a request. It is retried while the store is unreachable.
 
-    The call is retried at least once, because one hanging connection may use up the ``retry_s`` seconds. ``url``
-    appears only in messages. Raises FileNotFoundError if the object does not exist, :class:`ObjectExists` if an object
-    to create exists already, and :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin
-    after the object's end. Raises :class:`StorageError` for an error that the user can correct,
-    :class:`StoreUnavailable` if the last retry fails, and OSError for any other error of the store.
+    ``retry_s`` is the number of seconds for which the call is retried. It is retried at least once, because one hanging
+    connection may use up this time. ``url`` is the URL of the object; it appears only in messages.
+
+    Raises FileNotFoundError if the object does not exist. Raises :class:`ObjectExists` if an object to create exists
+    already. Raises :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin after the object's
+    end. Raises :class:`StorageError` for an error that the user can correct, :class:`StoreUnavailable` if the last
+    retry fails, and OSError for any other error of the store.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
     while True:

@@ -1,4 +1,4 @@
-"""Reads an object of a store as a stream."""
+"""Reads an object of a store as a Python stream."""
 
 import io
 import os
@@ -7,10 +7,11 @@ from typing import Any
 
 
 class ObjectStream(io.RawIOBase):
-    """Reads the bytes of the object ``url`` as a raw stream.
+    """Reads the bytes of an object in a store as an unbuffered Python stream.
 
-    Each read requests as many bytes as fit into the caller's buffer. ``read`` is a function that returns the object's
-    bytes between two offsets. ``size`` is the object's size in bytes.
+    Each read requests as many bytes as fit into the caller's buffer. ``url`` is the object's URL, for messages.
+    ``size`` is the object's size in bytes. ``read`` is a function that returns the object's bytes from a start offset
+    (included) to an end offset (not included).
     """
 
     def __init__(self, url: str, size: int, read: Callable[[int, int], bytes]) -> None:
@@ -25,23 +26,26 @@ class ObjectStream(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the offset of the next read, and return it."""
+        """Set the offset of the next read, and return it. An offset before the start of the object becomes 0.
+
+        ``whence`` says from which position ``offset`` counts, as in ``io.IOBase.seek``.
+        """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         self._at = max(0, start + offset)
         return self._at
 
     def tell(self) -> int:
-        """Return the offset of the next read."""
+        """Return the offset of the next read, in bytes from the start of the object."""
         return self._at
 
     def readall(self) -> bytes:
-        """Return the bytes from the current offset up to the end of the object."""
+        """Return the bytes from the current offset to the end of the object; empty if the offset is at the end."""
         data = self._read(self._at, self._size) if self._at < self._size else b""
         self._at += len(data)
         return data
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, and return the number of bytes read, which is 0 at the end of the object.
+        """Read bytes into the buffer, and return how many were read; 0 means the end of the object.
 
         Raises OSError if the object became shorter while it was read.
         """

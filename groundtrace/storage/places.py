@@ -1,8 +1,8 @@
-"""Handles files on a disk or in a store. Only this module distinguishes local paths from ``s3://`` and ``gs://``.
+"""Handles files on a local disk and in an object store alike.
 
-A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`. A RemotePath has those
-methods of a Path that an object store can support. This module has functions for the operations that differ between
-local and remote places.
+Only this module distinguishes local paths from the URLs ``s3://`` and ``gs://``. A :data:`Place` is either a
+``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`. A RemotePath has the methods of a Path that
+an object store can support. For operations that differ between local and remote places, this module has functions.
 """
 
 import contextlib
@@ -24,25 +24,29 @@ Place: TypeAlias = Path | RemotePath
 
 
 def is_remote(name: object) -> bool:
-    """Return whether a name or a place is a URL, and not a local path."""
+    """Return whether ``name`` is a URL (a text with ``://`` or a RemotePath); False means a local path."""
     return isinstance(name, RemotePath) or "://" in str(name)
 
 
 def is_in_store(name: str) -> bool:
-    """Return whether a name is a URL of a supported store."""
+    """Return whether ``name`` is a URL of a supported store: ``s3://…`` or ``gs://…``."""
     return name.partition("://")[0] in SCHEMES and "://" in name
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """Return the extras of our package (``pip install groundtrace[extra]``) that places with these names need."""
+    """Return the optional dependencies that are needed to read and write places with these names.
+
+    They are extras of our package (``pip install groundtrace[EXTRA]``), e.g. ``s3`` for the name ``s3://bucket/run``.
+    Local paths need none.
+    """
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     """Return the place with this name: a RemotePath for a URL, and a Path for any other name.
 
-    Raises :class:`StorageError` if a URL has an unknown scheme, has no bucket, or contains ``..``, invisible characters
-    or a password.
+    ``storage`` holds the settings of the connection to the store. Raises :class:`StorageError` if a URL has an unknown
+    scheme, has no bucket, or contains ``..``, invisible characters or a password.
     """
     if not is_remote(name):
         return Path(name)
@@ -64,24 +68,31 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
 
 
 def joined(name: str, below: str) -> str:
-    """Return the name of the file ``below`` in the folder ``name``. The result is a URL if ``name`` is a URL."""
+    """Return the path or URL of the file ``below`` in the folder ``name``.
+
+    For example, "s3://bucket/run" and "a.json" give "s3://bucket/run/a.json". The result is a URL if ``name`` is a URL
+    of a store, else a local path.
+    """
     return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
 
 
 def storage_of(target: Place) -> StorageSettings:
-    """Return the settings of a remote place, or the standard settings for a local path."""
+    """Return the connection settings of a remote place; for a local path, return the default settings."""
     return target.storage if isinstance(target, RemotePath) else STANDARD
 
 
 def arrow_source(target: Place) -> Path | IO[bytes]:
-    """Return a source from which pyarrow reads a file: a local path, or a stream that can seek."""
+    """Return an object from which pyarrow can read the file ``target``.
+
+    The result is the path itself if it is local. For a remote place, it is a binary stream that can seek.
+    """
     return target.open("rb") if isinstance(target, RemotePath) else target
 
 
 def endpoint_of(name: str, storage: StorageSettings) -> str:
-    """Return the endpoint of a URL's store, from settings and environment variables.
+    """Return the URL of the server that stores the file ``name``, from the settings or else from environment variables.
 
-    "" means the provider's default endpoint, or that the name is a local path.
+    The result is "" if ``name`` is a local path, or if the default server of the provider is used.
     """
     return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
 
@@ -89,7 +100,7 @@ def endpoint_of(name: str, storage: StorageSettings) -> str:
 def write_whole(target: Place, data: bytes | str) -> None:
     """Replace the file ``target`` by ``data``; a text is encoded as UTF-8.
 
-    A reader sees either the old contents or the complete new contents.
+    A process that reads the file at the same time gets either the old contents or the complete new contents.
     """
     if isinstance(target, RemotePath):
         target.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -99,10 +110,10 @@ def write_whole(target: Place, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def written_to(target: Place) -> Iterator[Path]:
-    """Yield a local file to write, which replaces ``target`` when the body of the ``with`` ends.
+    """Yield a local file to write to; it replaces ``target`` when the body of the ``with`` ends.
 
-    If the body raises, ``target`` is unchanged. If the target is remote, the file is in the folder for temporary files,
-    and is uploaded when the body ends.
+    If ``target`` is remote, the local file is in the folder for temporary files, and is uploaded when the body ends. If
+    the body raises an error, ``target`` is unchanged.
     """
     if not isinstance(target, RemotePath):
         with written_whole(target) as unfinished:
@@ -115,7 +126,7 @@ def written_to(target: Place) -> Iterator[Path]:
 
 
 def check_bucket(target: Place) -> None:
-    """Raise :class:`StorageError` if the bucket of a remote place does not exist."""
+    """Raise :class:`StorageError` if the bucket of a remote place does not exist. A local path is not checked."""
     if isinstance(target, RemotePath) and not target.bucket.exists():
         name = target.bucket.url.partition("://")[2]
         raise StorageError(f"{target}: there is no bucket {name}: create it, or correct the name")

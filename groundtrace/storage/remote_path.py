@@ -1,9 +1,9 @@
 """Represents an object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that a store allows.
 
 A remote path can be pickled together with its settings. It uses the client of the current process
-(:mod:`groundtrace.storage.object_store`). An object becomes visible when it is complete, and no object is ever renamed.
-After a write, every read and every listing returns the new state, as S3 and GCS guarantee. Requests are retried for
-``[storage].retry_s`` seconds while a store is unreachable.
+(:mod:`groundtrace.storage.object_store`). An object becomes visible only when it is complete, and no object is ever
+renamed. After a write, every read and every listing returns the new state, as S3 and Google Cloud Storage guarantee.
+While a store is unreachable, each request is retried for ``[storage].retry_s`` seconds.
 """
 
 import contextlib
@@ -22,21 +22,23 @@ from groundtrace.storage.object_stream import ObjectStream
 T = TypeVar("T")
 
 READ_AHEAD_BYTES: Final = 4 * 2**20
-"""The number of bytes of a remote file that one request reads."""
+"""The number of bytes that one request reads from a remote file, when the file is read as a stream."""
 SMALL_BYTES: Final = 8 * 2**20
-"""The largest size of a file that is sent in one request."""
+"""The largest size in bytes of a file that is uploaded in one request."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True)
 class RemotePath:
-    """Represents an object in a store, or a folder.
+    """Represents an object or a folder in a store.
 
-    A folder consists of the objects whose URLs begin with ``url`` and a slash. ``url`` does not end with a slash.
+    ``url`` is the URL, e.g. ``s3://bucket/run/run.json``, without a slash at the end. ``storage`` holds the settings of
+    the connection. A store has no real folders: a folder is the set of objects whose URLs begin with ``url`` and a
+    slash.
 
-    Methods raise FileNotFoundError if there is no object, :class:`StorageError` for an error that the user can correct,
-    and :class:`StoreUnavailable` if a store stays unreachable. Use :func:`groundtrace.storage.places.place` to make a
-    remote path: it checks the name.
+    Methods raise FileNotFoundError if the object does not exist, :class:`StorageError` for an error that the user can
+    correct, and :class:`StoreUnavailable` if a store stays unreachable. To make a remote path, use
+    :func:`groundtrace.storage.places.place`, which checks the name.
     """
 
     url: str
@@ -56,7 +58,7 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """Return the part of the URL after the last slash."""
+        """Return the part of the URL after the last slash, e.g. ``run.json``."""
         return self._pure.name
 
     @property
@@ -66,18 +68,18 @@ class RemotePath:
 
     @property
     def stem(self) -> str:
-        """Return the name without its file extension."""
+        """Return the name without its file extension, e.g. ``run`` for ``run.json``."""
         return self._pure.stem
 
     @property
     def parent(self) -> "RemotePath":
-        """Return the folder that contains this path; the parent of a bucket is the bucket itself."""
+        """Return the folder that contains this path. If this path is a bucket, it is returned itself."""
         scheme, _, rest = self.url.partition("://")
         return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
 
     @property
     def parents(self) -> "list[RemotePath]":
-        """Return the folders that contain this path, from the nearest folder to the bucket."""
+        """Return all folders that contain this path, from the nearest folder up to the bucket."""
         found, each = [], self
         while each.parent != each:
             each = each.parent
@@ -86,51 +88,55 @@ class RemotePath:
 
     @property
     def bucket(self) -> "RemotePath":
-        """Return the bucket that contains this path; a bucket returns itself."""
+        """Return the bucket that contains this path. If this path is a bucket, it is returned itself."""
         return self.parents[-1] if self.parents else self
 
     def relative_to(self, folder: "RemotePath") -> PurePosixPath:
-        """Return the path relative to a folder that contains it. Raises ValueError for any other folder."""
+        """Return this path relative to ``folder``. Raises ValueError if ``folder`` does not contain this path."""
         return self._pure.relative_to(folder._pure)
 
     def with_name(self, name: str) -> "RemotePath":
-        """Return the path with the given name in the same folder."""
+        """Return the path of the file ``name`` in the same folder as this path."""
         return self.parent / name
 
     def resolve(self) -> "RemotePath":
-        """Return the path itself, because a store has no links."""
+        """Return this path unchanged, because a store has no symbolic links."""
         return self
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
-        """Do nothing, because a store has no folders."""
+        """Do nothing, because a store has no real folders. The arguments are those of ``pathlib.Path.mkdir``."""
 
     def stat(self) -> Stat:
-        """Return the object's metadata. Raises FileNotFoundError if there is no object, or only a folder."""
+        """Return the metadata of the object at this path.
+
+        Raises FileNotFoundError if there is no such object, or if this path is a folder.
+        """
         info = self._info()
         if info["type"] != "file":
             raise FileNotFoundError(f"{self.url} is a folder, not an object: give an object in the folder")
         return stat_of(info)
 
     def exists(self) -> bool:
-        """Return whether there is an object of this name, or an object below this path."""
+        """Return whether this path is an object or a folder with at least one object."""
         return self._kind() != ""
 
     def is_file(self) -> bool:
-        """Return whether there is an object of this name."""
+        """Return whether this path is an object."""
         return self._kind() == "file"
 
     def is_dir(self) -> bool:
-        """Return whether there are objects below this path, and no object of this name."""
+        """Return whether this path is a folder: there are objects below it, and it is not an object itself."""
         return self._kind() == "directory"
 
     def is_symlink(self) -> bool:
-        """Return False, because a store has no links."""
+        """Return False, because a store has no symbolic links."""
         return False
 
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
-        """Return the object's bytes from offset ``start`` (included) to ``end`` (not included); by default all bytes.
+        """Return the object's bytes from offset ``start`` (included) to offset ``end`` (not included).
 
-        If the object ends before ``end``, fewer bytes are returned.
+        None means the start or the end of the object, so all bytes are returned by default. If the object ends before
+        ``end``, fewer bytes are returned; if it ends before ``start``, none.
         """
         try:
             return self._do(lambda store: store.cat_file(self.url, start=start, end=end))
@@ -138,7 +144,7 @@ class RemotePath:
             return b""
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Return the object's bytes as text."""
+        """Return the object's content as text, decoded with ``encoding``."""
         return self.read_bytes().decode(encoding)
 
     @overload
@@ -152,10 +158,11 @@ class RemotePath:
     def open(
         self, mode: str = "r", encoding: str | None = None, newline: str | None = None
     ) -> io.BufferedReader | io.TextIOWrapper:
-        """Return a stream that reads the object. It can seek, and requests :data:`READ_AHEAD_BYTES` at a time.
+        """Return a stream that reads the object: text for the mode "r", bytes for "rb".
 
-        Raises FileNotFoundError if there is no object, and ValueError for a mode other than "r" and "rb". To write an
-        object, use :func:`groundtrace.storage.places.written_to`.
+        The stream can seek, and requests :data:`READ_AHEAD_BYTES` at a time. ``encoding`` (None means UTF-8) and
+        ``newline`` have the same meaning as in the built-in ``open``. Raises FileNotFoundError if there is no object,
+        and ValueError for any other mode. To write an object, use :func:`groundtrace.storage.places.written_to`.
         """
         if mode not in ("r", "rb"):
             raise ValueError(f"a remote file can only be opened for reading, not as {mode!r}: write it with written_to")
@@ -163,23 +170,24 @@ class RemotePath:
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
     def write_bytes(self, data: bytes) -> int:
-        """Replace the object by the bytes, and return their number.
+        """Replace the object by ``data``, and return the number of bytes written.
 
-        Readers see either the old object or the complete new one.
+        A process that reads the object at the same time gets either the old object or the complete new one.
         """
         self._put(lambda store: store.pipe_file(self.url, data, **writing(self._scheme, data)))
         return len(data)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> int:
-        """Replace the object by the encoded text, and return its number of bytes."""
+        """Replace the object by the encoded text, and return the number of bytes written."""
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:
-        """Create the object with these bytes, unless it exists. Return whether the object holds these bytes now.
+        """Create the object with the bytes ``data``, unless an object with this name exists.
 
-        The store itself ensures that an existing object is not changed. If several processes create the object, one of
-        them succeeds. Each process should write unique bytes. Then the result is True in the process that succeeded,
-        even if its request was sent twice, and False in the other processes.
+        The result is True if the object holds ``data`` after the call, and False if it exists with other bytes. The
+        store itself ensures that an existing object is not changed. So if several processes try to create the same
+        object, exactly one of them succeeds. Each process should write unique bytes. Then only the process that
+        succeeded gets True, even if its request was sent twice.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
@@ -188,9 +196,10 @@ class RemotePath:
         return True
 
     def upload(self, file: Path) -> None:
-        """Replace the object by a local file, which is sent in parts if it is larger than :data:`SMALL_BYTES`.
+        """Replace the object by the content of the local file ``file``.
 
-        Raises OSError if the object is incomplete afterwards.
+        A file that is larger than :data:`SMALL_BYTES` is sent in parts. Raises OSError if the object is incomplete
+        afterwards.
         """
         if file.stat().st_size <= SMALL_BYTES:
             self.write_bytes(file.read_bytes())
@@ -200,25 +209,29 @@ class RemotePath:
             raise OSError(f"{self.url} was not uploaded completely: the store holds {there} of {here} bytes: try again")
 
     def copy_to(self, other: "RemotePath") -> None:
-        """Copy the object to another name in the same store, without downloading it."""
+        """Copy the object to the path ``other`` in the same store.
+
+        The store makes the copy, so nothing is downloaded.
+        """
         self._do(lambda store: store.cp_file(self.url, other.url))
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Delete the object. A missing object is not an error, whatever the value of ``missing_ok`` is.
+        """Delete the object. A missing object is not an error.
 
-        The reason is that S3 does not report whether the object existed.
+        ``missing_ok`` has no effect, because S3 does not report whether the object existed.
         """
         with contextlib.suppress(FileNotFoundError):
             self._do(lambda store: store.rm_file(self.url))
 
     def iterdir(self) -> "Iterator[RemotePath]":
-        """Return the objects and folders directly in this folder, sorted by name."""
+        """Return an iterator over the objects and folders directly in this folder, sorted by URL."""
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """Return the objects directly in this folder with their metadata, and its subfolders with None.
+        """Return the content of this folder, without the content of its subfolders.
 
-        The mapping is empty if there is no such folder.
+        The result maps each object to its metadata, and each subfolder to None. It is empty if the folder does not
+        exist.
         """
         listed = self._do(lambda store: entries(lambda: store.ls(self.url, detail=True)))
         found = ((self._sibling(entry), entry) for entry in listed if is_path(entry["name"].rstrip("/")))
@@ -229,20 +242,21 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """Return all objects below this path, at any depth, with their metadata.
+        """Return all objects below this path, at any depth, each with its metadata, sorted by URL.
 
-        Objects whose names are not paths are left out. Examples are ``a//b``, ``a/../b``, and the empty object ``a/``,
-        by which a store's web console represents a folder.
+        An object is left out if its name cannot be used as a path, such as ``a//b`` or ``a/../b``. The empty object
+        ``a/``, by which a store's web console represents a folder, is left out for the same reason.
         """
         listed = self._do(lambda store: entries(lambda: store.find(self.url, detail=True).values()))
         found = {self._sibling(entry): stat_of(entry) for entry in listed if is_path(entry["name"])}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yield the objects below this path that match the pattern.
+        """Yield the paths below this path that match the pattern, e.g. ``sft/*.parquet``.
 
-        The pattern is compared, segment by segment, with an object's path relative to this path. ``**`` matches any
-        number of segments. A pattern of one segment other than ``**`` also matches folders.
+        The pattern is compared with each path relative to this path, segment by segment. ``**`` matches any number of
+        segments. Only objects are yielded. There is one exception: a pattern without a slash, other than ``**``, also
+        yields folders.
         """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
@@ -255,7 +269,7 @@ class RemotePath:
                 yield path
 
     def rglob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yield the objects that :meth:`glob` yields for ``**/`` followed by the pattern."""
+        """Yield the objects at any depth below this path that match the pattern, as ``glob("**/" + pattern)`` does."""
         return self.glob(f"**/{pattern}")
 
     @property
@@ -279,7 +293,7 @@ class RemotePath:
             return ""
 
     def _put(self, call: Callable[[Any], Any]) -> None:
-        """Make a call that writes, as :meth:`_do` does; a FileNotFoundError then means that the bucket is missing."""
+        """Call ``call`` to write the object, as :meth:`_do` does. Raises StorageError if the bucket does not exist."""
         try:
             self._do(call)
         except FileNotFoundError as error:
@@ -287,7 +301,7 @@ class RemotePath:
             raise StorageError(f"{self.url}: there is no bucket {name}: create it, or correct the name") from error
 
     def _do(self, call: Callable[[Any], T]) -> T:
-        """Return the result of the call with this process's client, with retries."""
+        """Return the result of ``call``, which gets this process's client of the store. The call is retried."""
         store = client(self._scheme, self.storage)
         return persistently(self.url, self.storage.retry_s, lambda: call(store))
 

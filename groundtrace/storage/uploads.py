@@ -1,4 +1,4 @@
-"""Exchanges data with stores in the background while a process works. One thread runs all jobs, such as uploads."""
+"""Exchanges data with stores in the background while a process works. One thread runs all jobs, e.g. uploads."""
 
 import logging
 import threading
@@ -9,9 +9,10 @@ _log = logging.getLogger(__name__)
 
 
 class Uploads:
-    """Runs all jobs every ``every_s`` seconds, one after the other, in a thread that starts with the first job.
+    """Runs a list of jobs again and again, every ``every_s`` seconds, in a background thread.
 
-    A job that fails is run again at the next interval. Of its consecutive failures, only the first is logged.
+    The jobs of a round run one after the other. The thread starts when the first job is added. A job that fails is run
+    again in the next round. If a job fails several times in succession, only the first failure is logged.
     """
 
     def __init__(self, every_s: float = EVERY_S) -> None:
@@ -23,7 +24,7 @@ class Uploads:
         self._thread: threading.Thread | None = None
 
     def add(self, what: str, job: Callable[[], object]) -> None:
-        """Run ``job`` at each interval from now on.
+        """Run the function ``job`` in each round from now on.
 
         ``what`` describes the job in the log if the job fails, such as "upload the notes" in "cannot upload the notes".
         """
@@ -33,9 +34,9 @@ class Uploads:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread. If a round of jobs has begun, it is finished first.
+        """Stop the thread. A round of jobs that has begun is finished first.
 
-        There is no further round, so the code that added a job must do the rest of the job's work itself.
+        No further round is run. If a job still has work to do, e.g. a last upload, the caller must do it.
         """
         self._ended.set()
         if self._thread is not None:

@@ -23,11 +23,12 @@ def add_view(
     scratch: Path,
     within: str = "",
 ) -> None:
-    """Add a view of the rows of Parquet files. Columns are matched by name; a column that a file lacks is null.
+    """Add a view ``name`` to the database, which contains the rows of the Parquet files.
 
-    Without files, the view has no rows and the columns of ``schema``. In this case a Parquet file without rows is
-    written to the folder ``scratch``. ``within`` is the database schema of the view; "" means a temporary view outside
-    any schema. Raises duckdb.Error for a file that is not a Parquet file.
+    Columns are matched by name; a column that a file lacks is null. If ``files`` is empty, the view has no rows and the
+    columns of ``schema``. In this case, a Parquet file without rows is written to the folder ``scratch``. ``within`` is
+    the database schema (namespace) of the view; "" means a temporary view outside any schema. Raises duckdb.Error if a
+    file is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]
@@ -39,16 +40,20 @@ def add_view(
 
 
 def add_table(db: duckdb.DuckDBPyConnection, name: str, table: pa.Table, scratch: Path) -> None:
-    """Add a view of a small table, which is written to a file in the folder ``scratch``."""
+    """Add a temporary view ``name`` of a small table.
+
+    The table is first written to a file in the folder ``scratch``.
+    """
     file = scratch / f"{name}.parquet"
     pq.write_table(table, file)
     add_view(db, name, [file], table.schema, scratch)
 
 
 def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | int | float], within: str = "") -> None:
-    """Add a table with one row; the keys of ``row`` are the columns.
+    """Add a table ``name`` with one row to the database.
 
-    ``within`` is the database schema of the table; "" means a temporary table outside any schema.
+    ``row`` maps the names of the columns to the values. ``within`` is the database schema (namespace) of the table; ""
+    means a temporary table outside any schema.
     """
     columns = ", ".join(f'? AS "{column}"' for column in row)
     kind, place = ("TABLE", f"{quoted_name(within)}.{name}") if within else ("TEMP TABLE", name)
@@ -56,11 +61,14 @@ def add_row(db: duckdb.DuckDBPyConnection, name: str, row: Mapping[str, str | in
 
 
 def quoted_name(name: str) -> str:
-    """Return a name as a quoted SQL identifier. The name may contain any characters."""
+    """Return a name in double quotes, as an SQL identifier. The name may contain any characters."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quoted_path(file: Path) -> str:
-    """Return a path as a quoted SQL text. Wildcards in the path are escaped, so that it matches only this file."""
+    """Return a path in single quotes, as an SQL string for DuckDB.
+
+    Wildcards such as ``*`` in the path are escaped, so that the string matches only this file.
+    """
     path = _GLOB.sub(lambda found: f"[{found[0]}]", str(file)).replace("'", "''")
     return f"'{path}'"
