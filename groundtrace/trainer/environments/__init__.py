@@ -1,1 +1,1 @@
-"""Defines the environments of rollouts, which answer the policy's turns with observations; each kind has a file."""
+"""Defines the environments, which answer the policy's turns with observations. Each kind of environment has a file."""

@@ -1,7 +1,7 @@
-"""Defines the interface of an environment.
+"""Defines the interface of an environment, which answers the turns of the policy (the model in training).
 
-In a response of several turns, the policy (the model in training) writes a turn, such as a tool call. The environment
-answers it with an observation, such as the tool's result.
+In a response of several turns, the policy writes a turn, such as a tool call. The environment answers it with an
+observation, such as the tool's result. Then the policy writes the next turn.
 
 Each response has its own instance of the environment. The environment
 :mod:`groundtrace.trainer.environments.single_turn` ends each response after its first turn.
@@ -23,19 +23,19 @@ Pixels = NDArray[np.uint8]
 class EnvironmentLost(Exception):
     """Raised if a response cannot continue for a reason outside the policy, such as a failed sandbox.
 
-    The response is unscored and not trained on.
+    The response gets no score, and the policy is not trained on it.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class StepResult:
-    """Holds the observation after a turn of the policy, and whether the response has ended.
+    """Holds the environment's answer to a turn of the policy: an observation, or the end of the response.
 
     Attributes:
-        text: the observation, with one ``<image>`` for each image; it is not used if the response has ended.
+        text: the text of the observation, with one ``<image>`` for each image; it is not used if ``is_done`` is True.
         images: the images of the observation, in the order of their ``<image>`` marks.
-        is_done: whether the response has ended.
-        role: the role of the message with the observation, such as ``user`` or ``tool``.
+        is_done: whether the response has ended, so that the policy writes no further turn.
+        role: the role of the message that contains the observation, such as ``user`` or ``tool``.
     """
 
     text: str = ""
@@ -45,10 +45,13 @@ class StepResult:
 
 
 class Environment(Protocol):
-    """Describes the environment of one response. Its methods are awaited one after the other, on any event loop.
+    """Defines the methods of an environment. Each response has its own instance.
+
+    The methods of an instance are awaited one after the other, on any event loop.
 
     Attributes:
-        Settings: the class of the environment's settings. Its constructor has one argument, an instance of this class.
+        Settings: the class of the environment's settings. The environment's constructor has one argument, an instance
+            of this class.
         stops: texts that end a turn of the policy, in addition to the model's end token. Such a text is part of the
             turn.
         gives_trajectory: whether :meth:`result` returns a trajectory (the results of the tool calls), which some
@@ -62,40 +65,45 @@ class Environment(Protocol):
     settings: Any
 
     def check_ready(self) -> None:
-        """Raise :class:`groundtrace.schemas.errors.UserError` if the environment cannot run on this machine."""
+        """Check that the environment can run on this machine.
+
+        Raises :class:`groundtrace.schemas.errors.UserError` if it cannot.
+        """
 
     def max_image_pixels(self) -> int | None:
-        """Return the number of pixels of the largest image that an observation may have.
+        """Return the number of pixels of the largest image that an observation may contain.
 
-        The result is 0 if observations have no images, and None if the largest size is unknown.
+        The result is 0 if observations have no images, and None if there is no known limit.
         """
         return None
 
     def check_row(self, row: TrainingRow) -> None:
-        """Raise :class:`groundtrace.rewards.rows.row.UnusableRow` for a row that the environment cannot use."""
+        """Check that the environment can use a row. Raises :class:`groundtrace.rewards.rows.row.UnusableRow` if not."""
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row, and return the observation that is appended to the row's last user turn.
+        """Begin a response to this row, and return the first observation.
 
-        By default, this observation is empty, so that the row's prompt is unchanged. The observation must depend only
-        on the row, since all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot
-        begin.
+        The first observation is appended to the row's last user turn. By default, it is empty, so that the prompt is
+        unchanged. It must depend only on the row, because all responses of a group have the same prompt. Raises
+        EnvironmentLost if the response cannot begin.
         """
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Return the observation after a turn of the policy.
+        """Return the environment's answer to a turn of the policy: an observation, or the end of the response.
 
-        ``text`` is the turn without its end token. Raises EnvironmentLost if the response cannot continue.
+        ``text`` is the text of the turn, without the model's end token. Raises EnvironmentLost if the response cannot
+        continue.
         """
         ...
 
     async def result(self) -> Trajectory | None:
-        """Return the results of the finished response's tool calls, with an entry for each turn of the policy.
+        """Return the results of the tool calls in the finished response, with one entry for each turn of the policy.
 
-        Returns None if the environment gives no trajectory. Raises EnvironmentLost if the results cannot be determined.
+        The result is None if this environment has no tool calls to report. Raises EnvironmentLost if the results cannot
+        be determined.
         """
         return None
 
     async def close(self) -> None:
-        """Free the resources of the response. This is called once, also after an error."""
+        """Free the resources of the response. This method is called once for each response, also after an error."""

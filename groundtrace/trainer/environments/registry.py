@@ -1,4 +1,7 @@
-"""Lists the environments by name. To add an environment, put its file in this package and a line here."""
+"""Maps the names of environments to their classes.
+
+To add an environment, put its file here and add a line to the map.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -23,11 +26,11 @@ ENVIRONMENTS: "Registry[type[Environment]]" = Registry(
 
 
 def make_environment(name: str, options: Mapping[str, object], where: str) -> "Environment":
-    """Return a new environment of the kind ``name``, with the settings in ``options``.
+    """Return a new environment of the kind ``name``.
 
-    ``name`` is a name of the registry, or ``module:NAME`` for a class that a user wrote. ``where`` is the config key of
-    the options, for error messages. Raises ConfigError if the environment cannot be used, or if the options do not
-    match its settings.
+    ``name`` is a name in the registry, e.g. ``sandbox``, or ``module:NAME`` for a class that a user wrote. ``options``
+    holds the values of the environment's settings. ``where`` is the config key of the options, for error messages.
+    Raises ConfigError if the environment cannot be used, or if an option does not match its settings.
     """
     try:
         kind = ENVIRONMENTS.named(name)

@@ -1,4 +1,4 @@
-"""Executes the code of each turn in the sandbox and returns its result as the observation (CodeDance §3.1, §6.2).
+"""Executes the code of each turn in the sandbox, and returns the result as the observation (CodeDance §3.1, §6.2).
 
 The model calls the sandbox with a ``<code>`` or a ``<tool_call>`` tag. A turn ends after its first call. The
 observation is the text and the images that the code displayed. After ``<code>``, it is a user message
@@ -23,7 +23,10 @@ CODE_END, CALL_END = "</code>", "</tool_call>"
 
 @dataclass
 class SandboxEnvironment(Environment):
-    """Executes the code of one response, as the module's docstring describes."""
+    """Executes the code in the turns of one response, and returns the results as observations.
+
+    The module's docstring describes how the model calls the sandbox, and how a response ends.
+    """
 
     Settings: ClassVar[type] = SandboxEnvironmentSettings
     stops: ClassVar[tuple[str, ...]] = (CODE_END, CALL_END)
@@ -33,27 +36,31 @@ class SandboxEnvironment(Environment):
     _executed: ExecutedTurns | None = None
 
     def check_ready(self) -> None:
-        """Raise :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code."""
+        """Check that this machine can isolate code.
+
+        Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if not.
+        """
         shared_sandbox(self.settings.sandbox)
 
     def max_image_pixels(self) -> int:
-        """Return the sandbox's limit for the pixels of an image that code displays."""
+        """Return the maximum number of pixels of an image that code may display, from the sandbox's settings."""
         return self.settings.sandbox.max_image_pixels
 
     def check_row(self, row: TrainingRow) -> None:
-        """Raise UnusableRow if the row has a video clip, because the code can open only still images."""
+        """Check that the row has no video clip, because code can open only still images. Raises UnusableRow if not."""
         if row.frames:
             raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row, and return an empty observation, so that the row's prompt is unchanged."""
+        """Begin a response to this row. The first observation is empty, so that the row's prompt is unchanged."""
         self._executed = ExecutedTurns(self.settings, row)
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Execute the code of the turn, and return its result as the observation.
+        """Execute the code in a turn of the policy, and return its output and images as the observation.
 
-        A turn without code, or in the wrong form, ends the response. Raises EnvironmentLost if the sandbox fails.
+        ``text`` is the text of the turn. If the turn has no code, or is in the wrong form, the result ends the
+        response. Raises EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None
         try:
@@ -68,10 +75,10 @@ class SandboxEnvironment(Environment):
         return StepResult(result_text(turn), seen.images)
 
     async def result(self) -> Trajectory:
-        """Return for each call whether it succeeded.
+        """Return, for each turn of the response, whether its call of the sandbox succeeded.
 
-        If the setting ``verify`` is True, also return whether the output of a call depends on the image. Raises
-        EnvironmentLost if the sandbox fails.
+        If the setting ``verify`` is True, the result also says whether the output of a call depends on the image.
+        Raises EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None
         try:

@@ -1,4 +1,4 @@
-"""Defines the environment without observations, in which a response is one turn."""
+"""Defines the environment in which a response is a single turn. It gives no observations."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,16 +14,16 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class SingleTurn(Environment):
-    """Ends each response after its first turn."""
+    """Ends each response after its first turn, and gives no observations. Use it for responses without tool calls."""
 
     Settings: ClassVar[type] = NoSettings
 
     settings: NoSettings
 
     def max_image_pixels(self) -> int:
-        """Return 0, because this environment has no observations."""
+        """Return 0, because this environment gives no observations."""
         return 0
 
     async def step(self, text: str) -> StepResult:
-        """Return a result that ends the response."""
+        """Return a result that ends the response. ``text``, the policy's turn, is not used."""
         return StepResult(is_done=True)

@@ -1,4 +1,4 @@
-"""Evaluates a model on all questions of a run or of a folder of records: samples answers and scores them.
+"""Evaluates a model on the questions of a run or of a folder of records: samples answers and scores them.
 
 The configured reward computes the scores, as in training.
 """
@@ -32,12 +32,12 @@ Rows = Records | Shards
 
 
 def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Evaluate a model, and return the path of ``eval.json``, which holds the metrics.
+    """Evaluate a model: sample answers to the questions in ``data``, score them, and write the metrics to ``output``.
 
-    The function also writes ``responses.jsonl`` and the page ``eval.html`` to ``output``. ``data`` is a folder with
-    ``records.jsonl``, or a run. The RL rows of a run are used. If a run has no RL rows, its SFT rows are used. If the
-    data lack a column that the reward needs, only the outcome and the form of each answer are scored
-    (:mod:`groundtrace.trainer.evaluation.without_columns`).
+    Returns the path of ``eval.json``, which holds the metrics. The function also writes ``responses.jsonl`` and the
+    page ``eval.html``. ``data`` is a folder with the file ``records.jsonl``, or the folder of a run. The RL rows of a
+    run are used, or its SFT rows if it has no RL rows. If the data lack a column that the reward needs, only the
+    outcome and the form of each answer are scored (:mod:`groundtrace.trainer.evaluation.without_columns`).
 
     Raises ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot
     be loaded. Raises NotServed if an endpoint does not serve its model, SamplerError if answers cannot be sampled, and
@@ -74,7 +74,7 @@ def _recipe(settings: TrainerSettings, rows: Rows) -> Recipe:
 
 
 def _form(settings: TrainerSettings, rows: Rows) -> str | None:
-    """Return the name of the form that the prompts request; None if it is unknown."""
+    """Return the name of the response form that the prompts request, e.g. text with boxes; None if unknown."""
     if isinstance(rows, Records):
         return settings.eval.form
     with contextlib.suppress(UnusableRow):

@@ -1,7 +1,7 @@
 """Samples answers to the questions of an evaluation, with one pass or with two passes (iVGR §3.4).
 
-With one pass, a question has one prompt, or one prompt for each of its streams (forms of response). Each prompt is
-answered ``eval.samples`` times.
+With one pass, a question has one prompt, or one prompt for each of its streams. A stream is a form of response, such as
+reasoning with boxes (``grounded``) or with text only (``textual``). Each prompt is answered ``eval.samples`` times.
 
 With two passes, the model first answers each question once in the grounded stream: it reasons with boxes. In the second
 pass, the model answers the prompt of the textual stream ``eval.samples`` times. This prompt shows the question's
@@ -40,7 +40,10 @@ from groundtrace.vision.overlay import encode_png
 
 @dataclass(frozen=True)
 class Examiner:
-    """Samples the model's answers to prompts and scores them."""
+    """Samples the model's answers to prompts, and scores them.
+
+    ``vlm`` is the model. ``sampler`` draws its answers, and ``reward`` scores them.
+    """
 
     vlm: VisionLanguageModel
     sampler: Sampler
@@ -48,25 +51,28 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of a row, one for each of its streams (forms of response) in ``eval.streams``.
+        """Return the prompts of a row, each with the row that asks it.
 
-        Raises UnusableRow if the row cannot be used.
+        The row has one prompt for each of its streams (forms of response) in ``eval.streams``, or one prompt if it has
+        no streams. Raises UnusableRow if the row cannot be used.
         """
         return prompt_samples(self.vlm, opened(row, self.settings.environment), self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return ``eval.samples`` scored answers to each prompt in ``chunk``.
+        """Sample ``eval.samples`` answers to each prompt, score them, and return one entry for each prompt.
 
-        Raises JudgesDown if the judges do not answer, and SamplerError if answers cannot be sampled.
+        ``chunk`` holds pairs of a row and its prompt. ``seed`` is the seed of the sampling. Raises JudgesDown if the
+        judges do not answer, and SamplerError if answers cannot be sampled.
         """
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return scored answers to the prompts ``asked``. The rows of ``scored_as`` are used to score the answers.
+        """Sample answers to the prompts in ``asked``, and score them as answers to the rows in ``scored_as``.
 
-        ``asked`` and ``scored_as`` hold the same questions in the same order. But the prompts of ``asked`` may show
-        further images, such as crops. Raises JudgesDown if the judges do not answer, and SamplerError if answers cannot
-        be sampled.
+        Both hold pairs of a row and its prompt, for the same questions in the same order. They may differ in the
+        images: the prompts of ``asked`` may show further images, such as crops. ``seed`` is the seed of the sampling.
+        Returns one entry for each prompt. Raises JudgesDown if the judges do not answer, and SamplerError if answers
+        cannot be sampled.
         """
         samples = self.settings.eval.samples
         rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
@@ -76,14 +82,14 @@ class Examiner:
 
 
 PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
-"""The streams of the two passes, each with the response form of its prompt."""
+"""For each of the two passes: the name of its stream, and the name of the response form that its prompt requests."""
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """Return the row with a prompt for each of the two passes.
+    """Return the row with two prompts: one that requests reasoning with boxes, and one that requests text only.
 
-    If the row has no prompt for a pass, a prompt is added, in the wording that shards use. Raises UnusableRow if the
-    row has a video clip.
+    These are the prompts of the two passes. If the row lacks one of them, it is made, in the wording that shards use.
+    Raises UnusableRow if the row has a video clip, which cannot be cropped.
     """
     if row.frames:
         raise UnusableRow(f"{row.id}: the row has a video clip, but eval.crops can crop only still images")
@@ -94,19 +100,23 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
 
 
 class ExaminerWithCrops(Examiner):
-    """Samples answers in two passes. The prompts of the second pass have crops of the boxes from the first pass."""
+    """Samples answers in two passes (see the module's docstring), and scores those of the second pass.
+
+    The prompts of the second pass show crops of the boxes from the first pass.
+    """
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the row's prompt in the grounded stream (answers with boxes), then its prompt in the textual stream.
+        """Return two prompts of a row: the first requests reasoning with boxes, the second requests text only.
 
-        Raises UnusableRow if the row cannot be used.
+        Each prompt is paired with the row that asks it. Raises UnusableRow if the row cannot be used.
         """
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Return two entries for each question: the scored answers without crops, then the scored answers with crops.
+        """Return two entries for each question: its scored answers without crops, then its scored answers with crops.
 
-        ``chunk`` holds two prompts per question, as :meth:`prompts` returns them. Raises JudgesDown and SamplerError.
+        ``chunk`` holds two prompts for each question, as :meth:`prompts` returns them. ``seed`` is the seed of the
+        sampling. Raises JudgesDown if the judges do not answer, and SamplerError if answers cannot be sampled.
         """
         grounded, textual = chunk[::2], chunk[1::2]
         passes = self.sampler.sample([prompt for _, prompt in grounded], 1, seed)
@@ -123,11 +133,11 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """Return the textual prompt with crops of the boxes in the grounded response, and the number of crops.
+        """Return the prompt of the second pass with its row, and the number of crops that the prompt shows.
 
-        ``own`` is the textual prompt of ``row`` without crops, and ``grounded`` is the response of the first pass. If
-        this response has no usable boxes, or if the prompt with crops would be too long, return the prompt without
-        crops, and 0.
+        ``own`` is the prompt of ``row`` without crops. ``grounded`` is the text of the response of the first pass,
+        whose boxes are cropped. If this response has no usable boxes, or if the prompt with crops would be too long,
+        the result is the prompt without crops, and 0.
         """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
@@ -142,7 +152,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """Return the row with the crops appended to its images, and a user turn that mentions the crops."""
+    """Return the row with the crops appended to its images, and with a user turn that mentions the crops."""
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

@@ -1,4 +1,4 @@
-"""Computes the metrics of an evaluation."""
+"""Computes the metrics of an evaluation from the sampled answers and their scores."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,7 +24,9 @@ from groundtrace.trainer.sample import Rollout
 class EvaluatedQuestion:
     """Holds one question with its sampled answers and their scores.
 
-    ``crops`` is the number of crops in the prompt. It is None if the answers were sampled for the prompt without crops.
+    ``row`` is the row of the question. ``rollouts`` are the answers, and ``scored`` holds the scores of each answer, in
+    the same order. ``crops`` is the number of crops that the prompt shows (see
+    :mod:`groundtrace.trainer.evaluation.examiner`). It is None if the prompt is one without crops.
     """
 
     row: TrainingRow
@@ -34,17 +36,23 @@ class EvaluatedQuestion:
 
     @property
     def outcomes(self) -> list[float]:
-        """Return the outcomes (1 for a right answer) of the scored answers."""
+        """Return the outcomes of the answers: 1 for a right answer, 0 for a wrong one.
+
+        Unscored answers are left out.
+        """
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
-    """Return the metrics over all questions, by source, by answer type and, if rows have streams, by stream.
+    """Return the metrics of an evaluation, over all questions and for each part of the questions.
 
-    A metric without data is None. ``verdicts`` holds the mean of each verdict of the reward, by name. In an evaluation
-    with crops, each question is answered with and without crops. In this case, the metrics are computed over the
-    answers with crops, and ``without_crops`` holds the metrics of the answers without crops. ``ks`` are the values of k
-    for pass@k.
+    The result has the key ``all``, and the keys ``source``, ``answer_type`` and, if rows have streams (forms of
+    response), ``stream``. Each of the latter maps its values to metrics, e.g.
+    ``report["answer_type"]["numeric"]["accuracy"]``. Among the metrics, ``verdicts`` holds the mean of each verdict of
+    the reward, by name. A metric without data is None. ``ks`` are the values of k for pass@k.
+
+    In an evaluation with crops, each question is answered with and without crops. In this case, the metrics are those
+    of the answers with crops, and the key ``without_crops`` holds the metrics of the answers without crops.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -103,22 +111,23 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
     """Return one number for each point of a response: 1 if the point is inside a gold box with the same label, else 0.
 
-    The result is empty if the question has no gold boxes. This metric is independent of the ``argos`` reward, because
-    that reward does not use gold boxes.
+    ``row`` holds the gold boxes of the question, and ``scored`` holds the text of the response. The result is empty if
+    the question has no gold boxes. The ``argos`` reward does not use gold boxes, so this metric is independent of it.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
 
 
 def iou(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), in [0, 1], as a list with one number.
+    """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), as a list with one number in [0, 1].
 
-    The IoU is R_box of Eq. 2 without labels. Each gold box has its best IoU with a predicted box, and each predicted
-    box has its best IoU with a gold box. R_box is the mean of two averages: the average over the gold boxes, and the
-    average over the predicted boxes.
+    ``row`` holds the gold boxes of the question, and ``scored`` holds the text of the response. The IoU is R_box of Eq.
+    2 without labels. Each gold box has its best IoU with a predicted box, and each predicted box has its best IoU with
+    a gold box. R_box is the mean of two averages: the average over the gold boxes, and the average over the predicted
+    boxes.
 
-    A response in the grounded stream (answers with boxes) has 0 if it has no boxes. The list is empty if the question
-    has no gold boxes. It is also empty for a response without boxes in any other stream.
+    If a response has no boxes, the number is 0 if the prompt requested boxes (the stream ``grounded``); else the list
+    is empty. The list is also empty if the question has no gold boxes.
     """
     shown = () if row.frames else tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, 0) for _, name in row.images)
     boxes, gold = read_trace(0, scored.text, shown).boxes, row.question.gold_boxes
@@ -131,8 +140,10 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
     """Return, as a list with one number, 1 if the points of a response match the gold boxes one to one, else 0.
 
-    This metric is for counting questions. The list is empty if the gold answer is not a number, or if the question has
-    no gold boxes.
+    They match if there are as many points as gold boxes, if each point is inside exactly one gold box with its label,
+    and if no two points are in the same box. This metric is for counting questions. The list is empty if the gold
+    answer is not a number, or if the question has no gold boxes. ``row`` is the row of the question, and ``scored``
+    holds the text of the response.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -143,11 +154,12 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
-    """Return the F1 of a response's points against the gold boxes, in [0, 1], as a list with one number.
+    """Return the F1 of a response's points against the gold boxes, as a list with one number in [0, 1].
 
-    A point matches a gold box that has its label and contains it. Each box is matched by at most one point. F1 is twice
-    the number of matches, divided by the number of points plus the number of boxes. A response without points has 0.
-    The list is empty in three cases:
+    ``row`` holds the gold boxes of the question, and ``scored`` holds the text of the response. A point matches a gold
+    box that has its label and contains it. Each box is matched by at most one point. F1 is twice the number of matches,
+    divided by the number of points plus the number of boxes. A response without points has 0. The list is empty in
+    three cases:
 
     - The question has no gold boxes.
     - The prompt belongs to a stream, and so requests boxes or no coordinates.
@@ -163,10 +175,11 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int], tried: set[int]) -> bool:
-    """Return whether a point can be matched with a box; other points may get another box (Kuhn's algorithm).
+    """Return whether the point with the index ``place`` can be matched with a box (Kuhn's algorithm).
 
-    ``hits`` holds, for each point, the indices of its possible boxes. ``taken`` maps the indices of matched boxes to
-    their points, and is updated. ``tried`` holds the boxes that need not be tried again.
+    To free a box for this point, other points may be matched with other boxes. ``hits`` holds, for each point, the
+    indices of its possible boxes. ``taken`` maps the indices of matched boxes to their points, and is updated.
+    ``tried`` holds the boxes that need not be tried again.
     """
     for box in hits[place]:
         if box not in tried:

@@ -1,4 +1,4 @@
-"""Makes the page of an evaluation: its metrics, and some questions with their images and answers."""
+"""Makes the HTML page of an evaluation: its metrics, and some questions with their images and answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, ent
 
 SHOWN_QUESTIONS, SHOWN_ANSWERS, SHOWN_IMAGES = 24, 2, 3
 PARTS = ("source", "answer_type", "stream")
-"""The kinds of parts for which a report has metrics, beside those over all questions."""
+"""The keys of a report that divide the questions into parts, each with its own metrics."""
 COLUMNS = (
     ("questions", "questions"),
     ("answers", "answers"),
@@ -27,13 +27,15 @@ COLUMNS = (
     ("truncated", "truncated"),
     ("unscored", "unscored"),
 )
-"""The metrics of the table and their titles; those without any value are left out."""
+"""The metrics in the page's table, each with the title of its column. A metric without any value has no column."""
 
 
 def eval_page(report: Mapping[str, Any], answered: Sequence[EvaluatedQuestion], model: str, data: str) -> str:
-    """Return the metrics of ``report`` and some of the answers as an HTML page that needs no other files.
+    """Return the HTML page of an evaluation, which needs no other files.
 
-    ``model`` and ``data`` are the names of the model and the data for the heading.
+    ``report`` holds the metrics (:func:`groundtrace.trainer.evaluation.figures.eval_figures`). ``answered`` are the
+    questions with their answers; the page shows the first of them. ``model`` and ``data`` are the names of the model
+    and of the data, for the heading.
     """
     rows = [("all", report["all"])]
     rows += [("without crops", report["without_crops"])] if "without_crops" in report else []

@@ -1,9 +1,10 @@
-"""Scores responses to questions that lack the columns of the configured reward, such as a user's folder of questions.
+"""Scores responses to questions that lack the columns of the configured reward, e.g. a user's own folder of questions.
 
-SAIL-RL's reward needs the complexity of each question, and RuCL's reward needs rubrics. Only the shards of their
-recipes have these columns. Without them, an evaluation scores the outcome and the form of a response. If there are gold
-boxes, the points and boxes of a response are compared with them (:mod:`groundtrace.trainer.evaluation.figures`). The
-reward and its other verdicts are not applicable: their value is None, and never 0.
+For example, SAIL-RL's reward needs the complexity of each question, and RuCL's reward needs rubrics. Only the shards of
+their recipes have these columns. Without them, an evaluation scores the outcome (whether the answer is right) and the
+form of a response. If there are gold boxes, the points and boxes of a response are compared with them
+(:mod:`groundtrace.trainer.evaluation.figures`). The reward and its other verdicts are not applicable: their value is
+None, and never 0.
 """
 
 import asyncio
@@ -24,14 +25,14 @@ from groundtrace.schemas.records import Verdict
 
 REWARD = "reward"
 CHECKED_FORMS: Mapping[str, Form] = {**FORMS, PLAIN: Form(points=True, boxes=True)}
-"""The forms of a response that are checked; reasoning of any kind may have points and boxes."""
+"""The response forms that are checked, by name. In the form for reasoning of any kind, points and boxes are allowed."""
 _OF_STREAMS = {streams.GROUNDED: FORMS[BOXES], streams.TEXTUAL: FORMS[TEXTUAL]}
 
 
 def form_asked(row: TrainingRow) -> str | None:
-    """Return the name of the form that the row's prompt requests, such as reasoning with boxes.
+    """Return the name of the response form that the row's prompt requests, such as reasoning with boxes.
 
-    Returns None if the prompt does not contain the instruction of a known form.
+    The result is None if the prompt does not contain the instruction of a known form.
     """
     text = row.messages[0]["content"]
     return next((form for form, instruction in INSTRUCTIONS.items() if instruction in text), None)
@@ -39,11 +40,13 @@ def form_asked(row: TrainingRow) -> str | None:
 
 @dataclass(frozen=True)
 class WithoutColumns(Recipe):
-    """Computes the outcome and the form of responses, if the configured reward cannot be computed.
+    """Scores only the outcome and the form of responses. It replaces a recipe whose reward cannot be computed.
 
-    ``replaced`` is the recipe of the configured reward. ``form`` is the name of the form that the prompts request. If
-    it is None, the form is unknown and is not scored. A response in a stream has the form of this stream. ``missing``
-    describes the data that the questions lack.
+    Attributes:
+        replaced: the recipe of the configured reward.
+        form: the name of the response form that the prompts request. If it is None, the form is unknown and is not
+            scored. A response in a stream (such as ``grounded``) is checked against the form of this stream.
+        missing: a text that describes the data that the questions lack.
     """
 
     name: ClassVar[str] = "without_columns"
@@ -56,19 +59,19 @@ class WithoutColumns(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the scorers of the outcome and the form."""
+        """Return the two scorers that are run: that of the outcome and that of the form."""
         return scorers_named(outcome.NAME, format.NAME)
 
     @property
     def reason(self) -> str:
-        """Return the reason why the reward and its other verdicts are not applicable."""
+        """Return a text that says why the reward and its other verdicts are not applicable."""
         return f"no row of the data has {self.missing}"
 
     @property
     def not_applicable(self) -> dict[str, str]:
-        """Return the reason for each metric that is not applicable, by the metric's name.
+        """Return the metrics that are not applicable, each with the reason as a text.
 
-        These metrics are the reward, its verdicts except outcome and form, and the form if it is not scored.
+        They are the reward and its verdicts except outcome and form. If the form is not scored, it is also included.
         """
         absent = dict.fromkeys([REWARD, *self._absent], self.reason)
         if self.form in CHECKED_FORMS:
@@ -80,9 +83,10 @@ class WithoutColumns(Recipe):
         return [name for name in self.replaced.shown if name not in (outcome.NAME, format.NAME)]
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question; the rewards are None.
+        """Score the responses to one question, and return their verdicts in the same order. Each reward is None.
 
-        Raises BudgetUsedUp if the budget for model calls is used up.
+        ``cases`` are the responses with their question. ``memory`` is not used. Raises BudgetUsedUp if the budget for
+        model calls is used up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 
