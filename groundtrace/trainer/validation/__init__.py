@@ -1,1 +1,1 @@
-"""Validates a model during training: asks it questions that it is not trained on, and computes the metrics."""
+"""Validates a model during training: asks questions that it is not trained on, and computes metrics of its answers."""

@@ -1,4 +1,4 @@
-"""Finds the best validation of a training, and detects that the reward rises while the accuracy falls."""
+"""Finds the best validation of a training, and detects overfitting: the reward rises while the accuracy falls."""
 
 import itertools
 import math
@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LOWEST = ("loss",)
-"""The metrics whose lowest value is the best."""
+"""The names of the metrics that are better if they are lower."""
 
 
 def is_known(value: float | None) -> bool:
-    """Return whether a metric has a value that is a finite number."""
+    """Return whether a metric's value is a finite number, and not None or NaN."""
     return value is not None and math.isfinite(value)
 
 
 def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None:
-    """Return the step of the best validation by a metric; None if no validation has this metric.
+    """Return the training step of the best validation; None if no validation has a value of the metric.
 
-    If several validations are equally good, the first of them is returned. The lowest ``loss`` is the best. For every
-    other metric, the highest value is the best.
+    ``validations`` holds the step and the metrics of each validation. ``metric`` is the name of the metric that is
+    compared. For ``loss``, the lowest value is the best. For every other metric, the highest value is the best. If
+    several validations are equally good, the first of them counts.
     """
     sign = -1 if metric in LOWEST else 1
     known = [(sign * line[metric], -line["step"]) for line in validations if is_known(line.get(metric))]
@@ -26,10 +27,11 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
 
 
 def overfitting(validations: Sequence[Mapping[str, Any]], count: int) -> str | None:
-    """Return a sentence if the reward rose and the accuracy fell in each of the last ``count`` validations, else None.
+    """Return a sentence about overfitting if there is any; else None.
 
-    The sentence contains both metrics. The result is also None if ``count`` is 0, or if there are not more than
-    ``count`` validations with both metrics.
+    There is overfitting if the reward rose and the accuracy fell in each of the last ``count`` validations. The
+    sentence contains the values of both metrics. ``validations`` holds the step and the metrics of each validation. The
+    result is None if ``count`` is 0, or if at most ``count`` validations have both metrics.
     """
     known = [line for line in validations if is_known(line.get("reward")) and is_known(line.get("accuracy"))]
     last = known[-count - 1 :]

@@ -1,6 +1,6 @@
 """Computes the metrics of a validation from the scored answers.
 
-It also computes the metrics that the best policy could reach without the images.
+For comparison, it also computes the reward and the accuracy that a model could reach without seeing the images.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,11 @@ class _Accuracy(Recipe):
 
 
 def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
-    """Return ``blind_reward`` and ``blind_accuracy``: the metrics of the best policy that answers without the images.
+    """Return the reward and the accuracy that the best possible model could reach without seeing the images.
 
-    Both are None if rules cannot grade any of the rows.
+    The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows`` are the rows with the questions, and
+    ``recipe`` computes the reward. Both values are None if none of the questions can be graded by rules, without a
+    judge.
     """
     asked = [RewardedQuestion(r.question, r.entities, r.pointable, tuple(name for name, _ in r.streams)) for r in rows]
     reward = blind_figures(asked, type(recipe), recipe.settings).share
@@ -43,10 +45,12 @@ def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
 
 
 def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) -> Figures:
-    """Return the means over all answers: reward, accuracy, point F1, lengths, and the verdicts named in ``shown``.
+    """Return the metrics of a validation by name, as means over all answers.
 
-    If rows have streams, the reward and the accuracy of each stream follow, such as ``accuracy_grounded``. Unscored
-    answers are left out of the means; a metric without data is None.
+    They are the reward, the accuracy, the point F1, the IoU of boxes, the length of the answers, the shares of
+    truncated answers, and the verdicts whose names are in ``shown``. The numbers of unscored answers and of questions
+    follow. If rows have streams (forms of response), the reward and the accuracy of each stream follow, such as
+    ``accuracy_grounded``. Unscored answers are left out of the means. A metric without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {
@@ -76,8 +80,8 @@ def _scores(answered: Sequence[EvaluatedQuestion]) -> Figures:
 class Likelihood:
     """Computes metrics of sampled answers from their log-probabilities under the model.
 
-    ``temperature`` is the sampling temperature. ``tokens`` is the maximum number of tokens of a forward pass. ``cap``
-    is the upper bound to which GRPO truncates importance weights.
+    ``vlm`` is the model. ``temperature`` is the sampling temperature. ``tokens`` is the maximum number of tokens of a
+    forward pass. ``cap`` is the upper bound to which GRPO truncates importance weights.
     """
 
     vlm: VisionLanguageModel
@@ -87,12 +91,15 @@ class Likelihood:
 
     @torch.no_grad()
     def figures(self, samples: Sequence[Sample]) -> Figures:
-        """Return ``entropy``, ``logprob_gap`` and ``weights_capped``, as means over all targets.
+        """Return the metrics ``entropy``, ``logprob_gap`` and ``weights_capped``, as means over all targets.
 
-        ``entropy`` is the entropy of the distributions from which the model predicts the targets. ``logprob_gap`` is
-        the mean absolute difference between the log-probabilities of model and sampler. ``weights_capped`` is the share
-        of targets whose importance weight is truncated. If the sampler does not report log-probabilities,
-        ``logprob_gap`` and ``weights_capped`` are None. Without samples, all three are None.
+        ``samples`` are the sampled answers with their prompts; a target is a token of an answer. ``entropy`` is the
+        entropy of the distributions from which the model predicts the targets. ``logprob_gap`` is the mean absolute
+        difference between the log-probabilities of model and sampler. ``weights_capped`` is the share of targets whose
+        importance weight is truncated.
+
+        If the sampler does not report log-probabilities, ``logprob_gap`` and ``weights_capped`` are None. Without
+        samples, all three are None.
         """
         targets, sums = 0, torch.zeros(3, dtype=torch.float64)
         for part in micro_batches(samples, self.tokens):
@@ -107,7 +114,10 @@ class Likelihood:
 
     @torch.no_grad()
     def loss(self, samples: Sequence[Sample]) -> float | None:
-        """Return the mean loss of the samples' targets at temperature 1, as in SFT; None without samples."""
+        """Return the mean loss of the samples' targets (tokens of answers), as in SFT; None without samples.
+
+        The temperature is 1.
+        """
         targets, total = 0, 0.0
         for part in micro_batches(samples, self.tokens):
             batch = collate(self.vlm, part).to(self.vlm.device)

@@ -1,9 +1,10 @@
 """Chooses the questions of the validation, and removes from the training all rows that share an image with them.
 
 Two rows are in the same media group if they share an image file, directly or through other rows. All rows of a media
-group are either held out or trained on. The split of a run (:mod:`groundtrace.stages.split_by_media_group`) does the
-same, but compares decoded pixels. This module compares files, because to decode all images would take minutes. For the
-rows of a run, the result is the same, because a run writes one file for equal pixels.
+group are used either for the validation or for the training. When a run splits its rows
+(:mod:`groundtrace.stages.split_by_media_group`), it does the same, but compares decoded pixels. This module compares
+files, because to decode all images would take minutes. For the rows of a run, the result is the same, because a run
+writes one file for equal pixels.
 """
 
 import hashlib
@@ -25,16 +26,18 @@ from groundtrace.trainer.settings import TrainerSettings
 
 Rows = Records | Shards
 PURPOSE = "validation"
-"""The purpose of the hashes that order groups and questions (:func:`groundtrace.schemas.ordering.unit_hash`)."""
+"""A text in the hashes by which groups and questions are ordered (:func:`groundtrace.schemas.ordering.unit_hash`)."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Holds the questions of the validation.
+    """Holds the questions of the validation, on which the model is not trained.
 
-    ``rows`` are the rows with the questions. ``order`` holds their indices in the order in which they are asked.
-    ``text`` describes the questions and is part of the run's identity. ``left_out`` is the number of training rows that
-    are removed because they share an image with these questions.
+    Attributes:
+        rows: the rows with the questions.
+        order: the rows' indices in the order in which they are asked.
+        text: a description of the questions, which is part of the training's identity.
+        left_out: the number of training rows that were removed because they share an image with these questions.
     """
 
     rows: Rows
@@ -44,17 +47,18 @@ class HeldOut:
 
     @property
     def note(self) -> str:
-        """Return a line for the user about the rows that are held out."""
+        """Return a line for the user about the number of questions, and about training rows that were removed."""
         shared = f"; not trained on because of their images: {counted(self.left_out, 'row')}" if self.left_out else ""
         return f"held out for the validation: {counted(len(self.order), 'row')}{shared}"
 
 
 def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[Shards, HeldOut | None]:
-    """Return the rows to train on, and the questions of the validation.
+    """Divide the rows into those to train on and the questions of the validation, and return both.
 
-    Without a validation, all rows and None are returned. Raises ConfigError if ``validation.share`` cannot be reached.
-    Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on. Raises StorageError or
-    StoreUnavailable as :func:`groundtrace.storage.mirror.local_copy` does.
+    ``shards`` holds all rows. ``output`` is the output folder of the training. If the settings define no validation,
+    the results are ``shards`` and None. Raises ConfigError if ``validation.share`` cannot be reached. Raises ShardError
+    if ``validation.data`` cannot be read, or if no row is left to train on. Raises StorageError or StoreUnavailable if
+    ``validation.data`` is a URL that cannot be read.
     """
     own = settings.validation
     if not own.is_on:
@@ -70,7 +74,10 @@ def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[S
 
 
 def text_of(held: HeldOut | None) -> str:
-    """Return the text that describes the held-out questions in a run's identity; "" without a validation."""
+    """Return a description of the validation's questions, which is part of the training's identity.
+
+    It is "" without a validation (``held`` is None).
+    """
     return "" if held is None else held.text
 
 
@@ -125,7 +132,7 @@ def _opened(data: Path, settings: TrainerSettings, output: Path) -> Rows:
 
 
 def _readable(rows: Records) -> list[TrainingRow]:
-    """Return the records that can be read; the validation reports the others."""
+    """Return the records that can be read. The validation reports the other records."""
     found = []
     for index in range(len(rows)):
         try:

@@ -1,8 +1,9 @@
-"""Validates the model during training: asks held-out questions, keeps the best checkpoint, and detects overfitting.
+"""Validates the model during training: asks held-out questions, saves the best checkpoint, and detects overfitting.
 
-A validation does not change the training: its weights, its position in the data, its random state and the memory of its
-reward stay as they are. Some rewards keep a memory of earlier steps. A validation scores its answers with an empty
-memory, as ``trainer eval`` does. So the rewards of all validations are comparable.
+Held-out questions are those on which the model is not trained. A validation does not change the training: the weights,
+the position in the data, the random state and the memory of the reward stay as they are. Some rewards keep a memory of
+earlier steps. A validation scores its answers with an empty memory, as ``trainer eval`` does. So the rewards of all
+validations are comparable.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ from groundtrace.trainer.watching.answers import save_answers, save_questions
 
 QUESTIONS_AT_ONCE = 64
 SHOWN = ("accuracy", "blind_accuracy", "reward", "point_f1", "loss", "entropy", "response_tokens", "logprob_gap")
-"""The metrics that are printed."""
+"""The names of the metrics that are printed after each validation."""
 
 
 @contextlib.contextmanager
@@ -51,13 +52,14 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield a function that validates the model if a validation is due.
+    """Yield an object that validates the model when it is called, if a validation is due at this step.
 
-    Without held-out questions, this function does nothing.
+    ``held`` holds the questions of the validation. If it is None, a call does nothing. ``training`` is the training
+    that is validated, and ``output`` is its output folder. ``reward`` scores the answers. If it is None, a reward is
+    made from the settings, and closed at the end.
 
-    ``reward`` scores the answers. If it is None, a reward is made from the settings, and closed at the end. Raises
-    NotServed if an endpoint of the reward does not serve its model, ConfigError if a setting does not fit, SamplerError
-    if answers cannot be sampled, and ShardError if no held-out question can be used.
+    Raises NotServed if an endpoint of the reward does not serve its model, ConfigError if a setting does not fit,
+    SamplerError if answers cannot be sampled, and ShardError if no held-out question can be used.
     """
     if held is None:
         yield NoValidation()
@@ -71,17 +73,18 @@ def validating(
 
 
 class NoValidation:
-    """Replaces a :class:`Validator` in a training without validation. A call has no effect."""
+    """Replaces a :class:`Validator` in a training without validation. A call does nothing."""
 
     def __call__(self) -> None:
-        """Do nothing."""
+        """Do nothing, because this training has no validation."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Holds a held-out row with its prompts.
+    """Holds a row of the validation with its prompts.
 
-    ``target`` is the row as an SFT sample. It is None if the row has no response, as in GRPO.
+    ``prompts`` are the prompts, each with its row. ``target`` is the row as an SFT sample, whose loss is computed. It
+    is None if the row has no response to learn, as in GRPO.
     """
 
     row: TrainingRow
@@ -90,11 +93,11 @@ class Question:
 
 
 class Validator:
-    """Validates the model in each call of the validator for which a validation is due.
+    """Validates the model when it is called, if a validation is due at the present step of the training.
 
     A validation is due at the start, after every ``validation.every`` steps, and at the end. A step that is already
     validated is not validated again. ``training.monitor.validations`` holds the validations so far, including those
-    before an interruption.
+    before an interruption. The constructor's argument ``held`` holds the questions.
     """
 
     def __init__(
@@ -127,9 +130,10 @@ class Validator:
         save_questions(output, [drawn for each in self._questions for drawn in each.prompts])
 
     def __call__(self) -> None:
-        """Validate if a validation is due. Raises Overfitted, JudgesDown and SamplerError.
+        """Validate the model if a validation is due. If it is the best so far, save the checkpoint as the best one.
 
-        The best checkpoint is saved if the validation is the best so far.
+        Raises Overfitted if the reward rose while the accuracy fell in the last validations, JudgesDown if the judges
+        do not answer, and SamplerError if answers cannot be sampled.
         """
         monitor, step = self._training.monitor, self._training.progress.step
         is_due = step % self._own.every == 0 or not self._training.goes_on
@@ -164,7 +168,7 @@ class Validator:
 
     @contextlib.contextmanager
     def _leaving_no_trace(self) -> Iterator[None]:
-        """Give the reward a fresh memory, and restore its memory and torch's random state afterwards."""
+        """Give the reward an empty memory; afterwards restore the reward's memory and torch's random state."""
         kept, self._reward.memory = self._reward.memory, Memory()
         devices = [self._vlm.device] if self._vlm.device.type == "cuda" else []
         try:
@@ -174,7 +178,7 @@ class Validator:
             self._reward.memory = kept
 
     def _usable(self, held: HeldOut) -> list[Question]:
-        """Return the questions to ask. The others are reported like rows that are left out of the training."""
+        """Return the questions to ask. Unusable rows are reported like rows that are left out of the training."""
         check, room = (
             row_check(self._settings.reward),
             LengthLimit(self._settings.batch.max_tokens, self._settings.rollout.max_new_tokens),
@@ -207,9 +211,10 @@ class Validator:
 
 
 def first_prompt(row: TrainingRow) -> TrainingRow:
-    """Return the row with its turns before the first turn of the assistant, because the model writes this turn itself.
+    """Return the row with only the turns before the assistant's first turn, because the model writes this turn itself.
 
-    The images of later turns, such as images that code displayed, are left out.
+    A row without an assistant's turn is returned unchanged. The images of later turns, such as images that code
+    displayed, are left out.
     """
     roles = [message["role"] for message in row.messages]
     if "assistant" not in roles:

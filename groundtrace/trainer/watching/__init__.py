@@ -1,1 +1,1 @@
-"""Shows a training to people while it runs: the page train.html, and the writers of TensorBoard, W&B and trackio."""
+"""Shows a training to users while it runs: the page train.html, and the metrics in TensorBoard, W&B and trackio."""

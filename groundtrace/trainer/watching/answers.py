@@ -1,6 +1,7 @@
-"""Saves the answers of validations, and reads the answers that the page of a training shows.
+"""Saves the answers of validations, and reads the answers that the page of a training (train.html) shows.
 
-The page shows answers of the validation. Without a validation, it shows saved rollouts.
+The page shows answers of the validation. In a training without validation, it shows sampled responses that were saved
+during the training.
 """
 
 import json
@@ -15,13 +16,16 @@ from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion
 from groundtrace.trainer.watching.records import as_line, read_lines
 
 FOLDER = "validation"
-"""The folder of the validations in the output folder."""
+"""The name of the folder with the questions and answers of validations, in the output folder."""
 QUESTIONS = "questions.json"
 SHOWN_QUESTIONS, SHOWN_IMAGES, SHOWN_ANSWERS = 8, 3, 2
 
 
 def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
-    """Write the first prompts of the validation and their images to files. The page of the training shows them."""
+    """Save the first prompts of the validation and their images, so that the page of the training can show them.
+
+    ``output`` is the output folder of the training. ``drawn`` holds pairs of a row and its prompt.
+    """
     folder = output / FOLDER
     (folder / "images").mkdir(parents=True, exist_ok=True)
     questions: list[dict[str, Any]] = []
@@ -38,7 +42,11 @@ def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
 
 
 def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion]) -> None:
-    """Write all answers of the validation after ``step`` steps, with one JSON line for each answer."""
+    """Save all answers of a validation to a file in the output folder, one JSON line for each answer.
+
+    ``step`` is the number of training steps before this validation. ``answered`` holds the questions with their answers
+    and scores.
+    """
     lines = [
         {"id": each.row.id, "gold": each.row.question.answer, "tokens": rollout.own_tokens}
         | as_line(scored, each.row.context.stream)
@@ -50,10 +58,10 @@ def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion])
 
 
 def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestion]:
-    """Return the questions to show on the page, with their answers in the first and in the last validation.
+    """Return the questions that the page shows, with their answers in the first and in the last validation.
 
-    ``validated`` holds the steps of the validations so far. If it is empty, the questions are those of the last saved
-    rollouts.
+    ``output`` is the output folder of the training. ``validated`` holds the steps of the validations so far. If it is
+    empty, the result holds the sampled responses that the training saved last; it is empty if there are none.
     """
     if not validated:
         return _rollouts(output)
@@ -80,7 +88,7 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
 
 
 def _rollouts(output: Path) -> list[ShownQuestion]:
-    """Return the last saved rollouts, by question; empty if nothing was saved."""
+    """Return the sampled responses that the training saved last, by question; empty if nothing was saved."""
     folders = sorted(path.parent for path in (output / "rollouts").glob("step-*/rollouts.jsonl"))
     if not folders:
         return []

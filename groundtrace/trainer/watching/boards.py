@@ -1,7 +1,8 @@
 """Sends metrics to other programs that draw them: TensorBoard, Weights & Biases (W&B), and trackio.
 
-W&B and trackio have the same functions, so one class serves both. Only metrics and settings are sent. The settings of
-endpoints are left out, so that no key, address or prompt is sent.
+Such a program is called a board here; W&B and trackio are also called trackers. They have the same functions, so one
+class serves both. Only metrics and settings are sent. The settings of endpoints are left out, so that no key, address
+or prompt is sent.
 """
 
 import dataclasses
@@ -18,14 +19,17 @@ from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.settings import LogSettings, TrainerSettings
 
 VALIDATION = "validation/"
-"""The prefix of the validation's metrics."""
+"""The text in front of the names of the validation's metrics."""
 
 
 class Board(Protocol):
-    """Receives the metrics of a training, in order to draw them."""
+    """Defines the methods of a board: a program that receives the metrics of a training and draws them."""
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Send the metrics of a step. ``prefix`` is put in front of their names."""
+        """Send the metrics of a step.
+
+        ``values`` maps their names to the values; ``prefix`` is put in front of each name.
+        """
         ...
 
     def close(self) -> None:
@@ -34,7 +38,7 @@ class Board(Protocol):
 
 
 def check_boards(log: LogSettings) -> None:
-    """Raise MissingExtra if the package of a configured board is not installed."""
+    """Check that the Python packages of the configured boards are installed. Raises MissingExtra if not."""
     if log.tensorboard:
         require_extra("train", "log.tensorboard", "tensorboard")
     if log.tracker != "none":
@@ -44,10 +48,11 @@ def check_boards(log: LogSettings) -> None:
 def open_boards(
     output: Path, command: str, settings: TrainerSettings, step: int, sent: Mapping[str, int]
 ) -> list[Board]:
-    """Return the configured boards of a training that begins or continues at ``step``.
+    """Return the boards that the config names, for a training that begins or continues at ``step``.
 
-    ``sent`` maps each prefix of metrics to the last step whose metrics are already recorded. The metrics of this step
-    and of earlier steps are not sent to a tracker again. Raises UserError if a tracker cannot start.
+    ``output`` is the output folder, and ``command`` is ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of
+    metrics ("" or :data:`VALIDATION`) to the last step whose metrics are already recorded. The metrics of this step and
+    of earlier steps are not sent to a tracker again. Raises UserError if a tracker cannot start.
     """
     boards: list[Board] = []
     if settings.log.tensorboard:
@@ -58,9 +63,10 @@ def open_boards(
 
 
 class TensorBoard:
-    """Writes event files for TensorBoard.
+    """Writes metrics to files in the output folder that TensorBoard shows.
 
-    If an interrupted training wrote metrics of ``step`` or of later steps, they are discarded.
+    ``step`` is the step at which the training begins or continues. If an interrupted training wrote metrics of this
+    step or of later steps, they are discarded.
     """
 
     def __init__(self, output: Path, step: int) -> None:
@@ -69,10 +75,12 @@ class TensorBoard:
         self._writer = SummaryWriter(str(output / "tensorboard"), purge_step=step)
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Write the metrics of a step. ``prefix`` is put in front of their names.
+        """Write the metrics of a step.
 
-        The metrics of a validation after N steps are written at the index N - 1 of the last step. So they are kept if
-        the training resumes after N steps.
+        ``values`` maps their names to the values; ``prefix`` is put in front of each name.
+
+        The metrics of a validation (those with a prefix) after N steps are written at the index N - 1 of the last step.
+        So they are kept if the training resumes after N steps.
         """
         index = max(step - 1, 0) if prefix else step
         for name, value in values.items():
@@ -84,9 +92,11 @@ class TensorBoard:
 
 
 class Tracker:
-    """Sends metrics to W&B or trackio.
+    """Sends metrics to a tracker: W&B or trackio.
 
-    The file ``tracker.json`` holds the id of the run at the tracker. A resumed training continues this run.
+    The tracker has a run for each training, with an id that is saved in the file ``tracker.json``. A resumed training
+    continues this run. ``sent`` has the same meaning as in :func:`open_boards`. Raises UserError if the tracker cannot
+    start.
     """
 
     def __init__(
@@ -110,17 +120,20 @@ class Tracker:
             ) from error
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Send the metrics of a step, except if they were already sent before an interruption."""
+        """Send the metrics of a step, unless they were already sent before an interruption.
+
+        ``values`` maps the names of the metrics to the values; ``prefix`` is put in front of each name.
+        """
         if step > self._sent.get(prefix, -1):
             self._module.log({prefix + name: value for name, value in values.items()}, step=step)
 
     def close(self) -> None:
-        """Send the metrics that are not sent yet, and finish the run of the tracker."""
+        """Send the metrics that are not sent yet, and end the run at the tracker."""
         self._module.finish()
 
 
 def _config(command: str, settings: TrainerSettings) -> dict[str, Any]:
-    """Return the settings to show beside the metrics: those of the model, the batches and the optimiser."""
+    """Return the settings that the tracker shows beside the metrics, such as those of model and optimiser."""
     sections = ("model", "batch", command) if command == "sft" else ("model", "batch", "rollout", command)
     found = {name: dataclasses.asdict(getattr(settings, name)) for name in sections}
     found.get("rollout", {}).pop("base_url", None)

@@ -1,6 +1,6 @@
-"""Computes the curves of a training's metrics as SVG paths. The template of the page draws them.
+"""Computes the curves of a training's metrics as SVG paths. The template of the page train.html draws them.
 
-A line has at most ``MAX_POINTS`` points, even if the training has more steps. Each point is the mean over a range of
+A curve has at most ``MAX_POINTS`` points, even if the training has more steps. Each point is the mean over several
 steps. So the page is small, and it needs no script.
 """
 
@@ -11,24 +11,24 @@ from typing import Any
 
 WIDTH, HEIGHT = 340, 176
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 22
-"""The space around the drawing area, in SVG units."""
+"""The width of the empty border around the drawing area, in SVG units."""
 MAX_POINTS, MAX_DOTS, MAX_CHARTS = 240, 60, 48
 LEAST = 1e-30
-"""Values closer to 0 are drawn as 0."""
+"""Values whose distance from 0 is smaller are drawn as 0."""
 SMOOTHED_OVER = 20
 """The smoothed line of a metric of N points is its running mean over N / SMOOTHED_OVER points."""
 Point = tuple[float, float]
-"""A step and the value of a metric at this step."""
+"""A step of the training, and the value of a metric at this step."""
 Records = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """Holds the title of one chart, and the names of its metrics.
+    """Describes one chart: its title, and the names of the metrics that it draws.
 
-    ``training`` is the metric's name in the records of the training, and ``validation`` is its name in the records of
-    the validation. ``blind`` is the name of the value that a model can reach without images. A name is "" if the chart
-    has no such line.
+    ``training`` is a metric's name in the records of the training, and ``validation`` is its name in the records of the
+    validation. ``blind`` is the name of the value that a model could reach without images. A name is "" if the chart
+    has no such curve.
     """
 
     title: str
@@ -53,19 +53,23 @@ METRICS = (
     Metric("KL to the reference", "kl"),
     Metric("tokens per second", "tokens_per_s"),
 )
-"""The charts that a page shows first; all other metrics have a chart of their own after them."""
+"""The charts that the page shows first. Every other metric has its own chart after them."""
 HIDDEN = ("step", "idle_steps", "wall_s", "rollout_s", "questions", "groups_sampled")
 """Fields of the records that have no chart."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Holds one line of a chart.
+    """Holds one curve of a chart.
 
-    ``raw`` is the SVG path of the points, and ``smooth`` is the SVG path of their running mean; either may be "".
-    ``dots`` holds the positions and the texts of single points.
-
-    ``kind`` is ``training``, ``validation`` or ``blind`` (:class:`Metric`). ``last`` is the last value.
+    Attributes:
+        kind: ``training``, ``validation`` or ``blind`` (:class:`Metric`).
+        raw: the SVG path through the points of the training, or the level line of ``blind``; "" for the validation.
+        smooth: the SVG path of the training's running mean, or the path through the points of the validation; "" for
+            ``blind``.
+        dots: the points of the validation that are drawn as dots, as (x, y, text), with x and y in SVG units; else
+            empty.
+        last: the last value.
     """
 
     kind: str
@@ -77,9 +81,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Holds one chart: its lines, and the positions (in SVG units) and texts of its axis ticks.
+    """Holds one chart: its curves, and the ticks of its axes.
 
-    ``best_x`` is the horizontal position of the best validation; None if it is not marked.
+    ``x_ticks`` and ``y_ticks`` hold the ticks as (position in SVG units, text). ``best_x`` is the horizontal position
+    of the best validation; None if it is not marked.
     """
 
     title: str
@@ -92,8 +97,9 @@ class Chart:
 def charts(metrics: Records, validations: Records, best: int | None = None) -> tuple[list[Chart], list[Chart]]:
     """Return two lists of charts: those of :data:`METRICS`, and those of all other metrics.
 
-    ``best`` is the step of the best validation; the charts mark it. A metric without values, or with the value 0 at all
-    steps, has no chart.
+    ``metrics`` holds the records of the training, one for each step, and ``validations`` those of the validations.
+    ``best`` is the step of the best validation, which the charts mark; None if there is none. A metric without values,
+    or with the value 0 at all steps, has no chart.
     """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
@@ -132,7 +138,10 @@ def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, b
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps steps from 0 to ``steps``, and values from ``low`` to ``high``, to SVG units."""
+    """Converts steps and values of a chart to positions in SVG units.
+
+    The horizontal axis has the steps from 0 to ``steps``. The vertical axis has the values from ``low`` to ``high``.
+    """
 
     steps: float
     low: float
@@ -147,11 +156,11 @@ class Scale:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / (self.high - self.low), 1)
 
     def path(self, points: Iterable[Point]) -> str:
-        """Return the line through the points as the attribute ``d`` of an SVG path."""
+        """Return the SVG path (the attribute ``d``) of a line through the points, each given as (step, value)."""
         return " ".join(f"{'L' if number else 'M'}{self.x(x)} {self.y(y)}" for number, (x, y) in enumerate(points))
 
     def dots(self, points: Iterable[Point]) -> tuple[tuple[float, float, str], ...]:
-        """Return for each point its horizontal and vertical position in SVG units, and its text."""
+        """Return each point as (x, y, text), with x and y in SVG units. The text names the step and the value."""
         return tuple((self.x(x), self.y(y), f"step {x:,.0f}: {short(y)}") for x, y in points)
 
 
@@ -166,9 +175,10 @@ def _points(records: Records, name: str, offset: int) -> list[Point]:
 
 
 def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
-    """Return at most ``most`` points. Each of them is the mean of the same number of consecutive points.
+    """Reduce the number of points to at most ``most``, and return the new points.
 
-    The last mean may be over fewer points.
+    Each new point replaces the same number of consecutive points: it has their mean value, and the step of the last of
+    them. The last new point may replace fewer points.
     """
     size = math.ceil(len(points) / most) or 1
     parts = [points[start : start + size] for start in range(0, len(points), size)]
@@ -176,7 +186,10 @@ def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
 
 
 def smoothed(points: Sequence[Point]) -> list[Point]:
-    """Return the centred running mean of the points. Near both ends, the mean is over fewer points."""
+    """Return the points with each value replaced by the mean of the values around it.
+
+    Near both ends, the mean is over fewer points.
+    """
     half = len(points) // (2 * SMOOTHED_OVER)
     parts = (points[max(place - half, 0) : place + half + 1] for place in range(len(points)))
     return [(x, sum(y for _, y in part) / len(part)) for (x, _), part in zip(points, parts, strict=True)]
@@ -194,7 +207,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Return three to six round values between ``low`` and ``high``."""
+    """Return three to six round values between ``low`` and ``high``, at which an axis is labelled."""
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough)

@@ -1,4 +1,4 @@
-"""Prepares questions with answers and images for the pages of a training and of an evaluation."""
+"""Prepares questions with their images and answers for the HTML pages of a training and of an evaluation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,14 @@ MAX_TEXT_CHARS = 3000
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """Holds an answer as the page shows it.
+    """Holds an answer as a page shows it.
 
-    ``when`` describes the step at which the answer was sampled. A reward, outcome or verdict is None if it is unscored.
+    Attributes:
+        when: a text that says when the answer was sampled, e.g. "after 50 steps".
+        text: the text of the answer.
+        reward: the reward; None if the answer is unscored.
+        outcome: 1 for a right answer, 0 for a wrong one; None if it is unknown.
+        verdicts: the other scores as (name, value); a value is None if it is unknown.
     """
 
     when: str
@@ -27,7 +32,12 @@ class ShownAnswer:
 
 @dataclass(frozen=True)
 class ShownQuestion:
-    """Holds a question with its image files (as bytes) and some answers, as the page shows it."""
+    """Holds a question as a page shows it, with its images and some answers.
+
+    ``stream`` is the name of the form of response that the prompt requests; "" if there is only one form. ``gold`` is
+    the right answer. ``choices`` are the possible answers of a multiple-choice question, else empty. ``images`` holds
+    the bytes of the image files.
+    """
 
     id: str
     stream: str
@@ -39,13 +49,16 @@ class ShownQuestion:
 
 
 def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
-    """Return the questions in the form that the templates need. The total size of their images is limited."""
+    """Return the questions in the form that the page templates need, as one mapping for each question.
+
+    Images are embedded until the page's limit of bytes is reached.
+    """
     room = ImageRoom(sum(len(asked.images) for asked in questions))
     return [_entry(asked, room) for asked in questions]
 
 
 def _entry(asked: ShownQuestion, room: ImageRoom) -> Mapping[str, Any]:
-    """Return a question as templates show it; its images show the points and boxes of the first answer."""
+    """Return a question as templates show it. The points and boxes of the first answer are drawn on its images."""
     text = asked.answers[0].text if asked.answers else ""
     return {
         "asked": asked,

@@ -1,4 +1,4 @@
-"""Writes ``train.html`` while a training runs: one file with its curves, validations and some answers."""
+"""Writes the page ``train.html`` while a training runs: one file with its curves, validations and some answers."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from groundtrace.trainer.watching.records import read_lines
 PAGE = "train.html"
 LEAST_PAUSE_S = 20.0
 MOST_SHARE = 0.02
-"""The largest share of the time that goes into refreshing the page."""
+"""The largest share of the training's time that may be spent on writing the page."""
 MAX_VALIDATIONS = 12
 COLUMNS = (
     "accuracy",
@@ -30,11 +30,11 @@ COLUMNS = (
     "logprob_gap",
     "weights_capped",
 )
-"""The metrics in the table of validations; those without values are left out."""
+"""The metrics in the table of validations. A metric without any value has no column."""
 
 
 class TrainPage:
-    """Refreshes the page of a training in its output folder.
+    """Writes the page ``train.html`` of a training to its output folder, again and again.
 
     If the page cannot be written, the training continues, and the reason is printed once.
     """
@@ -45,12 +45,15 @@ class TrainPage:
         self._problem = ""
 
     def refresh(self, at_once: bool = False) -> None:
-        """Write the page if ``at_once`` is True, or if the last page is old enough (``LEAST_PAUSE_S`` or more)."""
+        """Write the page again if the last one is old enough, or if ``at_once`` is True.
+
+        The page is old enough after ``LEAST_PAUSE_S`` seconds, or later if writing takes long.
+        """
         if at_once or time.monotonic() >= self._next_s:
             self.write()
 
     def write(self) -> None:
-        """Write the page atomically. If this fails, print the reason once and raise nothing."""
+        """Write the page. If this fails, print the reason once, and raise nothing."""
         started = time.monotonic()
         try:
             write_atomically(self._output / PAGE, train_page(self._output).encode("utf-8", "backslashreplace"))
@@ -64,7 +67,7 @@ class TrainPage:
 
 
 def train_page(output: Path) -> str:
-    """Return the page of a training from the records in its output folder."""
+    """Return the HTML page of a training, made from the records in its output folder ``output``."""
     run = json.loads((output / "run.json").read_text("utf-8"))
     metrics, validations = read_lines(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
@@ -98,7 +101,7 @@ def train_page(output: Path) -> str:
 
 
 def _figure(value: float | None) -> str:
-    """Return a number of the table with three decimals; a large or very small number as :func:`short` returns it.
+    """Return a number of the table as text: with three decimals, or like :func:`short` if it is large or very small.
 
     For None, return a dash.
     """
@@ -108,7 +111,7 @@ def _figure(value: float | None) -> str:
 
 
 def _tiles(metrics: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
-    """Return the numbers at the top of the page, each with its name and a text with values to compare it with."""
+    """Return the numbers at the top of the page, each with its name and a text with values for comparison."""
     if not validations:
         last, first = (metrics[-1], metrics[0]) if metrics else ({}, {})
         named = (("reward", "reward"), ("outcome", "accuracy"), ("loss", "loss"))

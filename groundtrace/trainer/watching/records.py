@@ -1,4 +1,4 @@
-"""Reads and writes the JSON lines of a training's records."""
+"""Reads and writes the records of a training as JSON lines: one JSON object on each line of a file."""
 
 import contextlib
 import json
@@ -11,10 +11,10 @@ from groundtrace.storage.files import write_atomically
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the parsed lines of a JSON Lines file; empty if the file is missing.
+    """Return the JSON objects in a file with one object on each line; empty if the file is missing.
 
-    A line that is not JSON is skipped, such as a last line that a kill or a full disk truncated. Only a line feed ends
-    a line, because texts may contain other separators, such as U+2028.
+    A line that is not JSON is skipped, such as a last line that a full disk truncated. Only a line feed ends a line,
+    because texts may contain other separators, such as U+2028.
     """
     found = []
     for line in path.read_text("utf-8", errors="replace").split("\n") if path.exists() else ():
@@ -24,9 +24,9 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Replace the content of a file by these lines. The file is replaced atomically.
+    """Replace the content of a file by these objects, one JSON line for each. Without objects, delete the file.
 
-    Without lines, the file is deleted.
+    A process that reads the file at the same time gets either the old or the complete new content.
     """
     if lines:
         write_atomically(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
@@ -35,9 +35,10 @@ def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
 
 
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """Return a scored response as a dictionary for a JSON line.
+    """Return a scored response as a dictionary that can be written as a JSON line.
 
-    The dictionary has the key ``stream`` only if ``stream`` is not None.
+    It has the keys ``reward``, ``text`` and ``verdicts``. If ``stream`` (the form of response) is not None, it also has
+    the key ``stream``.
     """
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
