@@ -6,7 +6,7 @@ row as a :class:`groundtrace.trainer.sample.Sample`, :mod:`groundtrace.trainer.c
 :mod:`groundtrace.trainer.policy` computes the log-probabilities of its targets, and :mod:`groundtrace.trainer.loss`
 computes the losses. :mod:`groundtrace.trainer.evaluation` evaluates a trained model.
 
-The trainer does not use a training framework: TRL 1.16 does not support per-token advantages, two prompts of a question
-in one group, image observations within a rollout, or dynamic sampling. The tests compare the results with TRL's, and
-the benchmarks compare the speed with TRL's.
+The trainer does not use a training framework, because TRL 1.16 lacks four features: advantages per token, a common
+reward for the responses to two prompts of one question, observations with images within a response, and dynamic
+sampling. The tests compare the results with TRL's, and the benchmarks compare the speed with TRL's.
 """

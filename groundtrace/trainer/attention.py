@@ -1,8 +1,8 @@
-"""Computes attention over packed sequences: one row holds several samples, and no sample attends to another.
+"""Computes attention over packed sequences: several samples in one row of tokens, each attending only to itself.
 
 transformers calls :func:`packed_attention` for the language model and for the vision tower. The function is registered
-under a name that contains "flash". So transformers passes all images of the vision tower in one call. With any other
-name, it would make one call per image.
+under a name that contains "flash". With such a name, transformers passes all images of the vision tower in one call.
+With any other name, it would make one call per image.
 
 On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. If this build of torch has no such
 kernel, the kernel of the package FlashAttention 2 is used (transformers uses this package for ``flash_attention_2``).
@@ -43,9 +43,14 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Return the attention output within each sequence, (1, T, heads, head_dim), and None.
 
-    ``query``, ``key`` and ``value`` are (1, heads, T, head_dim). ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries
-    of the n sequences. The second result is always None: transformers expects the attention weights as the second
-    result, but they are not computed. Raises ValueError if ``cu_seq_lens_q`` is None.
+    ``query``, ``key`` and ``value`` are (1, heads, T, head_dim), where T is the number of tokens of all sequences.
+    ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries of the n sequences, e.g. [0, 3, 7] for two sequences of 3 and
+    4 tokens. ``max_length_q`` is the length of the longest sequence; None means that it is computed. ``scaling`` is the
+    factor of the scores before the softmax; None means 1/√head_dim. ``is_causal`` says whether a token attends only to
+    itself and earlier tokens; None means the value of ``module``. ``attention_mask`` and ``dropout`` are ignored.
+
+    The second result is None, because the attention weights, which transformers expects there, are not computed. Raises
+    ValueError if ``cu_seq_lens_q`` is None.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
@@ -62,9 +67,9 @@ def packed_attention(
 
 @functools.cache
 def packed_kernel() -> Kernel | None:
-    """Return the kernel for packed sequences on this machine's GPU.
+    """Return the attention kernel for packed sequences on this machine's GPU.
 
-    Returns None if neither this build of torch nor the package FlashAttention 2 has such a kernel.
+    The result is None if neither this build of torch nor the package FlashAttention 2 has such a kernel.
     """
     if has_varlen():
         return _torch_varlen
@@ -72,7 +77,7 @@ def packed_kernel() -> Kernel | None:
 
 
 def has_varlen() -> bool:
-    """Return whether this build of torch has an attention kernel for sequences of different lengths."""
+    """Return whether this build of torch has its own attention kernel for sequences of different lengths."""
     try:
         import torch.nn.attention.varlen
     except ImportError:

@@ -1,8 +1,10 @@
-"""Writes and loads checkpoints, from which a run resumes exactly.
+"""Writes and loads checkpoints, from which a stopped training continues with exactly the same results.
 
-A checkpoint holds the master weights, the optimiser's state, the random state, the position in the data and the state
-of the loop. It is a folder ``step-NNNNNN`` that is written atomically. No code from a checkpoint is run when it is
-loaded. In a training on several GPUs, each rank (the process of one GPU) writes its part of the tensors
+A checkpoint is a folder ``step-NNNNNN``. It holds the float32 weights (master weights), the optimiser's state, the
+state of the random generators, the position in the data and the state of the training loop. The folder appears only
+when it is complete. No code from a checkpoint is run when it is loaded.
+
+In a training on several GPUs, each rank (the process of one GPU) writes its part of the tensors
 (:mod:`groundtrace.trainer.sharded_state`). The first rank also writes the other content. The checkpoint can be loaded
 with any number of GPUs. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can
 load.
@@ -43,11 +45,14 @@ def _random_state() -> dict[str, Any]:
 
 @dataclass
 class Progress:
-    """Holds the progress of a training run.
+    """Holds how far a training has come.
 
-    ``step`` is the number of finished steps. ``position`` is the position in the data
-    (:data:`groundtrace.trainer.row_sampler.Position`). ``memory`` is the state of the training loop (only numbers and
-    strings). ``random`` is the random state at the time when this object was created.
+    Attributes:
+        step: the number of finished training steps.
+        position: the position in the data, from which the next rows are drawn
+            (:data:`groundtrace.trainer.row_sampler.Position`).
+        memory: the state that the training loop and the reward keep between steps; it holds only numbers and strings.
+        random: the state of torch's random generators at the time when this object was created.
     """
 
     step: int = 0
@@ -59,10 +64,11 @@ class Progress:
 def save_checkpoint(
     folder: Path, progress: Progress, optimiser: Optimiser, identity: Mapping[str, Any], keep: int
 ) -> Path:
-    """Write the checkpoint of a step, and return its folder. Then delete all checkpoints but the latest ``keep``.
+    """Write the checkpoint of a finished step, and return the checkpoint's folder.
 
-    ``folder`` holds all checkpoints of the run. ``identity`` is the run's identity
-    (:func:`groundtrace.trainer.identity.identity`).
+    ``folder`` is the folder with all checkpoints of the training. ``progress`` names the step. ``identity`` describes
+    the data and settings of the training (:func:`groundtrace.trainer.identity.identity`). ``keep`` is the number of
+    checkpoints that remain: older checkpoints are deleted afterwards. All ranks must call this function.
     """
     final = folder / f"step-{progress.step:06d}"
     partial = folder / f".{final.name}.{ranks.of_first(os.getpid())}"
@@ -89,17 +95,16 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Return the complete checkpoints in a folder, by ascending step."""
+    """Return the folders of the complete checkpoints in ``folder``, sorted by step, the latest step last."""
     found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
+    """Return the content of a checkpoint as a dict with the keys ``progress``, ``identity`` and ``optimiser``.
 
-    If the ranks of a training wrote their parts of a tensor separately, the parts are joined.
-
-    Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
+    ``path`` is the checkpoint's folder. If several ranks wrote parts of a tensor, the parts are joined. Raises
+    CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
     state = _read_state(path)
     return {**state, "optimiser": _optimiser_state(path, state["optimiser"], None)}
@@ -130,9 +135,10 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
 
 
 def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
-    """Return the optimiser's state: ``kept`` from the file ``STATE``, with the tensors that ranks wrote.
+    """Return the complete state of the optimiser.
 
-    The tensors are sharded like those of ``optimiser``; if ``optimiser`` is None, each tensor is whole. Raises
+    ``kept`` is the part of the state in the file ``STATE``. The tensors that ranks wrote separately are added to it.
+    They are sharded like the tensors of ``optimiser``; if ``optimiser`` is None, each tensor is whole. Raises
     CheckpointError if the tensors cannot be read.
     """
     shards = path / sharded_state.FOLDER
@@ -145,10 +151,11 @@ def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | No
 
 
 def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
-    """Restore weights, optimiser and random state from a checkpoint, and return the progress of its run.
+    """Restore the weights, the optimiser and the random state from a checkpoint, and return the training's progress.
 
-    ``identity`` is the identity of the present run. Raises CheckpointError if the checkpoint is damaged, if it belongs
-    to another run (:mod:`groundtrace.trainer.identity`), or if its weights are not those that this run trains.
+    ``path`` is the checkpoint's folder. ``optimiser`` and its weights are overwritten. ``identity`` describes the data
+    and settings of the present training (:mod:`groundtrace.trainer.identity`). Raises CheckpointError if the checkpoint
+    is damaged, if it was written with another identity, or if its weights are not those that this training trains.
     """
     state = _read_state(path)
     differs = difference(state["identity"], identity)
@@ -168,11 +175,12 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
 
 
 def export(checkpoint: Path, out: Path) -> Path:
-    """Write the model of a checkpoint to the folder ``out``, and return ``out``.
+    """Write the model of a checkpoint as a plain model folder to ``out``, and return ``out``.
 
-    The files are those that a finished training writes. Weights that were not trained are read from the base model. The
-    base model must still be at the path ``model.path`` of the run. Raises CheckpointError if the checkpoint cannot be
-    used, ModelError if the base model cannot be loaded, and UserError if ``out`` is not empty or cannot be written.
+    The folder has the same files as the model of a finished training. Weights that were not trained are read from the
+    base model. The base model must still be at the path ``model.path`` of the training's config. Raises CheckpointError
+    if the checkpoint cannot be used, ModelError if the base model cannot be loaded, and UserError if ``out`` is not
+    empty or cannot be written.
     """
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)

@@ -37,7 +37,10 @@ _EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+    """Run the ``trainer`` command and return its exit code, which the module's docstring lists.
+
+    ``argv`` holds the command's arguments, e.g. ``["sft", "--config", …]``; None means those of this process.
+    """
     parser = make_parser()
     parsed = parser.parse_args(argv)
     if parsed.command in ("sft", "grpo") and parsed.gpus < 1:
@@ -62,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the argument parser of the ``trainer`` command."""
+    """Return the parser of the ``trainer`` command's arguments."""
     parser = argparse.ArgumentParser(
         prog="trainer",
         description="Train a vision-language model on the shards of a run.",
@@ -137,9 +140,10 @@ def _add_tiny(commands: Any) -> None:
 
 
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
-    """Exit with code 2 if ``--data`` or ``--output`` is missing.
+    """Check that ``--data`` and ``--output`` are given for the commands that need them. Exit with code 2 if not.
 
-    With ``--estimate``, exit with code 2 if ``--data``, ``--output`` or ``--gpus`` is given.
+    ``parsed`` holds the arguments as ``parser`` parsed them. The commands ``export`` and ``tiny`` are not checked. With
+    ``--estimate``, the exit code is also 2 if ``--data``, ``--output`` or ``--gpus`` is given.
     """
     if parsed.command in ("export", "tiny"):
         return

@@ -1,7 +1,7 @@
-"""Packs several samples into one row of tokens, and divides samples into micro-batches.
+"""Packs several samples into one row of tokens, and divides the samples of a step into micro-batches.
 
-The row has no padding, so no token is mistaken for padding. Each sequence keeps its own positions and attends only to
-itself. If several samples have the same image, such as the samples of a group, the batch holds it once.
+The row has no padding, so no token is mistaken for padding. Each sample keeps its own positions and attends only to
+itself. If several samples have the same image, such as the responses to one question, the batch holds the image once.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,13 @@ from groundtrace.trainer.sample import Sample
 
 @dataclass(frozen=True)
 class DistinctImages:
-    """Holds the images of some samples, each distinct image once.
+    """Holds the images of several samples; an image that several samples share is held once.
 
     Attributes:
         patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
         grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
-        shown: for each image of the samples, in the order of their image tokens, its index among the U images.
+        shown: for each image of the samples, in the order of their image tokens, its index among the U distinct images.
+            For example, (0, 1, 0) means that the first and third image are the same.
     """
 
     patches: torch.Tensor | None
@@ -28,14 +29,17 @@ class DistinctImages:
     shown: tuple[int, ...]
 
     def to(self, device: torch.device) -> "DistinctImages":
-        """Return the images with their tensors on this device."""
+        """Return a copy whose tensors are on this device."""
         if self.patches is None or self.grids is None:
             return self
         return replace(self, patches=self.patches.to(device), grids=self.grids.to(device))
 
 
 def distinct_images(samples: Sequence[Sample]) -> DistinctImages:
-    """Return the distinct images of the samples, in the order in which they first occur."""
+    """Return the distinct images of the samples, in the order in which they first occur.
+
+    Equal images have equal keys.
+    """
     images = {image.key: image for sample in samples for image in sample.images}
     place_of = {key: index for index, key in enumerate(images)}
     return DistinctImages(
@@ -47,19 +51,20 @@ def distinct_images(samples: Sequence[Sample]) -> DistinctImages:
 
 @dataclass(frozen=True)
 class Batch:
-    """Holds a batch: n samples as one row of T tokens, with M targets of the loss.
+    """Holds a batch: n samples as one row of T tokens, with M targets (tokens whose prediction is part of the loss).
 
     Attributes:
         ids: (T,) int64, the token ids.
         positions: (4, T) int64, four numbers for each token: its index in its sequence, then its rotary positions in
             time, height and width. Without the index, the models would treat the row as one sequence.
-        ends: (n + 1,) int32, the boundaries of the sequences.
+        ends: (n + 1,) int32, the boundaries of the sequences, e.g. [0, 3, 7] for two sequences of 3 and 4 tokens.
         is_image: (T,) bool, whether the token is an image token.
-        before: (M,) int64, the indices of the tokens before the targets.
+        before: (M,) int64, the indices of the tokens before the targets, from which the targets are predicted.
         targets: (M,) int64, the targets' token ids.
-        owner: (M,) int64, the index of each target's sample.
+        owner: (M,) int64, the index of the sample to which each target belongs.
         advantages: (M,) float32, the targets' advantages; 1 if the sample has no advantages.
-        sampler_logprobs: (M,) float32, the targets' log-probabilities by the sampler; NaN if they are unknown.
+        sampler_logprobs: (M,) float32, the targets' log-probabilities by the sampler that drew them; NaN if they are
+            unknown.
         patches: (P, values per patch) float32, the patches of the U distinct images of the samples; None without
             images.
         grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
@@ -82,13 +87,13 @@ class Batch:
     longest: int
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch with its tensors on this device."""
+        """Return a copy of the batch whose tensors are on this device."""
         tensors = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), torch.Tensor)}
         return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
-    """Return the samples as one batch, in order.
+    """Return the samples as one batch: a single row of tokens, in the order of the samples.
 
     Raises ValueError if the first token of a sample is a target of the loss, because no earlier token can predict it.
     """
@@ -127,10 +132,11 @@ def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, def
 
 
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
-    """Return the samples in batches of at most ``tokens`` tokens; a longer sample has its own batch.
+    """Divide samples into batches that each go through the model at once, and return the batches.
 
-    Samples are sorted from long to short. So the samples of a batch have similar lengths. If the memory is too small,
-    the first batch already fails. Samples of equal length keep their order.
+    ``tokens`` is the maximum number of tokens of a batch. A sample that is longer has its own batch. The samples are
+    sorted from long to short, so that the samples of a batch have similar lengths. If the memory is too small, already
+    the first batch fails. Samples of equal length keep their order.
     """
     batches: list[list[Sample]] = []
     room = 0

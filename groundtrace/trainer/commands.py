@@ -1,4 +1,4 @@
-"""Runs each ``trainer`` command, and reports each error in one line, without a traceback.
+"""Runs the ``trainer`` commands, and shows each error in one line, without a traceback.
 
 With ``--gpus``, the command starts one process for each GPU. Each of these processes is a *rank* and calls
 :func:`dispatch` again. Ranks report their errors to the process that started them, which shows one of the errors.
@@ -45,9 +45,10 @@ ANEW = (
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
-    """Run the parsed command, and return the exit code (:mod:`groundtrace.trainer.cli`).
+    """Run the command in ``parsed``, and return its exit code (:mod:`groundtrace.trainer.cli` lists the codes).
 
-    An unexpected error is shown in one line. With ``--verbose`` it is raised, so that its traceback is shown.
+    ``parsed`` holds the command's arguments, as the parser of :mod:`groundtrace.trainer.cli` returns them. Errors are
+    shown in one line. With ``--verbose``, an unexpected error is raised, so that its traceback is shown.
     """
     if not parsed.verbose:
         datasets.disable_progress_bars()
@@ -150,9 +151,10 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
 
 
 def _fail(message: str, code: int, is_elsewhere: bool = False) -> int:
-    """Show the message, and return the exit code ``code``. If this process is a rank, the launcher shows the message.
+    """Show the message to the user, and return the exit code ``code``.
 
-    ``is_elsewhere`` is True if another rank failed and this rank did not.
+    If this process is a rank, the launcher gets the message and shows it. ``is_elsewhere`` is True if another rank
+    failed and this rank did not.
     """
     if not ranks.report(ranks.Report(code, message, is_elsewhere)):
         print(f"trainer: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Converts the scored rollouts (responses) of a step to samples with an advantage for each token."""
+"""Converts the scored responses (rollouts) of a step to training samples in which each token has an advantage."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,14 +16,15 @@ from groundtrace.trainer.settings import TrainerSettings
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """Return the rollouts as samples, in which each token has the advantage of its turn.
+    """Return the responses of a step as training samples, in which each token has the advantage of its turn.
 
-    Unscored and empty rollouts are left out. If ``grpo.overlong`` is ``mask``, truncated rollouts are also left out.
-    The reward of a truncated rollout is still part of its group's mean. The tokens of a rollout that is left out are
-    not part of the loss: neither its numerator nor its denominator includes them. The denominator includes the tokens
-    of a rollout with advantage 0.
+    ``groups`` are the groups of this rank that the step trains on. ``step`` is the number of the training step. All
+    ranks must call this function.
 
-    ``step`` is the number of the training step.
+    Unscored and empty responses are left out. If ``grpo.overlong`` is ``mask``, truncated responses are also left out.
+    The reward of a truncated response still counts in the mean reward of its group. The tokens of a response that is
+    left out are not part of the loss: neither its numerator nor its denominator includes them. The tokens of a response
+    with advantage 0 are part of the denominator.
     """
     grpo = settings.grpo
     samples, rollouts, sequence = list[Sample](), list[Rollout](), list[float]()
@@ -58,11 +59,12 @@ def _over_all_ranks(
 def turn_advantages(
     rollouts: Sequence[Rollout], sequence: Sequence[float], settings: TrainerSettings, step: int
 ) -> list[tuple[float, ...]]:
-    """Return the advantage of each turn of each rollout, as the reward recipe computes it.
+    """Return the advantage of each turn of each response, as the reward recipe computes it.
 
-    ``sequence`` holds one advantage per rollout. From it, the recipe computes the advantages of the rollout's turns. If
-    ``grpo.shuffle_advantages`` is True, the advantages of all turns of all rollouts are shuffled. ``step`` is part of
-    the seed of this shuffle.
+    ``rollouts`` are the responses. ``sequence`` holds one advantage for each whole response. From it, the recipe
+    computes the advantages of the response's turns. If ``grpo.shuffle_advantages`` is True, the advantages of all turns
+    of all responses are shuffled. ``step`` is the number of the training step, which is part of the seed of this
+    shuffle.
     """
     executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
     found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]
@@ -75,7 +77,7 @@ def turn_advantages(
 
 
 def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
-    """Return the sample with the advantage of each turn on its tokens.
+    """Return the sample with the advantage of each turn, ``values``, on the turn's tokens.
 
     The tokens between two turns also get an advantage, but the loss uses only the advantages of its targets.
     """
@@ -88,9 +90,10 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """Return the reward of a response for training; None if the response is unscored.
+    """Return the reward of a response that training uses; None if the response is unscored.
 
-    The result is the recipe's reward. If ``grpo.overlong`` is ``soft``, a length penalty of at most 0 is added.
+    ``scored`` holds the scores of the response ``rollout``. The result is the reward of the recipe. If
+    ``grpo.overlong`` is ``soft``, a penalty for long responses, a number of at most 0, is added.
     """
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward
@@ -99,9 +102,10 @@ def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float
 
 
 def as_sample(prompt: Sample, rollout: Rollout, group: str) -> Sample:
-    """Return the prompt and the response as one sample of the group named ``group``.
+    """Return a prompt and the response to it as one sample.
 
-    The sample has the sampler's log-probabilities if the rollout has them.
+    ``group`` is the name of the group to which the response belongs. The sample has the sampler's log-probabilities if
+    the response ``rollout`` has them.
     """
     sample = with_response(prompt, rollout.ids, group, rollout.is_truncated, rollout.observed)
     if rollout.logprobs is None:

@@ -1,9 +1,9 @@
-"""Samples turns from a model in this process. The model processes the prompts, then one token of each turn at a time.
+"""Samples turns from a model in this process. A turn is one answer of the model in a conversation.
 
-A turn is one answer of the model in a conversation. This code takes less time and memory than transformers'
-``generate``. If several turns are drawn for a prompt, the model processes the prompt and its images once. The keys and
-values of earlier tokens are not copied for a new token. Turns that have ended are removed from the batch. The
-checkpoint's ``generation_config`` is not used.
+The model first processes the prompts, then one token of each turn at a time. This code takes less time and memory than
+transformers' ``generate``. If several turns are drawn for a prompt, the model processes the prompt and its images once.
+The keys and values of earlier tokens are not copied for a new token. Turns that have ended are removed from the batch.
+The checkpoint's ``generation_config`` is not used.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,15 +30,18 @@ _MOST_GOING = 0.9
 
 
 class GrowingLayer(DynamicLayer):
-    """Holds the keys and values of one layer, in buffers with room for more tokens.
+    """Holds the keys and values of one attention layer, in buffers that have room for more tokens.
 
-    All tensors are (turns, heads, tokens, head_dim). A turn is a row of the batch.
+    All tensors are (turns, heads, tokens, head_dim). Each row of the batch is one turn that is being drawn.
     """
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add the keys and values of new tokens; return the keys and the values of all tokens so far."""
+        """Add the keys and values of new tokens; return the keys and the values of all tokens so far.
+
+        ``key_states`` and ``value_states`` are (turns, heads, new tokens, head_dim).
+        """
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
             self._buffers = tuple(_with_room(each[:, :, :0], each.shape[2]) for each in (key_states, value_states))
@@ -51,7 +54,10 @@ class GrowingLayer(DynamicLayer):
         return self._show(end)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep the rows of the batch with these indices, in this order; a repeated index copies its row."""
+        """Reduce the batch to the rows with these indices, in this order.
+
+        If an index is repeated, its row is copied.
+        """
         end = self.get_seq_length()
         self._buffers = tuple(buffer[indices] for buffer in self._buffers)
         self._show(end)
@@ -79,11 +85,12 @@ def draw_turns(
     temperature: float,
     is_complete: IsComplete | None = None,
 ) -> list[list[Drawn]]:
-    """Return ``n`` turns for each prompt, drawn with torch's default random generator.
+    """Return ``n`` turns for each prompt, each as its token ids and their log-probabilities.
 
-    A turn is returned as its token ids and their log-probabilities. ``room`` holds, for each prompt, the maximum number
-    of tokens of a turn. A turn ends after the model's end token, at this maximum, or as soon as ``is_complete`` returns
-    True for its tokens. The model must be in evaluation mode.
+    ``room`` holds the maximum number of tokens of a turn, for each prompt. A turn ends after the model's end token, at
+    this maximum, or as soon as ``is_complete`` returns True for the tokens drawn so far; None means that only the first
+    two apply. ``temperature`` divides the logits before the softmax. Tokens are drawn with torch's default random
+    generator. The model must be in evaluation mode.
     """
     batch = _Batch(vlm, prompts)
     batch.keep([number // n for number in range(len(prompts) * n)])
@@ -109,7 +116,7 @@ def draw_turns(
 
 
 class _Batch:
-    """Holds the turns that are being drawn: their keys and values, last hidden states and next rotary positions."""
+    """Holds the turns that are being drawn: their keys and values, hidden states and next rotary positions."""
 
     def __init__(self, vlm: VisionLanguageModel, prompts: Sequence[Sample]) -> None:
         """Run the model on the prompts, padded on the left. At first, the batch has one row for each prompt."""
@@ -137,7 +144,10 @@ class _Batch:
         return self._tokens[:, 0].tolist(), logprobs.gather(1, self._tokens)[:, 0].tolist()
 
     def keep(self, places: Sequence[int]) -> None:
-        """Keep the turns with these indices in the batch, in this order; a repeated index copies its turn."""
+        """Reduce the batch to the turns with these indices, in this order.
+
+        If an index is repeated, its turn is copied.
+        """
         rows = torch.tensor(places, device=self._seen.device)
         self._cache.batch_select_indices(rows)
         self._seen, self._next, self._tokens, self._hidden = (

@@ -1,13 +1,13 @@
-"""Encodes rows and their messages as samples, with chat template, image tokens, loss mask and coordinate frame.
+"""Encodes a training row as a sample: a sequence of tokens with a loss mask, images and converted coordinates.
 
 The chat template renders the conversation with a placeholder for each answer. The answers are tokenised separately and
-inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. The
-first token of an answer begins at the same place as in sampling.
+inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. The first
+token of an answer begins at the same place as in sampling.
 
-If the text of a user or a model contains the text of a special token, a space is inserted into this token. So no text
-is read as an image or as the end of a turn.
+If the text of a user or a model contains the text of a special token, a space is inserted into this text. So no text is
+read as an image or as the end of a turn.
 
-The decoder of the curation pipeline decodes the images, one row at a time.
+Images are decoded by the same code as in the curation pipeline, one row at a time.
 """
 
 import hashlib
@@ -27,16 +27,18 @@ MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"
 
 Message = Mapping[str, str]
-"""The type of a turn with its ``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
+"""The type of a turn: a mapping with ``role`` and ``content``. ``content`` has one :data:`MARK` for each image."""
 
 
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation as a sample. ``id`` is the row's id, for errors.
+    """Return a conversation as a training sample, in which only the assistant's turns are targets of the loss.
 
-    Only the assistant turns, with their end tokens, are targets of the loss. The turns of all other roles, such as
-    observations (results of tools), are masked. Raises UnusableRow in these cases:
+    ``messages`` are the turns; the last one must be the assistant's. ``images`` are the images of the ``<image>``
+    marks, in order. ``id`` is the row's id, for error messages. The end token of an assistant turn is also a target.
+    The turns of all other roles, such as observations (results of tools), are masked. Raises UnusableRow in these
+    cases:
 
     - The number of ``<image>`` marks differs from the number of images.
     - The last turn is not the assistant's.
@@ -59,10 +61,11 @@ def encode_messages(
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation as a prompt: a sample without targets that ends where the next answer starts.
+    """Return a conversation as a prompt: a sample without targets of the loss, which ends where the next answer starts.
 
-    ``id`` is the row's id, for errors. Raises UnusableRow if the number of ``<image>`` marks differs from the number of
-    images, or if the chat template cannot render the turns.
+    ``messages`` are the turns so far. ``images`` are the images of the ``<image>`` marks, in order. ``id`` is the row's
+    id, for error messages. Raises UnusableRow if the number of ``<image>`` marks differs from the number of images, or
+    if the chat template cannot render the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -71,12 +74,12 @@ def encode_prompt(
 def encode_observation(
     vlm: VisionLanguageModel, row: TrainingRow, message: Message, images: Sequence[EncodedImage], has_ended: bool
 ) -> Sample:
-    """Return the tokens between two assistant turns: the observation, and the chat template's text around it.
+    """Return the tokens between two assistant turns: an observation (a tool's result) with the chat template's text.
 
-    ``message`` is the observation, and ``images`` are its images. The result begins with the end token of the earlier
-    assistant turn. If ``has_ended`` is True, the policy has already drawn this token, and it is left out. Raises
-    UnusableRow if the number of ``<image>`` marks differs from the number of images, or if the chat template cannot
-    render the turns.
+    ``row`` is the row that the response answers. ``message`` is the observation, and ``images`` are its images. The
+    result begins with the end token of the earlier assistant turn. If ``has_ended`` is True, the policy (the model in
+    training) has already written this token, and it is left out. Raises UnusableRow if the number of ``<image>`` marks
+    differs from the number of images, or if the chat template cannot render the turns.
     """
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
     pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)
@@ -87,10 +90,11 @@ def encode_observation(
 def with_response(
     prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False, observed: Sequence[Observed] = ()
 ) -> Sample:
-    """Return the prompt followed by a response, token for token as it was sampled.
+    """Return a prompt followed by a response as one sample, with exactly the tokens that were sampled.
 
-    ``ids`` are the tokens of the response, ``observed`` are the observations among them, and ``group`` is the name of
-    the sample's group. The targets of the loss are the tokens of the response without its observations.
+    ``ids`` are the tokens of the response. ``observed`` are the observations (results of tools) among these tokens.
+    ``group`` is the name of the group to which the response belongs. ``is_truncated`` is True if the response was cut
+    off at the maximum length. The targets of the loss are the tokens of the response without its observations.
     """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     is_ours = torch.ones(len(ids), dtype=torch.bool)
@@ -121,7 +125,7 @@ def with_response(
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
     """Return the text, changed so that no part of it is tokenised as a special token.
 
-    If the text contains a special token, a space is inserted after its first character.
+    After the first character of each special token, a space is inserted, e.g. ``<|im_end|>`` → ``< |im_end|>``.
     """
     for token in vlm.special_texts:
         text = text.replace(token, f"{token[0]} {token[1:]}")
@@ -146,9 +150,9 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Return the token ids of a conversation in pieces; each piece is paired with True if it is an assistant turn.
+    """Return the token ids of a conversation in pieces, each with True if the piece is an assistant turn.
 
-    All other turns, and the text that the template adds, are in the pieces between the assistant turns, paired with
+    The pieces between assistant turns hold all other turns and the text that the template adds. They are paired with
     False. Raises UnusableRow if the template leaves out an assistant turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
@@ -226,7 +230,7 @@ def _assembled(
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """Return the row's images, decoded, upright and encoded for the vision tower.
+    """Return the images of a row: decoded, rotated to upright, and encoded for the model's vision tower.
 
     Raises UnusableRow if an image cannot be decoded or resized.
     """
@@ -241,8 +245,9 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """Return an SFT row as a sample. The coordinates of its tags are converted to the model's coordinate frame.
+    """Return a row for supervised fine-tuning as a sample. Its last turn is the answer that the model learns.
 
+    The coordinates in the answers' point and box tags are converted from pixels to the coordinates that the model uses.
     Raises UnusableRow if the row cannot be encoded.
     """
     images = encoded_images(vlm, row)
@@ -251,10 +256,11 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """Return the turns of a row before its answer as a prompt.
+    """Return the turns of a row before its last answer, as a prompt for sampling.
 
-    The coordinates of tags are converted to the model's coordinate frame. ``images`` are the row's images if they are
-    already encoded; by default, they are encoded here. Raises UnusableRow if the row cannot be encoded.
+    The coordinates in the point and box tags of earlier answers are converted from pixels to the coordinates that the
+    model uses. ``images`` are the row's encoded images; None means that they are encoded here. Raises UnusableRow if
+    the row cannot be encoded.
     """
     images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
@@ -264,10 +270,12 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """Return the row's prompts, one for each of its streams (forms of response).
+    """Return the prompts of a row, each with a copy of the row for this prompt.
 
-    If ``only`` is not empty, only the streams in ``only`` get a prompt. Each prompt is returned with a copy of
-    the row for its stream. The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
+    A row may be asked in several streams. A stream is a form of response, such as reasoning with boxes or with text
+    only. The row has one prompt for each of its streams, or one prompt if it has no streams. ``only`` holds the names
+    of the streams that get a prompt; if it is empty, all streams do. The result is empty if none of the row's streams
+    is in ``only``. The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

@@ -1,8 +1,8 @@
-"""Runs responses that have several turns.
+"""Runs responses of several turns, and passes finished responses to the reward.
 
-The turns of the policy (the model in training) alternate with the observations of the environment. An environment may
-end the response after its first turn. The tokens of a turn are kept as they were sampled. Only observations are
-tokenised (:func:`groundtrace.trainer.encode.encode_observation`).
+The turns of the policy (the model in training) alternate with the observations of the environment (results of tools).
+An environment may end the response after its first turn. The tokens of a turn are kept as they were sampled. Only
+observations are tokenised (:func:`groundtrace.trainer.encode.encode_observation`).
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from groundtrace.vision.overlay import encode_png
 
 T = TypeVar("T")
 LEFT_OUT = "[image left out]"
-"""The text that replaces each image beyond ``environment.max_images`` in an observation."""
+"""The text that replaces an image in an observation, if the response already has ``environment.max_images`` images."""
 
 
 class Episode:
-    """Runs one response.
+    """Runs one response to the prompt of a row, turn by turn.
 
     The response ends when the environment ends it, or after ``environment.max_turns`` turns. It is truncated at
     ``rollout.max_new_tokens`` tokens, which include observations. The response is lost if the environment fails, or
-    takes longer than ``environment.max_wait_s`` in total. :attr:`rollout` is the response; its field ``limits`` holds
-    the limits that were reached.
+    takes longer than ``environment.max_wait_s`` in total. A lost response is not scored. :attr:`rollout` is the
+    response; its field ``limits`` lists the limits that were reached.
     """
 
     def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
@@ -57,7 +57,10 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the response so far. The response is complete after :meth:`take` has returned None."""
+        """Return the turns and observations so far as one response.
+
+        The response is complete after :meth:`take` has returned None.
+        """
         return Rollout(
             tuple(self._ids),
             self._is_truncated,
@@ -70,7 +73,11 @@ class Episode:
         )
 
     async def take(self, turn: Rollout) -> Sample | None:
-        """Add a turn of the policy; return the prompt of its next turn, or None if the response has ended."""
+        """Add a turn of the policy to the response, and let the environment answer it.
+
+        Returns the prompt of the policy's next turn, or None if the response has ended. The prompt contains the turns
+        and observations so far.
+        """
         self._add(turn.ids, turn.logprobs)
         self._turns += 1
         self._is_truncated = turn.is_truncated
@@ -93,15 +100,15 @@ class Episode:
         return None
 
     async def close(self) -> None:
-        """Free the resources of the environment; a second call does nothing."""
+        """Free the resources of the environment. A second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             await self._environment.close()
 
     async def _answer(self) -> Sample | None:
-        """Return the tokens of the environment's observation; None if the response has ended.
+        """Return the tokens of the environment's observation after the last turn; None if the response has ended.
 
-        Raises EnvironmentLost and UnusableRow if the response cannot continue.
+        Raises EnvironmentLost or UnusableRow if the response cannot continue.
         """
         if self._turns == 1:
             await self._in_time(self._environment.reset(self._row))
@@ -122,7 +129,7 @@ class Episode:
         return observed
 
     def _encoded(self, step: StepResult) -> tuple[Sample, str]:
-        """Return the observation's tokens and its text.
+        """Return the observation in ``step`` as tokens, and its text.
 
         The response has at most ``environment.max_images`` images; further images become the text ``LEFT_OUT``.
         """
@@ -166,11 +173,11 @@ def _key_of(pixels: Pixels) -> str:
 def roll_out(
     vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
 ) -> list[list[Rollout]]:
-    """Return ``n`` responses to each prompt, in the order of the prompts.
+    """Sample ``n`` responses to each prompt, and return them in the order of the prompts.
 
-    ``drawn`` holds the prompts, each with its row. The same weights and the same seed give the same responses, provided
-    that the environment's observations depend only on the turns. At most ``environment.steps_at_once`` environments
-    work at the same time. Raises SamplerError if turns cannot be sampled.
+    ``drawn`` holds pairs of a row and its prompt. The same weights and the same ``seed`` give the same responses if the
+    environment's observations depend only on the turns. At most ``environment.steps_at_once`` environments work at the
+    same time. Raises SamplerError if turns cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     gate = asyncio.Semaphore(settings.environment.steps_at_once)
@@ -194,8 +201,9 @@ async def _closed(episodes: Sequence[Episode]) -> None:
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
     """Return the row with the environment's first observation appended to its last user turn.
 
-    The observation is also appended to the prompt of each of the row's streams (forms of response).
-    Raises UnusableRow if the environment cannot use the row, and EnvironmentLost if the environment fails.
+    ``settings`` names the environment. If the first observation is empty, the row is returned unchanged. If the row has
+    streams (forms of response), the observation is appended to the prompt of each stream. Raises UnusableRow if the
+    environment cannot use the row, and EnvironmentLost if the environment fails.
     """
     environment = settings.make()
     environment.check_row(row)
@@ -216,10 +224,11 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
 def score_rollouts(
     reward: Reward, vlm: VisionLanguageModel, rows: Sequence[TrainingRow], rollouts: Sequence[Sequence[Rollout]]
 ) -> list[list[Scored]]:
-    """Return the scores of each row's responses, in the order of the rows and of their responses.
+    """Score the responses to each row, and return the scores in the order of the rows and of their responses.
 
-    A lost response (the environment could not continue it) is unscored. The scores of its group are computed without
-    it. Raises JudgesDown if the reward's endpoints do not answer.
+    ``rollouts`` holds the list of responses for each row. A lost response (the environment could not continue it) gets
+    no score: its reward is None. The scores of the other responses to the row are computed without it. Raises
+    JudgesDown if the endpoints of the reward do not answer.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
     kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]

@@ -1,11 +1,12 @@
-"""Gives all ranks the same number of micro-batches, with images on all ranks or on none.
+"""Makes the number of micro-batches equal on all ranks, so that no rank waits forever for another.
 
 A rank is the process of one GPU. FSDP exchanges weights and gradients in each forward and backward pass of each layer.
 So all ranks must make the same passes. If one rank had fewer micro-batches than the other ranks, or no images, the
-other ranks would wait forever. Such a rank gets a *filler*: a short sample without targets. A filler goes through every
-layer like any other sample, so all weights get a gradient on every rank. The gradient is exactly 0, because no target
-depends on the filler: packed sequences do not attend to each other. A filler is used instead of a loss that is
-multiplied by 0, because 0 times an infinite value is NaN.
+other ranks would wait forever. Such a rank gets a *filler*: a short sample without targets of the loss.
+
+A filler goes through every layer like any other sample, so all weights get a gradient on every rank. The gradient is
+exactly 0, because no target depends on the filler: packed sequences do not attend to each other. A filler is used
+instead of a loss that is multiplied by 0, because 0 times an infinite value is NaN.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ _NAME = "filler"
 
 
 def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
-    """Return a sample without targets, with a small image if ``has_image`` is True."""
+    """Return a filler: a short sample without targets of the loss. If ``has_image`` is True, it has a small image."""
     size = vlm.processor.image_processor
     side = 2 * size.patch_size * size.merge_size
     images = [vlm.encode_image(Image.new("RGB", (side, side)), _NAME)] if has_image else []
@@ -30,11 +31,12 @@ def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
 
 
 def evened(vlm: VisionLanguageModel, batches: Sequence[Sequence[Sample]]) -> list[list[Sample]]:
-    """Return the micro-batches of this rank, with the fillers that it needs to match the other ranks.
+    """Return this rank's micro-batches, with fillers added so that all ranks have the same number of micro-batches.
 
-    After this, all ranks have the same number of micro-batches. If any rank has an image in this step, each micro-batch
-    gets at least one image. If no rank has an image, the vision tower does not run. Its weights then have no gradient,
-    as in a training of one process. All ranks must call this function.
+    ``batches`` are the micro-batches of this rank. If any rank has an image in this step, a filler with an image is
+    added to each micro-batch without images. If no rank has an image, the vision tower does not run. Its weights then
+    have no gradient, as in a training of one process. All ranks must call this function. In a training of one process,
+    nothing is added.
     """
     own = [list(batch) for batch in batches]
     if ranks.count() == 1:

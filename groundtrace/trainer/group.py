@@ -1,4 +1,4 @@
-"""Defines the group of responses to one prompt, and computes the metrics of a step's groups.
+"""Defines a group (the responses to one prompt), and computes the metrics of the groups of a training step.
 
 GRPO compares the responses of a group with each other.
 """
@@ -15,7 +15,11 @@ from groundtrace.trainer.sample import Limit, Rollout, Sample
 
 @dataclass(frozen=True)
 class Group:
-    """Holds a prompt with its rollouts and their scores."""
+    """Holds a prompt, the sampled responses to it, and their scores.
+
+    ``row`` is the row of the question, and ``prompt`` is its prompt as tokens. ``rollouts`` are the responses, and
+    ``scored`` holds the scores of each response, in the same order.
+    """
 
     row: TrainingRow
     prompt: Sample
@@ -26,28 +30,31 @@ class Group:
     def is_mixed(self) -> bool:
         """Return whether the group has both right and wrong responses.
 
-        The outcomes decide this, not the rewards.
+        Only the outcomes (whether the answer is right) count, not the rewards. Unscored responses are ignored.
         """
         return is_mixed([scored.outcome for scored in self.scored])
 
     def teaches(self, by_reward: bool) -> bool:
-        """Return whether a step can learn from the group.
+        """Return whether the group gives a gradient, so that a training step can learn from it.
 
-        If ``by_reward`` is True, the group's rewards must differ. If it is False, the group must have both right and
-        wrong responses.
+        If ``by_reward`` is True, the rewards of the group must differ. If it is False, the group must have both right
+        and wrong responses.
         """
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
 
     def without_images(self) -> "Group":
-        """Return the group without images. Other ranks get this copy and compute only metrics from it."""
+        """Return a copy of the group without images.
+
+        This smaller copy is sent to other ranks, which compute only metrics from it.
+        """
         rollouts = tuple(rollout.without_images() for rollout in self.rollouts)
         return Group(replace(self.row, images=()), replace(self.prompt, images=()), rollouts, self.scored)
 
 
 def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups of all ranks. All ranks must call this function.
+    """Return the groups of all ranks. Only the groups of this rank keep their images.
 
-    Only the groups of this rank keep their images.
+    ``groups`` are the groups of this rank. All ranks must call this function.
     """
     shares = ranks.gathered([group.without_images() for group in groups] if ranks.count() > 1 else [])
     shares[ranks.index()] = list(groups)
@@ -55,11 +62,12 @@ def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
-    """Return the metrics of a step: means over all sampled rollouts, and counts.
+    """Return the metrics of a training step by name: means over all sampled responses, and counts.
 
-    ``sampled`` are all groups of the step. ``kept`` are the groups that remain after dynamic sampling; they are only
-    counted. ``shown`` holds the names of the verdicts whose means are included. If rows have streams, the metrics of
-    each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
+    ``sampled`` are all groups of the step. ``kept`` are the groups that dynamic sampling kept for the training; they
+    are only counted. ``shown`` holds the names of the verdicts whose mean values are included, such as ``outcome``. If
+    rows are asked in streams (forms of response), the metrics of each stream follow, such as ``reward_grounded``.
+    Unscored values are left out of the means. A metric without values is None.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]
@@ -84,7 +92,10 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
 
 
 SHOWN_LIMITS = {Limit.TURNS: "out_of_turns", Limit.IMAGES: "out_of_images", Limit.TIME: "out_of_time"}
-"""Maps each limit to the metric that is the share of responses that reached it; ``truncated`` is that of the tokens."""
+"""Maps each limit of a response to the name of a metric: the share of responses that reached this limit.
+
+The limit of tokens is not included; the metric ``truncated`` is the share of responses that reached it.
+"""
 
 
 def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
@@ -108,7 +119,10 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return the reason why a step with these metrics had no gradient. Call this only for such a step."""
+    """Return the reason why a step had no gradient, from the step's metrics.
+
+    Call this function only for a step without a gradient.
+    """
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

@@ -1,9 +1,11 @@
-"""Trains a model by GRPO, with the options of DAPO, on a run's RL shards.
+"""Trains a model by GRPO, with the options of DAPO, on the rows of a run's RL shards.
 
-A step draws questions, samples a group of answers to each question, and scores the answers. It replaces groups that
-give no gradient by other groups. It computes advantages from the rewards, and then makes one or more optimiser steps.
+In each step, the training draws questions, samples a group of responses to each question, and scores the responses.
+Groups that give no gradient are replaced by groups of other questions. Then it computes advantages from the rewards,
+and makes one or more optimiser steps.
 
-In a training on several GPUs, each rank samples and scores the groups of its own rows. A group is never split.
+In a training on several GPUs, each rank (the process of one GPU) samples and scores the groups of its own rows. A group
+is never divided among ranks.
 """
 
 import contextlib
@@ -56,15 +58,21 @@ from groundtrace.trainer.validation.held_out import HeldOut, hold_out, text_of
 from groundtrace.trainer.validation.validator import validating
 
 SEEDS_PER_STEP = 1000
-"""The number of seeds that are reserved for each step. Each call that samples in a run has its own seed."""
+"""The number of seeds that are reserved for each training step. Each sampling call of a run has its own seed."""
 
 
 @dataclass
 class Trainee:
     """Holds the objects that a GRPO step uses.
 
-    ``draws`` yields the rows. ``reference`` is the model of the KL term (:mod:`groundtrace.trainer.reference`), or None
-    without a KL term.
+    Attributes:
+        vlm: the model in training.
+        optimiser: the optimiser of the model's weights.
+        sampler: the sampler that draws responses from the model.
+        reward: the reward that scores the responses.
+        draws: the object that draws the rows of each step.
+        reference: the reference model of the KL term (:mod:`groundtrace.trainer.reference`); None without a KL term.
+        settings: the config of the training.
     """
 
     vlm: VisionLanguageModel
@@ -79,16 +87,16 @@ class Trainee:
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by GRPO, and return the folder of the trained model.
 
-    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function may
-    raise NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError or DoesNotFit. During training,
-    it raises:
+    ``data`` is the folder of a run or of its RL shards. ``output`` is the folder of the training; if it has a
+    checkpoint, the training continues from the latest one. Before the first step, the function may raise NotServed,
+    ShardError, ConfigError, ModelError, SamplerError, CheckpointError or DoesNotFit. During training, it raises:
 
     - JudgesDown if the reward's endpoints do not answer;
-    - SamplerError if answers cannot be sampled;
+    - SamplerError if responses cannot be sampled;
     - NotFinite if a loss or gradient is not finite;
     - NothingLearnt if too many steps in succession have no gradient;
     - Overfitted if the validation finds that the reward rises while the accuracy falls;
-    - Stopped on a signal.
+    - Stopped if the process gets a signal.
 
     In these cases, the last complete step is saved.
     """
@@ -168,9 +176,9 @@ def _print_notes(*notes: str | None) -> None:
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
-    """Run one training step; return the sampled groups of this rank, and the metrics over the groups of all ranks.
+    """Run one training step; return the sampled groups of this rank, and the step's metrics over all ranks.
 
-    Raises JudgesDown, SamplerError and NotFinite.
+    ``step`` is the number of the step, counted from 0. Raises JudgesDown, SamplerError and NotFinite.
     """
     started = time.perf_counter()
     trainee.sampler.sync()
@@ -191,12 +199,15 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
-    """Sample the groups of a step; return all groups that this rank sampled, and those of them that the step trains on.
+    """Sample the groups (responses to a prompt, with scores) of a training step, and select those to train on.
 
-    Dynamic sampling replaces groups that give no gradient, in at most ``grpo.max_draws`` draws. If the recipe's
-    ``samples_by_reward`` is True, a group gives no gradient if its rewards are equal. If it is False, a group gives no
-    gradient if its answers are all right or all wrong. After the last draw, a step may have fewer groups than
-    configured, or no group. ``grpo.prompts_per_step`` is the number of groups over all ranks.
+    Returns two lists for this rank: all sampled groups, and the groups that the step trains on. With
+    ``grpo.dynamic_sampling``, groups that give no gradient are replaced by groups of other questions, in at most
+    ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. If the recipe's
+    ``samples_by_reward`` is True, a group gives no gradient if its rewards are equal.
+
+    After the last draw, a step may have fewer groups than configured, or no group. ``grpo.prompts_per_step`` is the
+    number of groups over all ranks. ``step`` is the number of the training step, counted from 0.
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -215,10 +226,12 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """Sample and score this rank's groups for the next ``count`` prompts of all ranks, and return the groups.
+    """Draw the next prompts, sample and score a group of responses to each, and return the groups of this rank.
 
-    A row with two streams has two prompts, and so two groups. A row is never split. So all ranks together may
-    sample fewer than ``count`` groups, and the result of this rank may be empty. Raises JudgesDown and SamplerError.
+    ``count`` is the number of prompts that all ranks draw together. ``seed`` is the seed of the sampling. A row with
+    two streams (forms of response) has two prompts, and so two groups. A row is never divided. So all ranks together
+    may sample fewer than ``count`` groups, and the result of this rank may be empty. Raises JudgesDown and
+    SamplerError.
     """
     drawn = trainee.draws.take(count)
     return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))
@@ -235,12 +248,14 @@ def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Grou
 
 
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
-    """Make the optimiser steps of a training step; return the means of their metrics. Raises NotFinite.
+    """Make the optimiser steps of a training step; return the mean of each metric over these optimiser steps.
 
-    ``samples`` are the samples of this rank. The optimiser steps are over the samples of all ranks. If a training step
-    has several optimiser steps, the old log-probabilities of all samples are computed before the first optimiser step.
-    Without a KL term, no forward pass is made for samples without a gradient (:func:`with_gradient`). Their targets are
-    still part of the loss's denominator.
+    ``samples`` are the samples of this rank. An optimiser step uses the samples of all ranks. ``step`` is the number of
+    the training step. If a training step has several optimiser steps, the log-probabilities of all samples before the
+    update are computed first.
+
+    Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets still count in
+    the loss's denominator. Raises NotFinite if a loss or gradient is not finite.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
@@ -266,11 +281,11 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that have a gradient without a KL term.
+    """Return the samples that have a gradient in a training without a KL term.
 
-    At least one target of each of these samples has an advantage other than 0.
-
-    If no sample has a gradient, the first sample is returned, so that the optimiser makes its step.
+    A sample has a gradient if at least one target of its loss has an advantage other than 0. A sample without
+    advantages is also returned. If no sample has a gradient, the first sample is returned, so that the optimiser still
+    makes its step.
     """
     found = [each for each in samples if each.advantages is None or bool(each.advantages[each.loss_mask].any())]
     return found or list(samples[:1])
@@ -281,7 +296,8 @@ def _backward(
 ) -> dict[str, float]:
     """Add the gradient of a micro-batch; return its part of the loss, and the sums of other metrics over its targets.
 
-    ``denominator`` is the number of targets of the optimiser step. Raises NotFinite if the loss is not finite.
+    ``old`` holds the log-probabilities before the update; None means those of this forward pass. ``denominator`` is the
+    number of targets of the optimiser step. Raises NotFinite if the loss is not finite.
     """
     grpo = trainee.settings.grpo
     scores = _scores(trainee, trainee.vlm.model, batch)

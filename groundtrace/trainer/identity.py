@@ -1,4 +1,4 @@
-"""Decides whether two commands belong to the same run, so that the second command can resume the run of the first.
+"""Decides whether two commands belong to the same training, so that the second command can resume the first.
 
 The two commands must have the same data, and the same value of each setting that changes the result. The second command
 may have more steps, and other log settings, threads, timeouts and addresses. This module lists the settings that are
@@ -15,7 +15,7 @@ from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.settings import TrainerSettings
 
 UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
-"""The config sections that each command does not read."""
+"""The config sections that each command does not read, so that they are not compared."""
 FREE = {
     *("threads", "log", "machine", "validation", "max_idle_steps"),
     *("sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
@@ -23,26 +23,26 @@ FREE = {
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
     *("environment.max_wait_s", "environment.steps_at_once"),
 }
-"""Keys and sections that do not change the result of a run."""
+"""Keys and sections of the config that are not compared, because they do not change the result of a training."""
 FREE_OF_ENDPOINTS = {
     *("base_url", "api_key_env", "api_key_file", "max_concurrency", "adaptive", "requests_per_minute"),
     *("tokens_per_minute", "max_bytes_in_flight", "connect_timeout_s", "read_timeout_s", "timeout_s", "hedge_after_s"),
     *("max_retries", "usd_per_million_tokens_in", "usd_per_million_tokens_out", "usd_per_million_tokens_cached"),
 }
-"""Keys of each endpoint in ``reward.endpoints`` that do not change the result of a run."""
+"""Keys of each endpoint in ``reward.endpoints`` that are not compared, because they do not change the result."""
 
 
 def identity(
     command: str, settings: TrainerSettings, shards: Shards, plan: str = "", held_out: str = ""
 ) -> dict[str, Any]:
-    """Return a run's identity: the command, the data, the batch plan, and each compared setting by its dotted key.
+    """Return the identity of a training: its command, data and batch plan, and each compared setting by its dotted key.
 
-    ``plan`` is the batch plan as a text; "" without a plan. ``held_out`` describes the validation's questions; ""
-    without a validation. Settings of the validation are compared only by this text, because they do not change the
-    weights.
+    ``command`` is ``sft`` or ``grpo``. ``plan`` is the batch plan (which kinds of rows fill a batch) as a text; ""
+    without a plan. ``held_out`` describes the questions of the validation; "" without a validation. The settings of the
+    validation are compared only by this text, because they do not change the weights.
 
-    The values are numbers, strings, booleans and lists. A model folder is an absolute path, so that the working
-    directory does not matter. Endpoints without a role are left out.
+    The values are numbers, strings, booleans and lists, e.g. ``{"grpo.group_size": 8}``. A model folder is an absolute
+    path, so that the working directory does not matter. Endpoints that have no role in the reward are left out.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
@@ -56,7 +56,11 @@ def identity(
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return a message about the first key in which two identities differ, with both values; None if they are equal."""
+    """Return a message about the first key in which two identities differ; None if they are equal.
+
+    The message contains the key and both values. ``saved`` is the identity in a checkpoint, and ``now`` is that of the
+    present command.
+    """
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"

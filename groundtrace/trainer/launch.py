@@ -1,8 +1,9 @@
 """Starts a training on several GPUs. Each GPU has one process, which is called a *rank*.
 
-All ranks end together. If a rank fails or dies, the launcher ends the other ranks. It then shows one line about the
-rank that failed first, and returns the exit code of this rank. If a signal killed it, the exit code is 128 plus the
-signal's number. Signals are passed on to all ranks. If the launcher is killed, its ranks end at once.
+All ranks end together. If a rank fails or dies, the launcher (the process that started them) ends the other ranks. It
+then shows one line about the rank that failed first, and returns the exit code of this rank. If a signal killed it, the
+exit code is 128 plus the signal's number. Signals are passed on to all ranks. If the launcher is killed, its ranks end
+at once.
 """
 
 import contextlib
@@ -27,16 +28,17 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.ranks import ENV, Place, Report
 
 GRACE_S = 30.0
-"""The time that the other ranks have to end by themselves after one has failed; after it, they are killed."""
+"""The number of seconds after which the other ranks are killed, if they do not end after one rank has failed."""
 _POLL_S = 0.05
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ranks:
-    """Runs the processes (ranks) of a training.
+    """Starts and watches the processes (ranks) of a training on several GPUs.
 
-    ``words`` are the arguments of the ``trainer`` command in each process. The first rank writes to the terminal. The
-    other ranks write to log files in ``folder``, or to the terminal if ``is_verbose`` is True.
+    ``words`` are the arguments of the ``trainer`` command in each process. ``gpus`` is the number of processes. The
+    first rank writes to the terminal. The other ranks write to log files in ``folder``, or to the terminal if
+    ``is_verbose`` is True.
     """
 
     def __init__(self, words: Sequence[str], gpus: int, folder: Path, is_verbose: bool = False) -> None:
@@ -68,7 +70,7 @@ class Ranks:
             )
 
     def wait(self) -> Report | None:
-        """Wait until all ranks have ended; return the failure of the rank that failed first, or None without a failure.
+        """Wait until all ranks have ended; return the failure of the rank that failed first, or None if none failed.
 
         If a rank fails, the other ranks are killed after ``GRACE_S`` seconds.
         """
@@ -87,13 +89,13 @@ class Ranks:
         return next((report for report in reports if not report.is_elsewhere), reports[0] if reports else None)
 
     def kill(self) -> None:
-        """Kill all ranks that still run."""
+        """Kill all ranks that are still running."""
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
 
     def close(self) -> None:
-        """Kill all ranks that still run, and close the pipe that the ranks watch."""
+        """Kill all ranks that are still running, wait for their end, and close the pipe that the ranks watch."""
         self.kill()
         for process in self.processes:
             process.wait()
@@ -113,7 +115,7 @@ class Ranks:
 
     @contextlib.contextmanager
     def _forwarding(self) -> Iterator[None]:
-        """Pass the first signal within this context on to all ranks; a second signal kills all ranks."""
+        """While the body of the ``with`` runs, pass the first signal on to all ranks; kill them at a second one."""
         heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._forward) for number in heard}
         try:
@@ -141,10 +143,11 @@ def _store() -> Any:
 
 
 def launch(words: Sequence[str], gpus: int, is_verbose: bool = False) -> Report | None:
-    """Run a training on several GPUs; return the failure of the rank that failed first, or None without a failure.
+    """Run a training on several GPUs; return the failure of the rank that failed first, or None if none failed.
 
-    ``words`` are the arguments of the ``trainer`` command. If ``is_verbose`` is True, all ranks write to the terminal.
-    On a machine without a GPU, the ranks use the CPU. Raises UserError if the machine has too few GPUs.
+    ``words`` are the arguments of the ``trainer`` command, without the program's name. ``gpus`` is the number of GPUs,
+    each with one process (rank). If ``is_verbose`` is True, all ranks write to the terminal, else only the first. On a
+    machine without a GPU, the ranks use the CPU. Raises UserError if the machine has too few GPUs.
     """
     if torch.cuda.is_available() and gpus > torch.cuda.device_count():
         raise UserError(

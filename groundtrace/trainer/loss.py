@@ -1,7 +1,8 @@
-"""Computes the training losses on plain tensors: advantages of a group, the clipped policy loss, and the SFT loss.
+"""Computes the losses of the training on plain tensors: group advantages, the clipped policy loss, and the SFT loss.
 
-An optimiser step has one denominator, the number of targets in all its micro-batches (DAPO's token-level loss), so that
-the result does not depend on the number of micro-batches.
+A target is a token whose prediction is part of the loss. The loss of an optimiser step is divided by the number of
+targets in all its micro-batches (DAPO's token-level loss). So the result does not depend on the number of
+micro-batches.
 """
 
 from collections.abc import Sequence
@@ -10,19 +11,20 @@ from dataclasses import dataclass
 import torch
 
 FLAT = 1e-9
-"""The largest difference of two rewards that are treated as equal."""
+"""The largest difference between two rewards that are treated as equal."""
 
 
 def advantages(
     rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0, epsilon: float = 0.0
 ) -> list[float | None]:
-    """Return the advantages A = (R - mean) / s of the responses of one group (Argos Eq. 10); R are the ``rewards``.
+    """Return the advantage of each response in a group: A = (R - mean) / s (Argos Eq. 10).
 
-    ``scale`` selects s. With ``std``, s is the group's sample standard deviation plus ``epsilon``. With ``none``, s is
-    1. With ``fixed``, s is ``unit``. Eq. 10 has no ``epsilon``. We add it, because without it tiny differences between
-    rewards give advantages as large as a difference between right and wrong answers.
+    ``rewards`` holds the rewards R of the group's responses; None for an unscored response. ``scale`` selects s: with
+    ``std``, s is the group's sample standard deviation plus ``epsilon``; with ``none``, s is 1; with ``fixed``, s is
+    ``unit``. Eq. 10 has no ``epsilon``. We add it, because without it tiny differences between rewards give advantages
+    as large as a difference between right and wrong answers.
 
-    An unscored response (None) has the advantage None, and is not part of the mean. All advantages are exactly 0 if the
+    An unscored response has the advantage None, and is not part of the mean. All advantages are exactly 0 if the
     rewards differ by at most ``FLAT``, or if fewer than two responses are scored.
     """
     scored = [reward for reward in rewards if reward is not None]
@@ -35,19 +37,20 @@ def advantages(
 
 
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
-    """Return whether a group has both right and wrong outcomes, so that a step can learn from it (DAPO).
+    """Return whether a group has both right and wrong answers, so that a training step can learn from it (DAPO).
 
-    Unscored outcomes (None) are ignored. Pass outcomes and not shaped rewards, because shaped rewards differ in nearly
-    every group.
+    ``outcomes`` holds 1 for each right answer, and None for each unscored answer, which is ignored. Do not pass rewards
+    with several components instead, because such rewards differ in nearly every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
 
 
 def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Return whether the scored rewards of a group differ by at most ``FLAT``.
+    """Return whether the rewards of a group are equal, so that the group gives no gradient.
 
-    Such a group gives no gradient.
+    Rewards are treated as equal if they differ by at most ``FLAT``. None, the reward of an unscored response, is
+    ignored. The result is also True if fewer than two responses are scored.
     """
     scored = [reward for reward in rewards if reward is not None]
     return len(scored) < 2 or max(scored) - min(scored) <= FLAT
@@ -55,10 +58,11 @@ def is_flat(rewards: Sequence[float | None]) -> bool:
 
 @dataclass(frozen=True)
 class Clipping:
-    """Holds the bounds of the clipped policy loss.
+    """Holds the bounds of the clipped policy loss (:func:`policy_loss`).
 
-    The probability ratio is clipped to the range from 1 - ``low`` to 1 + ``high``. ``importance_cap`` is the upper
-    bound of the importance weight.
+    The ratio between new and old probability is clipped to the range from 1 - ``low`` to 1 + ``high``.
+    ``importance_cap`` is the upper bound of the importance weight, which corrects for the sampler's different
+    probabilities.
     """
 
     low: float = 0.2
@@ -68,10 +72,11 @@ class Clipping:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """Holds the loss of a micro-batch, and two numbers for the metrics.
+    """Holds the loss of a micro-batch, and two numbers for the metrics. Each field is a tensor with one number.
 
-    ``loss`` is the micro-batch's part of the step's loss. ``clipped`` is the number of clipped targets. ``kl`` is the
-    sum of the KL estimates of all targets; 0 without a reference model.
+    ``loss`` is the micro-batch's part of the loss of the optimiser step. ``clipped`` is the number of targets whose
+    probability ratio was clipped. ``kl`` is the sum of the KL estimates of all targets; it is 0 without a reference
+    model.
     """
 
     loss: torch.Tensor
@@ -89,14 +94,20 @@ def policy_loss(
     reference: torch.Tensor | None = None,
     kl_beta: float = 0.0,
 ) -> PolicyLoss:
-    """Return the loss -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A) over the M targets.
+    """Return GRPO's loss -1/N · Σ w · min(r·A, clip(r, 1 - low, 1 + high)·A), a sum over the M targets.
 
-    All tensors are (M,). N is ``denominator``, and A is ``advantage``. r = exp(logprobs - old) is the probability
-    ratio; ``old`` are the trainer's log-probabilities before the step's first update. w = min(exp(old - sampler), cap)
-    is the truncated importance weight; ``sampler`` are the log-probabilities of the sampler that drew the tokens. If a
-    value of ``sampler`` is NaN, the value of ``old`` is used. If ``reference`` (the reference model's
-    log-probabilities) is given, the KL term is added. It is kl_beta/N · the sum of exp(d) - d - 1 with d = reference -
-    logprobs.
+    All tensors are (M,). Log-probabilities are those of the targets.
+
+    - ``logprobs`` are the model's log-probabilities, with a gradient.
+    - ``old`` are the model's log-probabilities before the step's first update. r = exp(logprobs - old) is the
+      probability ratio.
+    - ``sampler`` are the log-probabilities of the sampler that drew the tokens. w = min(exp(old - sampler), cap) is the
+      truncated importance weight. Where ``sampler`` is NaN, ``old`` is used instead, so that w is 1.
+    - ``advantage`` is A, and ``denominator`` is N.
+    - ``clipping`` holds low, high and cap.
+    - ``reference`` are the log-probabilities of the reference model. If they are given, the KL term is added: kl_beta/N
+      times the sum of exp(d) - d - 1, with d = reference - logprobs.
+    - ``kl_beta`` is the weight of the KL term.
     """
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clipping.low, 1 + clipping.high)
@@ -114,24 +125,27 @@ def policy_loss(
 
 
 def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
-    """Return the loss -1/N · sum of the targets' log-probabilities.
+    """Return the loss of supervised fine-tuning, -1/N · Σ ``logprobs``.
 
-    N is ``denominator``, the number of targets of the optimiser step.
+    ``logprobs`` (M,) are the log-probabilities of a micro-batch's targets. ``denominator`` is N, the number of targets
+    in all micro-batches of the optimiser step.
     """
     return -logprobs.sum() / denominator
 
 
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
-    """Return DAPO's soft penalty for a response of ``length`` tokens.
+    """Return DAPO's soft penalty for a long response, a number from -1 to 0 that is added to the reward.
 
-    It is 0 up to ``longest - buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens.
+    ``length`` is the number of tokens of the response, and ``longest`` is the maximum. The penalty is 0 up to ``longest
+    - buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """Return the upper clip bound at a step, counted from 0.
+    """Return the upper clip bound of a training step, which may change during the training.
 
-    It changes linearly from ``start`` to ``end`` over ``steps`` steps; if ``end`` is None, it is constant.
+    ``step`` is the number of the step, counted from 0, and ``steps`` is the number of all steps. The bound changes
+    linearly from ``start`` in the first step to ``end`` in the last step. If ``end`` is None, it is always ``start``.
     """
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

@@ -24,11 +24,11 @@ GPUS = (1, 2, 4, 8)
 
 
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
-    """Print a table of the memory that the config needs; return a sentence about whether the config fits its machine.
+    """Print a table of the memory that the config needs, and return a sentence about whether it fits its machine.
 
-    If ``machine.gpu_gib`` is not set, the sentence states that the needed memory was not compared. Raises ModelError if
-    the model's config cannot be loaded, and DoesNotFit if the config needs more memory than the machine in the section
-    ``machine`` has.
+    ``is_grpo`` is True for the command ``grpo``, and False for ``sft``. If ``machine.gpu_gib`` is not set, the sentence
+    says that the memory was not compared. Raises ModelError if the model's config cannot be loaded. Raises DoesNotFit
+    if the config needs more memory than the machine in the section ``machine`` has.
     """
     model, machine = outline_of(settings.model), settings.machine
     counts = sorted({*GPUS, machine.gpus})
@@ -47,15 +47,20 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
 
 
 def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int) -> Estimate:
-    """Return the memory that a step needs on each of ``gpus`` GPUs if each row is as long as the settings allow."""
+    """Return the memory that a training step needs on each GPU, if each row is as long as the settings allow.
+
+    ``model`` may be a model without values (:func:`groundtrace.trainer.outline.outline_of`). ``is_grpo`` is True for
+    GRPO, and False for SFT. ``gpus`` is the number of GPUs.
+    """
     return estimate(model, settings, fullest_row(model, settings, is_grpo), is_grpo, gpus)
 
 
 def table(found: Mapping[int, Estimate]) -> str:
-    """Return a text table of the estimates' parts in GiB, with one column for each number of GPUs.
+    """Return a text table of the estimated memory in GiB, with one row for each part of the memory.
 
-    Parts that are 0 in all columns are left out. An estimate includes only the phase that needs the most memory. A
-    cell is "-" if its part belongs to another phase.
+    ``found`` maps each number of GPUs to its estimate; each number has a column. Parts that are 0 in all columns are
+    left out. An estimate includes only the phase of a step that needs the most memory. A cell is "-" if its part
+    belongs to another phase.
     """
     parts = {gpus: dict(each.parts) for gpus, each in found.items()}
     names = dict.fromkeys(name for each in parts.values() for name in each)
@@ -68,7 +73,7 @@ def table(found: Mapping[int, Estimate]) -> str:
 
 
 def server_line(model: Any, settings: TrainerSettings) -> str:
-    """Return the sentence about the memory of the vLLM server, which the table leaves out."""
+    """Return a sentence about the memory that a vLLM server needs for the model, which is not in the table."""
     tokens = settings.batch.max_tokens
     weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB
     where = "on GPUs of its own"

@@ -49,41 +49,48 @@ GIB = 2**30
 
 
 class DoesNotFit(UserError):
-    """Raised if a step needs more memory than is available; the message lists the parts of the estimate."""
+    """Raised if a training step needs more memory than is available; the message lists the parts of the estimate."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds the estimated memory in bytes; each part has a name and a size."""
+    """Holds the estimated memory of a training step on one GPU.
+
+    ``parts`` holds pairs of a name and a size in bytes, e.g. ("gradients", 4096).
+    """
 
     parts: tuple[tuple[str, int], ...]
 
     @property
     def total(self) -> int:
-        """Return the sum of the parts, in bytes."""
+        """Return the estimated memory in bytes: the sum of all parts."""
         return sum(size for _, size in self.parts)
 
 
 @dataclass(frozen=True)
 class AverageRow:
-    """Holds the average numbers of tokens and image patches of a row, without the answer that GRPO samples."""
+    """Holds the average numbers of tokens and of image patches in a row.
+
+    The answer that GRPO samples is not included.
+    """
 
     tokens: float = 0.0
     patches: float = 0.0
 
 
 def rows_like(samples: Sequence[Sample]) -> AverageRow:
-    """Return the average numbers of tokens and image patches of the samples; 0 if the list is empty."""
+    """Return the average numbers of tokens and of image patches of the samples; both are 0 if there are no samples."""
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
     return AverageRow(sum(map(len, samples)) / count, patches / count)
 
 
 def observed_patches(model: Any, settings: TrainerSettings) -> int:
-    """Return the maximum number of patches of all images in the observations of one response.
+    """Return the largest number of image patches that the observations of one response can have together.
 
-    The function assumes ``environment.max_images`` images of the largest size that the environment and the model allow.
-    The number of patches is limited so that the tokens of the images fit into ``rollout.max_new_tokens``.
+    An observation is an environment's answer to a turn, such as a tool's result. The function assumes
+    ``environment.max_images`` images of the largest size that the environment and the model allow. The tokens of these
+    images must also fit into ``rollout.max_new_tokens``. The result is 0 if observations have no images.
     """
     environment, tower = settings.environment, model.config.vision_config
     in_pixels = environment.make().max_image_pixels()
@@ -99,18 +106,19 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
 def fullest_row(model: Any, settings: TrainerSettings, is_grpo: bool) -> AverageRow:
     """Return the longest row that the settings allow, for estimates without data. All of its tokens are image tokens.
 
-    If ``is_grpo`` is True, the row is shorter by the answer's ``rollout.max_new_tokens`` tokens.
+    If ``is_grpo`` is True, the row is shorter by ``rollout.max_new_tokens`` tokens, which the sampled answer needs.
     """
     tokens = settings.batch.max_tokens - (settings.rollout.max_new_tokens if is_grpo else 0)
     return AverageRow(tokens, tokens * model.config.vision_config.spatial_merge_size**2)
 
 
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
-    """Return the memory that one training step on rows like ``rows`` needs, on each of ``gpus`` GPUs.
+    """Return the memory that one training step needs on each GPU, as the module's docstring describes.
 
     ``model`` may be a model without values (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded
-    yet. If ``is_grpo`` is True, the estimate includes the sampled answers. A question's images are included once for
-    its group, and the images of observations once for each response.
+    yet. ``rows`` holds the average size of the rows. ``gpus`` is the number of GPUs. If ``is_grpo`` is True, the
+    estimate includes the sampled answers. The images of a question then count once for its group, and the images of
+    observations count once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())
@@ -153,14 +161,14 @@ def _share(size: int, gpus: int) -> int:
 
 
 def size_of(weights: Iterable[torch.Tensor]) -> int:
-    """Return the size of the weights in bytes, each in its own type."""
+    """Return the size of the weights in bytes. Each weight counts in its own number type."""
     return sum(weight.numel() * weight.element_size() for weight in weights)
 
 
 def gathered_bytes(model: Any) -> int:
-    """Return the bytes of the weights and gradients that FSDP holds unsharded on each GPU, as this module describes.
+    """Return the bytes of the weights and gradients that FSDP holds complete on each GPU (see the module's docstring).
 
-    A block is a module of a class in ``_no_split_modules`` of transformers.
+    A block is a module whose class transformers lists in the model's ``_no_split_modules``.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}
@@ -194,9 +202,9 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 
 def cached_bytes(model: Any, settings: TrainerSettings, tokens: int) -> int:
-    """Return the bytes of the keys and values of ``tokens`` tokens.
+    """Return the bytes of the attention keys and values of ``tokens`` tokens.
 
-    They have the type of the computation, ``model.dtype``.
+    Their number type is that of the computation, ``model.dtype`` in the settings.
     """
     text = model.config.text_config
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -229,7 +237,10 @@ def _seen(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) ->
 
 
 def available_bytes() -> int:
-    """Return the total memory of the GPU in bytes; without a GPU, the available memory of the machine."""
+    """Return the memory in bytes that a training may use: the GPU's total memory.
+
+    On a machine without a GPU, it is the machine's available memory. Raises OSError if this is unknown.
+    """
     if torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory
     for line in Path("/proc/meminfo").read_text("ascii").splitlines():
@@ -241,7 +252,10 @@ def available_bytes() -> int:
 
 
 def refuse_if_too_large(found: Estimate, available: int) -> None:
-    """Raise DoesNotFit if the estimate exceeds the available bytes."""
+    """Raise DoesNotFit if an estimate needs more memory than is available.
+
+    ``found`` is the estimate for one GPU. ``available`` is the memory of this GPU in bytes.
+    """
     if found.total <= available:
         return
     sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)

@@ -24,7 +24,7 @@ from groundtrace.trainer.settings import ModelSettings
 from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
 
 PROJECTOR = ("merger", "deepstack_merger_list")
-"""The parts of ``visual`` that map its features into the language model; the other parts are the vision tower."""
+"""The modules of ``visual`` that map image features into the language model. The other modules are the vision tower."""
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 
 
@@ -32,9 +32,15 @@ LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_pr
 class VisionLanguageModel:
     """Holds a loaded model, its processor, and the token ids that the trainer needs.
 
-    ``speech`` describes how the model writes coordinates. ``image_id`` is the id of the image token. ``end_ids`` are
-    all token ids that end a response (from the generation config and the tokenizer). ``banned_ids`` are the ids that a
-    response must never contain: image and video tokens and their start and end marks.
+    Attributes:
+        model: the transformers model.
+        processor: the transformers processor, with tokenizer, image processor and chat template.
+        speech: the form in which the model writes coordinates.
+        image_id: the id of the image token.
+        end_ids: all token ids that end a response, from the generation config and the tokenizer.
+        banned_ids: the token ids that a response must never contain: image and video tokens, and their start and end
+            marks.
+        settings: the settings of the model.
     """
 
     model: Any
@@ -47,34 +53,37 @@ class VisionLanguageModel:
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
-        """Return the texts of all special tokens, such as the end of a turn or an image token."""
+        """Return the texts of all special tokens, such as ``<|im_end|>`` or the image token."""
         media = (getattr(self.processor, name, None) for name in ("image_token", "video_token"))
         return tuple(dict.fromkeys([*self.tokenizer.all_special_tokens, *filter(None, media)]))
 
     @property
     def tokenizer(self) -> Any:
-        """Return the processor's tokenizer."""
+        """Return the tokenizer, which is part of the processor."""
         return self.processor.tokenizer
 
     @property
     def never_ids(self) -> tuple[int, ...]:
-        """Return the token ids that a sampler must not draw: ``banned_ids`` without ``end_ids``."""
+        """Return the token ids that a sampler must not draw: all ``banned_ids`` that are not in ``end_ids``."""
         return tuple(token for token in self.banned_ids if token not in self.end_ids)
 
     @property
     def device(self) -> torch.device:
-        """Return the model's device."""
+        """Return the device that holds the model."""
         return self.model.device
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """Return the text of a response's token ids, without its end token."""
+        """Return the text of a response from its token ids ``ids``.
+
+        If the last token is an end token, it is left out.
+        """
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """Encode an upright RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
+        """Encode an RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
 
-        ``key`` identifies the image: equal images must have equal keys.
+        The image must already be rotated to upright. ``key`` identifies the image: equal images must have equal keys.
         """
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
@@ -85,10 +94,10 @@ class VisionLanguageModel:
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
 
     def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
-        """Return the rotary positions of one sequence of L tokens as (3, L): time, height and width.
+        """Return the rotary positions of one sequence of L tokens as (3, L): in time, height and width.
 
-        ``is_image`` (L,) bool is True for image tokens. ``images`` are the sequence's images in the order of their
-        tokens.
+        ``ids`` (L,) are the token ids. ``is_image`` (L,) bool is True for image tokens. ``images`` are the sequence's
+        images, in the order of their tokens.
         """
         if not images:
             return torch.arange(len(ids)).expand(3, -1)
@@ -97,9 +106,9 @@ class VisionLanguageModel:
         return found[:, 0]
 
     def save(self, folder: Path) -> None:
-        """Write the weights (with adapters merged), config, processor and generation settings to a folder.
+        """Write the weights, config, processor and generation settings to a folder that transformers and vLLM can load.
 
-        transformers and vLLM can load the folder. In a training on several GPUs, all ranks must call this method, and
+        LoRA adapters are merged into the weights. In a training on several GPUs, all ranks must call this method, and
         the first rank writes the files. The method needs CPU memory for the whole model.
         """
         state = _gathered_state(self.model) if parts(self.model) else _plain_state(self.model)
@@ -112,10 +121,10 @@ class VisionLanguageModel:
 
 
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
-    """Return the model and processor that the settings name, in training mode.
+    """Load the model and processor that the settings name, and return them. The model is in training mode.
 
-    The model is on ``device``. The default is the GPU, or the CPU on a machine without a GPU. In a training on several
-    GPUs, the default is the CPU; :func:`groundtrace.trainer.sharding.shard` then distributes the model. Only
+    ``device`` is the device of the model. None means the GPU, or the CPU on a machine without a GPU. In a training on
+    several GPUs, None means the CPU; :func:`groundtrace.trainer.sharding.shard` then distributes the model. Only
     safetensors files are read, and no code from the model's repository is run.
 
     Raises ModelError in these cases:
@@ -165,7 +174,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
 
 
 def model_config(settings: ModelSettings) -> Any:
-    """Return the config of the model that the settings name. Raises ModelError if it cannot be loaded."""
+    """Return the transformers config of the model that the settings name. Raises ModelError if it cannot be loaded."""
     check_model_path(settings)
     try:
         return AutoConfig.from_pretrained(settings.path, revision=settings.revision, trust_remote_code=False)
@@ -174,9 +183,11 @@ def model_config(settings: ModelSettings) -> Any:
 
 
 def family_of(config: Any, settings: ModelSettings) -> Family:
-    """Return the family of a model from its config. A family is a set of models that write coordinates alike.
+    """Return the family of a model.
 
-    Raises ModelError if the trainer does not support the family.
+    A family is a set of models that write coordinates in the same form, such as Qwen3-VL.
+
+    ``config`` is the model's transformers config. Raises ModelError if the trainer does not support the family.
     """
     families = trainable_families()
     if config.model_type not in families:
@@ -188,17 +199,22 @@ def family_of(config: Any, settings: ModelSettings) -> Family:
 
 
 def set_attention(model: Any, implementation: str) -> None:
-    """Set the model's attention: :data:`groundtrace.trainer.attention.NAME` for packed training, ``sdpa`` to sample.
+    """Set the attention function that the language model and the vision tower use.
 
-    Only the configs of the language model and the vision tower are changed. The config of the whole model remains at
-    sdpa, because transformers raises an error if this config names an attention with "flash" in its name.
+    ``implementation`` is :data:`groundtrace.trainer.attention.NAME` for training on packed rows, and ``sdpa`` for
+    sampling. The config of the whole model remains at ``sdpa``, because transformers raises an error if this config
+    names an attention with "flash" in its name.
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
 
 
 def prepare(model: Any, settings: ModelSettings) -> None:
-    """Apply the settings to the model: adapters, frozen parts, gradient checkpointing and attention for packed rows."""
+    """Prepare a loaded model for training, as the settings say.
+
+    This adds LoRA adapters, freezes parts of the model, switches gradient checkpointing on, and sets the attention for
+    packed rows. The model is changed in place.
+    """
     if settings.lora_rank:
         require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
@@ -222,21 +238,21 @@ def prepare(model: Any, settings: ModelSettings) -> None:
 
 
 def is_of_tower(name: str) -> bool:
-    """Return whether the weight with this full name is part of the vision tower.
+    """Return whether a weight is part of the vision tower. ``name`` is the weight's full name in the model.
 
-    The projector between vision tower and language model is not part of it.
+    The projector between vision tower and language model is not part of the vision tower.
     """
     _, found, inner = name.partition("visual.")
     return bool(found) and inner.partition(".")[0] not in PROJECTOR
 
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:
-    """Return the weights with adapters merged. The adapters are added to copies, so the trained weights stay exact."""
+    """Return the model's weights with the adapters merged into copies, so that the trained weights do not change."""
     return _merged(model.state_dict(), model)
 
 
 def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.Tensor]:
-    """Return ``weights`` (of the model) by their names without adapters, and with the adapters merged.
+    """Return the given weights of the model, with the adapters merged into them, by their names without adapters.
 
     The adapter of a layer whose weight is sharded is not merged.
     """

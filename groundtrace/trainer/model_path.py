@@ -1,4 +1,4 @@
-"""Refuses ``model.path``, before the model is loaded, if it is neither a folder nor the id of a Hub model.
+"""Checks ``model.path`` before a model is loaded: it must be a folder or the id of a model in the Hugging Face Hub.
 
 transformers treats any path that is not a folder as the id of a Hub model. So with a mistyped folder, and without a
 network, it would retry for half a minute and then fail with a message about ids.
@@ -14,7 +14,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.settings import ModelSettings
 
 TINY = "runs/tiny/model"
-"""The model of the bundled config ``tiny``, which ``trainer tiny`` makes."""
+"""The folder of the model in the bundled config ``tiny``. The command ``trainer tiny`` makes this model."""
 
 
 class ModelError(UserError):
@@ -22,11 +22,14 @@ class ModelError(UserError):
 
 
 def check_model_path(settings: ModelSettings) -> None:
-    """Raise ModelError if ``model.path`` does not exist here, and cannot be loaded from the Hub or its cache either.
+    """Check that ``model.path`` is a local path, or a model that the Hub or its cache can have.
 
-    A path that does not exist here must have the form of a Hub id. A model in the Hub's cache is accepted. Any other id
-    is refused if its first part is a folder here, or if one request to the Hub gets no reply. If the Hub replies with
-    an error, this function raises nothing, because loading the model raises the error again.
+    Raises ModelError if not.
+
+    A path that does not exist on this machine must have the form of a Hub id, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. A
+    model in the Hub's cache is accepted. Any other id is refused if its first part is a local folder, or if the Hub
+    does not reply to one request. If the Hub replies with an error, this function raises nothing, because loading the
+    model raises the error again.
     """
     path = settings.path
     try:

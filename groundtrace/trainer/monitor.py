@@ -1,8 +1,8 @@
 """Writes the records of a training run, and shows its progress.
 
 The records are run.json, metrics.jsonl, validation.jsonl, left_out.jsonl and the page train.html. If configured, other
-boards such as TensorBoard get the metrics, too. The module also saves some rollouts for inspection: the response, the
-reward, and the image with the response's points and boxes.
+programs such as TensorBoard (called boards here) get the metrics, too. The module also saves some sampled responses for
+inspection: the text, the reward, and the image with the response's points and boxes.
 """
 
 import functools
@@ -37,23 +37,24 @@ from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, enco
 
 SHOWN_GROUPS, SHOWN_ROLLOUTS = 2, 2
 LINE_EVERY = 10
-"""The number of steps from one printed line to the next, if stderr is not a terminal."""
+"""The number of steps between two printed lines about the progress, if stderr is not a terminal."""
 
 
 class Monitor:
-    """Writes the records of one run to its output folder, and shows its progress; it is a context manager.
+    """Writes the records of one run to its output folder, and shows its progress. Use it as a context manager.
 
-    ``validations`` are the lines of validation.jsonl: the step and the metrics of each validation so far.
+    ``validations`` holds the step and the metrics of each validation so far, as in validation.jsonl.
     """
 
     def __init__(
         self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int, done: int = 0
     ) -> None:
-        """Write run.json and the config to ``output``.
+        """Write run.json and the config to the folder ``output``.
 
-        ``done`` is the number of ``steps`` that earlier commands completed. If it is above 0, run.json keeps the time
-        at which the first command started. If all steps are done and the last command ended without an error, run.json
-        also keeps the time at which this command finished.
+        ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
+        number of all steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
+        0, run.json keeps the time at which the first command started. If all steps are done and the last command ended
+        without an error, run.json also keeps the time at which this command finished.
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
@@ -103,11 +104,11 @@ class Monitor:
             self._page.write()
 
     def resume_at(self, step: int) -> None:
-        """Prepare the records for a run that continues at ``step``, and open the boards.
+        """Prepare the records for a run that continues at ``step``, and open the boards (such as TensorBoard).
 
         The metrics of ``step`` and of later steps are deleted, because these steps will be repeated. Validations after
-        more than ``step`` steps are also deleted. The list of left-out rows is loaded from its file. At step 0, all
-        validations and left-out rows are deleted. Raises UserError if a tracker cannot start.
+        more than ``step`` steps are also deleted. The list of rows that are left out is loaded from its file. At step
+        0, all validations and this list are deleted. Raises UserError if a tracker (W&B or trackio) cannot start.
         """
         metrics, validations = (read_lines(self.output / name) for name in ("metrics.jsonl", "validation.jsonl"))
         sent = {prefix: _last(lines) for prefix, lines in (("", metrics), (VALIDATION, validations))}
@@ -123,11 +124,11 @@ class Monitor:
             self._bar.start()
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record the metrics of a step.
+        """Record the metrics of a step in metrics.jsonl, on the boards and on the page, and show them.
 
         In metrics.jsonl, None becomes null, and values that are not finite are omitted. The progress bar shows the
-        metrics named in ``shown``, and ``note``. Without a terminal, a line is printed for every tenth step, for the
-        last step and for each step with a note.
+        metrics whose names are in ``shown``, and the text ``note``. Without a terminal, a line is printed for every
+        tenth step, for the last step and for each step with a note.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         self._append("metrics.jsonl", {"step": step} | values)
@@ -139,7 +140,10 @@ class Monitor:
         self._send(values, step)
 
     def validated(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...]) -> None:
-        """Record a validation after ``step`` steps, and print the metrics named in ``shown``."""
+        """Record the metrics of a validation, and print those whose names are in ``shown``.
+
+        ``step`` is the number of training steps before the validation.
+        """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         self.validations.append({"step": step} | values)
         self._append("validation.jsonl", {"step": step} | values)
@@ -155,7 +159,7 @@ class Monitor:
             self._page.refresh(at_once=prefix == VALIDATION)
 
     def _guarded(self, board: Board, call: Callable[[], None]) -> None:
-        """Call a board. If the call fails, print the reason, and never call this board again.
+        """Call a board, such as TensorBoard. If the call fails, print the reason, and never call this board again.
 
         So a failure of a board does not end the training.
         """
@@ -171,7 +175,10 @@ class Monitor:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Record a row that is left out, and the reason. A row is recorded once, even if the run is resumed."""
+        """Record in left_out.jsonl that a row is not used, and the reason.
+
+        ``row`` names the row, e.g. ``row 12``. Each row is recorded only once, even if the run is resumed.
+        """
         if row in self._left_out:
             return
         self._left_out.add(row)
@@ -182,9 +189,9 @@ class Monitor:
 
 
 class SilentMonitor(Monitor):
-    """Writes and shows nothing.
+    """Replaces a :class:`Monitor` on every rank but the first, in a training on several GPUs.
 
-    In a training on several GPUs, every rank but the first uses this class (:mod:`groundtrace.trainer.ranks`).
+    It writes and shows nothing.
     """
 
     def __init__(
@@ -207,11 +214,11 @@ class SilentMonitor(Monitor):
         """Do nothing, because only the first rank writes records."""
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Do nothing, because the first rank records the same rows (:mod:`groundtrace.trainer.row_sampler`)."""
+        """Do nothing, because the first rank also records the unusable rows of the other ranks."""
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:
-    """Return the last step of the lines; -1 without lines."""
+    """Return the last step of the lines; -1 if there are no lines."""
     return max((line["step"] for line in lines), default=-1)
 
 
@@ -220,10 +227,11 @@ def _shown(values: Mapping[str, float | None], shown: Sequence[str]) -> list[str
 
 
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
-    """Write some rollouts of the first groups to ``rollouts.jsonl``, and save their images.
+    """Save some of the sampled responses of a step to a folder, so that a user can inspect them.
 
-    For each of these groups, the first image of its row is saved. For each response with points or boxes, the image
-    with these points and boxes drawn on it is saved, too.
+    Of the first groups in ``groups``, some responses are written to ``rollouts.jsonl``. For each of these groups, the
+    first image of its row is saved. For each response with points or boxes, a copy of the image with these points and
+    boxes is saved, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
@@ -244,9 +252,9 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """Return the row's first image as PNG, with the points and boxes of the text drawn on it.
+    """Return the row's first image as PNG, with the points and boxes of a response drawn on it.
 
-    Returns None if the row has no image, or the text has no points and boxes.
+    ``text`` is the response. The result is None if the row has no image, or if the text has no points and boxes.
     """
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):

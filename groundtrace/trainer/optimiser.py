@@ -1,11 +1,11 @@
-"""Makes optimiser steps with float32 master weights, AdamW with or without Muon, a schedule and gradient clipping.
+"""Updates a model's weights: AdamW with or without Muon, a learning rate schedule, and gradient clipping.
 
-In a sharded model, the float32 copies, gradients and moments of the weights are sharded, too. Each rank updates its own
-part. All ranks clip by the norm of the whole gradient.
+Each 16-bit weight has a float32 copy (its master weight). The optimiser updates this copy, and then copies it back to
+the weight. Without the copy, an update smaller than the last bit of a weight would be lost. Gradients are accumulated
+in float32 on the copy as soon as they are computed.
 
-Weights in 16 bits have a float32 copy (master weights). The optimiser updates this copy, and copies it back. Without
-the copy, an update smaller than the last bit of a weight would be lost. Gradients are accumulated in float32 on the
-copy as soon as they are computed.
+In a model that is sharded over several GPUs, the float32 copies, gradients and moments of the weights are sharded, too.
+Each rank updates its own part. All ranks clip by the norm of the whole gradient.
 """
 
 import math
@@ -25,7 +25,7 @@ class NotFinite(RuntimeError):
 
 
 class Optimiser:
-    """Updates the trainable weights of one model, step by step.
+    """Updates the trainable weights of one model, step by step. Raises ValueError if all weights are frozen.
 
     Attributes:
         steps: the number of optimiser steps that the learning rate schedule covers.
@@ -35,7 +35,7 @@ class Optimiser:
     """
 
     MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")
-    """The names of the tensors that torch's optimisers keep for each weight, of the weight's shape."""
+    """The names of the tensors that torch's optimisers hold for each weight. They have the weight's shape."""
 
     def __init__(self, model: nn.Module, settings: OptimiserSettings, steps: int) -> None:
         self.settings, self.steps = settings, steps
@@ -81,9 +81,9 @@ class Optimiser:
             yield torch.optim.AdamW(groups, lr=s.lr, betas=(s.beta1, s.beta2))
 
     def rate(self, step: int) -> float:
-        """Return the factor of the learning rates at a step, counted from 0.
+        """Return the factor by which each configured learning rate is multiplied at a step.
 
-        Each configured learning rate is multiplied by this factor.
+        The factor rises to 1 during the warm-up and then follows the schedule. ``step`` is counted from 0.
         """
         s, warmup = self.settings, self.settings.warmup_of(self.steps)
         if step < warmup:
@@ -95,20 +95,23 @@ class Optimiser:
         return s.final_share + (1 - s.final_share) * left
 
     def rates(self, step: int) -> dict[str, float]:
-        """Return the learning rates at a step, counted from 0, by their names in the metrics."""
+        """Return the learning rates at a step, by their names in the metrics: ``lr``, and ``muon_lr`` if Muon is used.
+
+        ``step`` is counted from 0.
+        """
         full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Return whether all weights are finite."""
+        """Return whether all weights on all ranks are finite numbers. All ranks must call this method."""
         own = all(bool(local(master).isfinite().all()) for master in self.masters.values())
         return all(ranks.gathered(own))
 
     def step(self, step: int) -> float:
-        """Make one optimiser step and clear the gradients; return the norm of the gradient before clipping.
+        """Make one optimiser step and clear the gradients; return the norm of the whole gradient before clipping.
 
-        ``step`` is the number of the step, counted from 0. Raises NotFinite if the norm is not finite. In this case the
-        weights are unchanged, and the gradients are cleared.
+        ``step`` is the number of the step, counted from 0. It selects the learning rate. Raises NotFinite if the norm
+        is not finite. In this case the weights are unchanged, and the gradients are cleared.
         """
         norm = float(whole(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm)))
         if not math.isfinite(norm):
@@ -141,19 +144,22 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def weights_by_optimiser(self) -> list[list[torch.Tensor]]:
-        """Return one list of weights for each optimiser of torch, in the order of that optimiser's state."""
+        """Return the weights that each optimiser of torch updates, as one list for each optimiser.
+
+        The weights of a list are in the order of this optimiser's state.
+        """
         return [[weight for group in each.param_groups for weight in group["params"]] for each in self._optimisers]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state from which a run resumes: the master weights and the states of the optimisers."""
+        """Return the state from which a training resumes: the float32 weights and the states of torch's optimisers."""
         masters = {name: master.detach() for name, master in self.masters.items()}
         return {"masters": masters, "optimisers": [optimiser.state_dict() for optimiser in self._optimisers]}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state that :meth:`state_dict` returned.
+        """Restore the weights and the optimisers from a state that :meth:`state_dict` returned.
 
-        Raises ValueError if the weights in the state have other names than the weights of this model.
+        Raises ValueError if the weights in the state have other names than the weights that this optimiser updates.
         """
         if set(state["masters"]) != set(self.masters):
             raise ValueError(
@@ -168,8 +174,8 @@ class Optimiser:
 
 
 def _is_table(name: str) -> bool:
-    """Return whether a matrix is an embedding table or the output layer. Muon does not train them.
+    """Return whether the weight of this name is an embedding table or the output layer, which Muon does not train.
 
-    They do not map hidden states to hidden states.
+    These matrices do not map hidden states to hidden states.
     """
     return any(part in name for part in ("embed", "lm_head"))

@@ -42,5 +42,5 @@ class OptimiserSettings:
             raise ValueError(f"warmup_ratio must be 0 if warmup_steps is set, got {self.warmup_ratio}")
 
     def warmup_of(self, steps: int) -> int:
-        """Return the number of steps over which the learning rate rises, in a training of ``steps`` steps."""
+        """Return the number of warm-up steps, in which the learning rate rises, for a training of ``steps`` steps."""
         return self.warmup_steps or math.ceil(self.warmup_ratio * steps - _ROUNDING)

@@ -1,4 +1,4 @@
-"""Builds a model without its weights, so that its memory can be estimated before it is downloaded."""
+"""Builds a model without the values of its weights, so that its memory can be estimated before it is downloaded."""
 
 import tomllib
 from functools import cache
@@ -15,11 +15,11 @@ ARCHITECTURES = Path(__file__).parent / "architectures.toml"
 
 
 def outline_of(settings: ModelSettings) -> Any:
-    """Return the model of the settings on torch's meta device: its weights have sizes and types, but no values.
+    """Return the model that the settings name, without values: its weights have shapes and number types only.
 
-    Adapters, frozen parts and gradient checkpointing are those of the settings. The sizes are from
-    ``architectures.toml`` if this file has the model, else from the model's config. Raises ModelError if the config
-    cannot be loaded, or if the model's family cannot be trained.
+    The weights are on torch's meta device. Adapters, frozen parts and gradient checkpointing are those of the settings.
+    The shapes are read from ``architectures.toml`` if this file lists the model, else from the model's config. Raises
+    ModelError if the config cannot be loaded, or if the model's family cannot be trained.
     """
     known = _architectures().get(settings.path)
     config = model_config(settings) if known is None else AutoConfig.for_model(**known)

@@ -1,4 +1,4 @@
-"""Refuses an output folder with files of another command or user, which the command would replace or delete."""
+"""Checks an output folder before a command writes to it, so that files of another command or user are not replaced."""
 
 import json
 from pathlib import Path
@@ -8,17 +8,18 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.settings import TrainerSettings
 
 WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpoints", "best", "eval.json")
-"""The files and folders that a command replaces. Each command writes its run.json before them."""
+"""The files and folders that a command replaces. Each command writes its run.json before it writes them."""
 _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an evaluation"}
 
 
 def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
-    """Raise UserError if ``output`` holds files that the command must not replace or delete.
+    """Check that a command may write to the folder ``output``. Raises UserError if not.
 
-    An earlier run of the same command may be replaced. The error is raised if ``output`` holds one of the following:
+    ``command`` is ``sft``, ``grpo`` or ``eval``. An earlier run of the same command may be replaced. The error is
+    raised if ``output`` holds one of the following:
 
     - a run of `beam`, or of another ``trainer`` command;
-    - files of other programs under names that ``command`` writes;
+    - files of other programs, with names that the command writes;
     - the model that the training starts from.
     """
     found, model = recorded_run(output), output / "model"
@@ -41,7 +42,10 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
 
 
 def recorded_run(output: Path) -> dict[str, Any] | None:
-    """Return the content of run.json in ``output``; None if it is missing, or truncated by a kill or a full disk."""
+    """Return the content of run.json in the folder ``output``, as a dict.
+
+    The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it.
+    """
     try:
         found = json.loads((output / "run.json").read_text("utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Reads the batch plan of a run: the share of a batch's prompts for each kind of row (iVGR App. B).
+"""Reads the batch plan of a run: which share of a batch's prompts comes from which kind of row (iVGR App. B).
 
 The plan is the file ``batch_plan.json`` in the run folder. If the shards do not belong to a run, it is in the folder of
 the shards::
@@ -6,10 +6,11 @@ the shards::
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
-``share`` is the share of a batch's prompts. A row has one prompt for each of its streams (forms of response). With
-these numbers, 90 % of the prompts are of rows with both streams, and 10 % are of rows with the textual stream only. So
-100 prompts come from 45 rows with both streams and 10 rows with one stream. A plan does not change the number of
-prompts in a batch (App. C: compute stays equal).
+A stream is a form of response, such as reasoning with boxes (``grounded``) or with text only (``textual``). A row has
+one prompt for each of its streams. ``share`` is the share of a batch's prompts. With these numbers, 90 % of the prompts
+are of rows with both streams, and 10 % are of rows with the textual stream only. So 100 prompts come from 45 rows with
+both streams and 10 rows with one stream. A plan does not change the number of prompts in a batch (App. C: compute stays
+equal).
 """
 
 import json
@@ -30,9 +31,10 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """Holds one entry of a plan.
+    """Holds one entry of a batch plan, as the file states it.
 
-    Rows with exactly the streams (forms of response) ``streams`` get the share ``share`` of a batch's prompts.
+    ``streams`` are the names of streams (forms of response). The rows with exactly these streams get the share
+    ``share`` of a batch's prompts.
     """
 
     streams: tuple[str, ...]
@@ -41,12 +43,12 @@ class PlannedPart:
 
 @dataclass(frozen=True)
 class Part:
-    """Describes a set of rows that fills a given share of each batch.
+    """Holds a set of rows that fills a given share of each batch.
 
     Attributes:
         rows: the rows' indices in the shards.
-        share: the share of a batch's prompts.
-        prompts: the number of prompts that each row has, one for each of its streams.
+        share: the share of a batch's prompts, in (0, 1].
+        prompts: the number of prompts that each row has, one for each of its streams (forms of response).
         name: the part's name in error messages; "" without a plan.
     """
 
@@ -59,11 +61,12 @@ class Part:
 def planned(
     data: Path, shards: Shards, prompts_per_step: int, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Read the batch plan in the folder of the data, and return its parts and notes for the user (:func:`parts_of`).
+    """Read the batch plan of the data; return the sets of rows that it names, and notes for the user.
 
-    If ``only`` is not empty, rows have prompts only in these streams (forms of response). Without a plan, parts and
-    notes are empty. Raises ShardError if the plan is invalid. Raises ConfigError if a row has more prompts (one for
-    each stream) than ``prompts_per_step``.
+    ``data`` is the folder of a run or of its shards. ``prompts_per_step`` is the number of prompts in a batch. If
+    ``only`` is not empty, rows have prompts only in these streams (forms of response). :func:`parts_of` describes the
+    two results. Without a plan, both are empty. Raises ShardError if the plan is invalid. Raises ConfigError if one row
+    has more prompts than ``prompts_per_step``.
     """
     found = parts_of(read_plan(data), shards, only)
     most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
@@ -75,10 +78,10 @@ def planned(
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
-    """Return the plan of a run folder, or of the folder of its shards; empty if the folder has no plan.
+    """Read the batch plan of a run, and return its entries; empty if there is no plan.
 
-    ``side`` is the name of the folder of shards in a run. Raises ShardError if the file is not a valid plan; the
-    message contains the reason.
+    ``data`` is the run folder, or the folder of its shards. ``side`` is the name of the folder of shards in a run, such
+    as ``rl``. Raises ShardError if the file is not a valid plan; the message contains the reason.
     """
     folder = data.parent if data.name == side and not (data / side).is_dir() else data
     path = folder / FILE
@@ -122,13 +125,13 @@ def _part(value: Any, where: str) -> PlannedPart:
 def parts_of(
     plan: Sequence[PlannedPart], shards: Shards, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the parts of the plan that have rows, and notes for the user.
+    """Return the sets of rows that a plan names, and notes for the user.
 
-    The shares of these parts are rescaled so that their sum is 1. The notes name the parts without rows. They also
-    state how many rows match no part; such rows are not drawn.
-
-    If ``only`` is not empty, rows have prompts only in these streams (forms of response). Parts without any of these
-    streams are then left out. Without a plan, parts and notes are empty. Raises ShardError if no part has a row.
+    ``plan`` holds the entries of the plan. ``only``, if not empty, holds the streams (forms of response) in which rows
+    have prompts; entries without any of these streams are left out. Entries without rows are also left out. The shares
+    of the remaining sets are rescaled so that their sum is 1. The notes name the entries without rows. They also say
+    how many rows match no entry; such rows are not drawn. Without a plan, both results are empty. Raises ShardError if
+    no entry has a row.
     """
     if not plan:
         return (), ()
@@ -161,21 +164,24 @@ def _named(part: PlannedPart) -> str:
 
 
 def plan_text(parts: Sequence[Part]) -> str:
-    """Return the plan as one line, which is part of the run's identity; "" without a plan."""
+    """Return the plan as one line, e.g. ``grounded+textual 0.9, textual 0.1``; "" without a plan.
+
+    The line is part of the run's identity (:mod:`groundtrace.trainer.identity`).
+    """
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """Return the index of the part from which the next row of a batch is drawn; None if the batch is finished.
+    """Return the index of the part (set of rows) from which the next row of a batch is drawn.
 
-    ``drawn`` holds, for each part, the number of rows drawn so far in all batches. ``target`` is the total number
-    of prompts in all batches so far, including this batch when it is full. ``room`` is the number of prompts that
-    this batch still needs.
+    The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows drawn so far in all
+    batches. ``target`` is the total number of prompts in all batches so far, including this batch when it is full.
+    ``room`` is the number of prompts that this batch still needs.
 
-    A part qualifies if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``. Among
-    the parts that qualify, the part that lacks the most prompts is chosen. So if rows have one or two prompts, each
-    part is within one row of its share after every batch. If no part qualifies, the batch is finished. So a batch of
-    odd size may lack one prompt.
+    A part can be chosen if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``.
+    Among these parts, the part that lacks the most prompts is chosen. So if rows have one or two prompts, each part is
+    within one row of its share after every batch. If no part can be chosen, the batch is finished. So a batch of odd
+    size may lack one prompt.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -1,8 +1,8 @@
-"""Computes the forward pass of SFT and GRPO: the log-probabilities of a batch's targets.
+"""Computes the log-probabilities of a batch's targets, the forward pass of SFT and GRPO.
 
-A target is a token that the loss is computed for. Logits are computed in float32, only for targets, in one chunk after
-the other. They are computed again in the backward pass instead of kept, because the logits of a whole row would be the
-largest tensor. Each distinct image goes through the vision tower once.
+A target is a token whose prediction is part of the loss. Logits are computed in float32, only for targets, in one chunk
+after the other. They are not kept for the backward pass but computed again, because the logits of a whole row would be
+the largest tensor. Each distinct image goes through the vision tower once.
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,16 @@ from groundtrace.trainer.model import VisionLanguageModel, set_attention
 from groundtrace.trainer.sharding import as_forward
 
 CHUNK = 2048
-"""The number of targets whose logits are in memory at once; they need 1.2 GB for a vocabulary of 152,000."""
+"""The number of targets whose logits are in memory at the same time: 1.2 GB for a vocabulary of 152,000 tokens."""
 _IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Holds the log-probability of each of M targets, and the entropy of the distribution from which it is predicted.
+    """Holds two tensors (M,) float32 about the M targets of a batch.
 
-    Both tensors are (M,) float32.
+    ``logprobs`` are the log-probabilities of the targets. ``entropy`` holds the entropies of the distributions from
+    which the targets are predicted.
     """
 
     logprobs: torch.Tensor
@@ -34,10 +35,11 @@ class Scores:
 
 
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
-    """Return the log-probabilities of the batch's targets at a sampling temperature, and the entropies.
+    """Return the log-probabilities of the batch's targets, and the entropies of the distributions that predict them.
 
-    The entropies have no gradient. ``batch`` must be on the model's device. ``never`` are the ids of the tokens that
-    the sampler must not draw. Their probability is set to 0, as in sampling.
+    ``batch`` must be on the model's device. ``temperature`` is the sampling temperature, by which the logits are
+    divided. ``never`` are the ids of the tokens that the sampler must not draw. Their probability is set to 0, as in
+    sampling. The entropies have no gradient.
     """
     set_attention(vlm.model, attention.NAME)
     return Scores(*as_forward(vlm.model, lambda: _scored(vlm, batch, temperature, never)))
@@ -79,9 +81,10 @@ def _of_chunk(
 
 
 def image_features(vlm: VisionLanguageModel, images: Batch | DistinctImages) -> dict[str, Any] | None:
-    """Return the vision tower's features, computed once for each distinct image, in the order of the image tokens.
+    """Return the vision tower's features of the images, as the model's forward pass needs them.
 
-    The model's attention must be :data:`groundtrace.trainer.attention.NAME`. The result is None without images.
+    The result is None if there are no images. The features are computed once for each distinct image, and returned in
+    the order of the image tokens. The model's attention must be :data:`groundtrace.trainer.attention.NAME`.
     """
     if images.patches is None:
         return None

@@ -27,23 +27,23 @@ import torch.distributed as dist
 T = TypeVar("T")
 
 ENV = "GROUNDTRACE_RANK"
-"""The environment variable with a :class:`Place` as JSON, which :mod:`groundtrace.trainer.launch` sets."""
+"""The environment variable through which the launcher gives a process its :class:`Place`, as JSON."""
 PATIENCE = datetime.timedelta(days=1)
-"""The time after which a collective fails. One rank may sample for hours longer than another. If a rank dies, the
-launcher ends the others long before."""
+"""The time after which a collective fails. It is long, because one rank may sample for hours longer than another. If a
+rank dies, the launcher ends the other ranks long before."""
 MEETING_S = 10.0
-"""The time that a rank waits for the others in :func:`all_arrive`."""
+"""The number of seconds that a rank waits for the other ranks in :func:`all_arrive`."""
 _SEED_BITS = 48
 
 
 @dataclass(frozen=True)
 class Place:
-    """Holds the data that a process needs to be a rank of a training.
+    """Holds the data that the launcher gives to a process, so that it can become a rank of a training.
 
     Attributes:
-        index: the rank, from 0.
+        index: the number of the rank, from 0.
         count: the number of ranks.
-        port: the port of the launcher's store, through which the ranks find each other.
+        port: the port of the launcher's key-value store, through which the ranks find each other.
         alive_fd: a file descriptor of a pipe that is closed when the launcher ends.
         report: the path of the file in which the rank reports why it failed.
     """
@@ -64,17 +64,21 @@ _is_alone = False
 
 
 def is_rank() -> bool:
-    """Return whether the launcher started this process as a rank."""
+    """Return whether this process is a rank: one of several processes that the launcher started."""
     return ENV in os.environ
 
 
 def place() -> Place | None:
-    """Return the :class:`Place` that the launcher gave to this process; None if the process is not a rank."""
+    """Return the :class:`Place` that the launcher gave to this process; None if this process is not a rank."""
     return Place(**json.loads(os.environ[ENV])) if is_rank() else None
 
 
 def join(own: Place) -> None:
-    """Make this process the rank ``own``. From now on, the process is killed if the launcher ends."""
+    """Make this process a rank of the training, so that it can exchange values with the other ranks.
+
+    ``own`` is the place that the launcher gave to this process. From now on, the process is killed if the launcher
+    ends.
+    """
     global _store
     threading.Thread(target=_end_with_launcher, args=(own.alive_fd,), daemon=True).start()
     if sys.platform == "linux":
@@ -88,7 +92,7 @@ def join(own: Place) -> None:
 
 
 def leave() -> None:
-    """Wait until all ranks have called this function, and close the group. Call it only if nothing has failed."""
+    """Wait until all ranks have called this function, then end the exchange. Call it only if the training succeeded."""
     if count() > 1:
         dist.barrier()
         dist.destroy_process_group()
@@ -100,22 +104,25 @@ def _end_with_launcher(alive_fd: int) -> None:
 
 
 def count() -> int:
-    """Return the number of ranks; 1 in a training of one process."""
+    """Return the number of ranks (processes) of the training; 1 in a training of one process."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def index() -> int:
-    """Return the number of this rank, from 0."""
+    """Return the number of this rank (process), from 0; 0 in a training of one process."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def is_first() -> bool:
-    """Return whether this is the first rank, which writes logs, pages and models."""
+    """Return whether this is the first rank. Only the first rank writes logs, pages and models."""
     return index() == 0
 
 
 def gathered(value: T) -> list[T]:
-    """Return the values that all ranks passed to this call, in the order of the ranks."""
+    """Return the values that all ranks passed to this call, in the order of the ranks.
+
+    All ranks must call this function.
+    """
     if count() == 1:
         return [value]
     found: list[Any] = [None] * count()
@@ -124,17 +131,20 @@ def gathered(value: T) -> list[T]:
 
 
 def of_first(value: T) -> T:
-    """Return the value that the first rank passed to this call."""
+    """Return the value that the first rank passed to this call. All ranks must call this function."""
     return gathered(value)[0]
 
 
 def total(value: int) -> int:
-    """Return the sum of the numbers that all ranks passed to this call."""
+    """Return the sum of the numbers that all ranks passed to this call. All ranks must call this function."""
     return sum(gathered(value))
 
 
 def totals(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the sum of each named number over all ranks. A rank without a number for a name adds 0."""
+    """Return, for each name, the sum of its numbers over all ranks. All ranks must call this function.
+
+    ``values`` maps names to the numbers of this rank. A name that a rank does not have counts as 0.
+    """
     found: dict[str, float] = {}
     for own in gathered(dict(values)):
         for name, value in own.items():
@@ -143,9 +153,10 @@ def totals(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def own_seed(seed: int) -> int:
-    """Return a seed of this rank, made from ``seed``.
+    """Return the seed of this rank for random numbers, so that the ranks do not sample the same responses.
 
-    The first rank gets ``seed`` itself, as a training of one process does.
+    The first rank gets ``seed`` itself, as a training of one process does. Each other rank gets a number made from
+    ``seed`` and from the rank's number.
     """
     return seed if is_first() else (seed + (index() << _SEED_BITS)) % 2**63
 
@@ -153,16 +164,16 @@ def own_seed(seed: int) -> int:
 def may_interrupt() -> bool:
     """Return whether a signal may raise an exception in this process now.
 
-    The result is True if no other rank waits for a collective of this rank.
+    The result is False if another rank could then wait forever for a value of this rank.
     """
     return count() == 1 or _is_alone
 
 
 def together(work: Callable[[], T]) -> T:
-    """Return the result of ``work``, which must not make collectives. A signal may interrupt the work.
+    """Call ``work`` on all ranks, and return its result. If it fails on any rank, an error is raised on all ranks.
 
-    If the work fails on any rank, this function raises an error on all ranks. A rank on which the work failed raises
-    the work's error. A rank on which it succeeded raises FailedElsewhere.
+    A rank on which the work failed raises the work's error. A rank on which it succeeded raises FailedElsewhere.
+    ``work`` must not exchange values between ranks. A signal may interrupt it. All ranks must call this function.
     """
     global _is_alone
     if count() == 1:
@@ -187,9 +198,10 @@ def together(work: Callable[[], T]) -> T:
 
 
 def first_before_others(work: Callable[[], T]) -> T:
-    """Return the result of ``work``. The first rank does the work before the other ranks do.
+    """Call ``work`` on the first rank, then on all other ranks, and return its result.
 
-    For example, the first rank fills a cache that the other ranks then use.
+    For example, the first rank fills a cache that the other ranks then use. If the work fails on any rank, an error is
+    raised on all ranks, as by :func:`together`. All ranks must call this function.
     """
     if count() == 1:
         return work()
@@ -202,10 +214,10 @@ def first_before_others(work: Callable[[], T]) -> T:
 
 
 def all_arrive() -> bool:
-    """Return whether all ranks call this function within ``MEETING_S`` seconds. Call it once in a process.
+    """Return whether all ranks call this function within ``MEETING_S`` seconds. Call it at most once in a process.
 
-    The function makes no collective, so a rank may call it after any error. If it returns True, no rank waits for a
-    collective, and the ranks can make further collectives.
+    A rank may call it after any error, because it waits for no value of another rank. If the result is True, all ranks
+    are at the same point, and can exchange values again.
     """
     if count() == 1:
         return True
@@ -222,10 +234,13 @@ def all_arrive() -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """Holds why a rank failed: the exit code and the message for the user.
+    """Holds why a rank failed, for the launcher.
 
-    ``is_elsewhere`` is True if another rank failed and this rank did not. ``is_dead`` is True if the rank ended without
-    writing a report, as after SIGKILL.
+    Attributes:
+        code: the exit code of the command.
+        message: the message for the user.
+        is_elsewhere: whether another rank failed, and this rank ended only for this reason.
+        is_dead: whether the rank ended without writing a report, e.g. because it was killed by SIGKILL.
     """
 
     code: int
@@ -235,7 +250,10 @@ class Report:
 
 
 def report(failure: Report) -> bool:
-    """Report the failure of this rank to the launcher, which shows it; return False without a launcher."""
+    """Report the failure of this rank to the launcher, which shows it to the user.
+
+    Returns True if this process is a rank. Otherwise nothing is reported, and the result is False.
+    """
     own = place()
     if own is None:
         return False

@@ -9,10 +9,10 @@ from groundtrace.trainer.model import VisionLanguageModel
 
 
 def reference_of(vlm: VisionLanguageModel) -> Any:
-    """Return the reference model of a policy that is not trained yet.
+    """Return the reference model for the KL term. Call this before the training starts.
 
-    If the policy has LoRA adapters, the reference is the policy's own model, because only its adapters are trained.
-    Score this reference within :func:`without_adapters`. For any other policy, the reference is a frozen copy.
+    If the model has LoRA adapters, only they are trained. So the result is the model itself, and must be used within
+    :func:`without_adapters`. For any other model, the result is a frozen copy.
     """
     if vlm.settings.lora_rank:
         return vlm.model
@@ -21,7 +21,10 @@ def reference_of(vlm: VisionLanguageModel) -> Any:
 
 @contextlib.contextmanager
 def without_adapters(model: Any) -> Iterator[None]:
-    """Switch the adapters of a model off within this context; a model without adapters is unchanged."""
+    """Switch a model's LoRA adapters off while the body of the ``with`` runs.
+
+    A model without adapters does not change.
+    """
     layers = [layer for layer in model.modules() if hasattr(layer, "lora_A")]
     for layer in layers:
         layer.enable_adapters(False)

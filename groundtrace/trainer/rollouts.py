@@ -1,4 +1,4 @@
-"""Samples rollouts (responses) in this process without a server, and makes the sampler that the config names."""
+"""Samples responses from the model in this process, and makes the sampler that the config names."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,10 +14,11 @@ from groundtrace.trainer.sharding import reshard, unshard
 
 
 class TransformersSampler(Sampler):
-    """Samples in this process, from the weights in training.
+    """Samples responses in this process, directly from the model in training.
 
-    Only the temperature and the banned tokens change the model's distribution; the checkpoint's generation settings are
-    ignored. A turn ends with the model's end token or with one of the texts in ``stops``.
+    ``settings`` holds the temperature and the maximum lengths. A turn ends with the model's end token or with one of
+    the texts in ``stops``. Only the temperature and the banned tokens change the model's distribution; the generation
+    settings of the model's folder are ignored.
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, stops: Sequence[str] = ()) -> None:
@@ -25,25 +26,28 @@ class TransformersSampler(Sampler):
         self.prompts_at_once = settings.prompts_at_once
 
     def sync(self) -> None:
-        """Prepare the weights for sampling: gather the weights of a sharded model on each rank.
+        """Prepare the weights for sampling. If the model is sharded, its weights are gathered on each rank.
 
-        Any other model needs no preparation, because the sampler uses the same weights as the training.
+        A model that is not sharded needs no preparation, because the sampler uses the same weights as the training.
         """
         unshard(self._vlm.model)
 
     def release(self) -> None:
-        """Shard the weights again, if :meth:`sync` gathered them."""
+        """Free the weights that :meth:`sync` gathered. A model that is not sharded does not change."""
         reshard(self._vlm.model)
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns for each prompt, in the order of the prompts."""
+        """Return ``n`` sampled turns for each prompt, in the order of the prompts.
+
+        ``seed`` is the seed of the sampling.
+        """
         found = dict(self.stream(prompts, n, seed))
         return [found[index] for index in range(len(prompts))]
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield the index and the ``n`` sampled turns of each prompt.
+        """Yield pairs: the index of a prompt, and its ``n`` sampled turns. ``seed`` is the seed of the sampling.
 
-        Prompts of similar length are sampled together. So the prompts are yielded in another order than given.
+        Prompts of similar length are sampled together. So the pairs are not in the order of the prompts.
         """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -63,9 +67,9 @@ class TransformersSampler(Sampler):
         return [[self._turn(*turn) for turn in turns] for turns in drawn]
 
     def _is_complete(self) -> IsComplete | None:
-        """Return a function that returns whether the text of some tokens contains one of the ``stops``.
+        """Return a function that tells from the tokens of a turn whether their text contains one of the ``stops``.
 
-        Return None if there are no stops.
+        The result is None if there are no stops.
         """
         if not self._stops:
             return None
@@ -90,10 +94,11 @@ def make_sampler(
     stops: Sequence[str] = (),
     max_tokens: int = 0,
 ) -> Sampler:
-    """Return a sampler of the kind that ``rollout.kind`` names.
+    """Return a sampler of the kind that ``rollout.kind`` names: one in this process, or one that uses a vLLM server.
 
-    A turn ends with the model's end token or with one of the texts in ``stops``. A sampling server reads its weights
-    from ``weights_folder``. It must accept sequences of ``max_tokens`` tokens.
+    A turn ends with the model's end token or with one of the texts in ``stops``. ``weights_folder`` is the folder from
+    which a server reads the weights, and ``max_tokens`` is the length of a sequence that the server must accept. A
+    sampler in this process uses neither.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")

@@ -1,9 +1,9 @@
-"""Draws rows in a seeded order, epoch after epoch, and encodes the next batch in a background thread.
+"""Draws the rows of each training step in a seeded random order, and encodes the next batch in a background thread.
 
 In a training on several GPUs, all ranks draw the same rows in the same order as one process would. Each rank encodes
-only its own rows. Of the rows of a draw, these are the rows with the numbers ``rank``, ``rank + ranks``, and so on. A
-rank assumes that the rows of the other ranks can be used. If a rank finds that one of its rows cannot be used, all
-ranks are informed, and all draw again without this row.
+only its own rows: from the rows of a draw, those with the numbers ``rank``, ``rank + ranks``, and so on. A rank assumes
+that the rows of the other ranks can be used. If a rank finds that one of its rows cannot be used, all ranks are
+informed, and all draw again without this row.
 """
 
 import contextlib
@@ -20,34 +20,34 @@ from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
 
 KEPT_BYTES = 2**31
-"""The maximum size of the cache of encoded samples, in bytes of patches. Other samples are encoded in each epoch."""
+"""The maximum size of the cache of encoded samples, in bytes of image patches. Other samples are encoded each time."""
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
-"""A function that encodes a row as one sample, or as one sample for each of its streams. Raises UnusableRow."""
+"""A function that returns the samples of a row, each with its row. It raises UnusableRow if the row cannot be used."""
 Found = Sequence[Drawn | None]
-"""The samples of a row; None for each sample of a row that another rank encodes."""
+"""The samples of a row. If another rank encodes the row, each of them is None."""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
 """The type of a position in the data.
 
-It is the number of rows consumed, including left-out rows. With several parts, it holds the number of rows consumed
-from each part, then the number of rows drawn from each part.
+It is the number of rows consumed, including rows that were left out. With several parts of a batch plan, it is a tuple:
+the number of rows consumed from each part, then the number of rows drawn from each part.
 """
 
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """Holds the maximum length of a row in tokens, ``max_tokens``.
+    """Holds the maximum length of a row in tokens.
 
-    Of these tokens, ``answer_tokens`` are reserved for the answer.
+    ``max_tokens`` is this maximum. ``answer_tokens`` of these tokens are reserved for the answer that is sampled.
     """
 
     max_tokens: int
     answer_tokens: int = 0
 
     def refusal(self, sample: Sample) -> str | None:
-        """Return the reason why a sample is too long; None if it fits."""
+        """Return the reason why a sample is too long; None if it is short enough."""
         if len(sample) + self.answer_tokens <= self.max_tokens:
             return None
         kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""
@@ -55,9 +55,10 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """Return the samples of the first usable rows.
+    """Return the samples of the first rows that can be used, e.g. to estimate the average length.
 
-    The result has at least ``count`` samples, or all samples if the shards have fewer. ``room`` is the maximum length.
+    The result has at least ``count`` samples, or all samples if there are fewer. ``encode`` returns the samples of a
+    row. ``room`` is the maximum length; rows with a longer sample are skipped.
     """
     found: list[Sample] = []
     for index in range(len(shards)):
@@ -70,12 +71,18 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 
 
 class RowSampler:
-    """Draws rows in an order that depends only on seed and position, so that a resumed run continues with the next row.
+    """Draws rows in a random order that depends only on the seed and the position, and encodes them as samples.
 
-    If a row cannot be used, the next row replaces it. ``left_out`` is then called once, with the number of the unusable
-    row and the reason. With ``parts`` (of a batch plan), :func:`groundtrace.trainer.plan.next_part` chooses the part of
-    each row, and each part has its own epochs. ``samples_of`` returns the number of samples of a row, given its index.
-    This function is used only for the rows of other ranks.
+    So a resumed training continues with the next row. The position is the attribute ``position``, which can be set. If
+    a row cannot be used, the next row replaces it.
+
+    - ``shards`` holds the rows, and ``seed`` is the seed of their order.
+    - ``encode`` returns the samples of a row. ``room`` is their maximum length.
+    - ``left_out`` is called once for each row that cannot be used, with the row's name and the reason.
+    - ``parts`` are the parts of a batch plan. If they are given, :func:`groundtrace.trainer.plan.next_part` chooses the
+      part from which each row is drawn, and each part has its own epochs.
+    - ``samples_of`` returns the number of samples of a row, given its index. It is used only for the rows of other
+      ranks.
     """
 
     def __init__(
@@ -101,11 +108,11 @@ class RowSampler:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
 
     def take(self, count: int) -> list[Drawn]:
-        """Return this rank's share of the next ``count`` samples of usable rows; the samples of a row are adjacent.
+        """Draw the next ``count`` samples, and return those that this rank encodes. The samples of a row are adjacent.
 
-        The samples of a row are never split: fewer samples are returned if the next row has more samples than are still
-        needed. With several parts, fewer samples may also be returned to keep the parts' shares. All ranks must call
-        this method. Raises ShardError if a whole epoch has no usable row.
+        The samples of a row are never split. So fewer samples are drawn if the next row has more samples than are still
+        needed. With several parts of a batch plan, fewer samples may also be drawn to keep the shares of the parts. All
+        ranks must call this method. Raises ShardError if a whole epoch has no usable row.
         """
         drawn, position = ranks.together(lambda: self._drawn(count))
         while self._learn_of_bad_rows():
@@ -121,9 +128,9 @@ class RowSampler:
         return self._thread.submit(self._from, self.position, count).result()
 
     def _learn_of_bad_rows(self) -> bool:
-        """Exchange the unusable rows that ranks have found since the last exchange; return whether there are any.
+        """Exchange the unusable rows that the ranks found since the last exchange; return whether there are any.
 
-        One process has nothing to exchange.
+        In a training of one process, nothing is exchanged, and the result is False.
         """
         if ranks.count() == 1:
             return False

@@ -1,6 +1,6 @@
-"""Defines the trainer's data: tokenised sequences with their images, and sampled responses.
+"""Defines the data of the trainer: tokenised conversations with their images, and sampled responses.
 
-A sampled response (rollout) keeps its drawn tokens, so that its text is never tokenised again.
+A sampled response (rollout) keeps the tokens that were drawn, so that its text is never tokenised again.
 """
 
 import itertools
@@ -17,12 +17,12 @@ class EncodedImage:
     """Holds an image, encoded for the vision tower.
 
     Attributes:
-        key: the image's key. Equal images have equal keys, so that the vision tower encodes each image of a batch once.
+        key: a text that is equal for equal images, so that the vision tower encodes each image of a batch once.
         patches: (patches, values per patch) float32, the image's patches.
-        grid: the numbers of temporal, vertical and horizontal patches, whose product is the number of patches.
+        grid: the numbers of patches in time, height and width, whose product is the number of patches.
         tokens: the number of image tokens that the image has in a sequence.
-        width: width of the original image in pixels, after its rotation to upright.
-        height: height of the original image in pixels, after its rotation to upright.
+        width: the width of the original image in pixels, after its rotation to upright.
+        height: the height of the original image in pixels, after its rotation to upright.
     """
 
     key: str
@@ -35,7 +35,7 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class TurnSpan:
-    """Holds the token range of one turn, from ``start`` to ``end`` (exclusive).
+    """Holds which tokens of a sample belong to one turn: those from index ``start`` to index ``end`` (exclusive).
 
     ``is_ours`` is True if the assistant wrote the turn.
     """
@@ -51,18 +51,18 @@ class Sample:
 
     Attributes:
         id: the id of the question.
-        group: the id of the group of responses to which this sample belongs. In GRPO, this id consists of the step, the
-            index of the group in the step, and the id of the row. So the prompts of one question in two streams have
-            different groups.
+        group: the name of the group of responses to which this sample belongs. In GRPO, it consists of the step, the
+            index of the group in the step, and the id of the row. So two prompts of one question have different groups.
         ids: (L,) int64, the token ids, including image tokens.
-        loss_mask: (L,) bool, whether the token is a target. A target is predicted from the tokens before it, and this
-            prediction is part of the loss.
+        loss_mask: (L,) bool, whether the token is a target: its prediction from the tokens before it is part of the
+            loss.
         is_image: (L,) bool, whether the token is an image token.
         images: the images, in the order of their tokens.
-        turns: the turns, in order and without gaps.
-        stream: the recipe's name for this form of response, such as ``textual``; "" if the recipe has only one form.
-        sampler_logprobs: (L,) float32, the tokens' log-probabilities by the sampler. They are 0 in the prompt. The
-            field is None if the sampler does not report them.
+        turns: the token ranges of the turns, in order and without gaps.
+        stream: the name of the form of response that the prompt requests, such as ``textual``; "" if there is only one
+            form.
+        sampler_logprobs: (L,) float32, the log-probabilities of the tokens by the sampler that drew them. They are 0 in
+            the prompt. The field is None if the sampler does not report them.
         advantages: (L,) float32, the tokens' advantages; None before they are computed, and in SFT.
         is_truncated: whether the response was cut off at the maximum length.
     """
@@ -84,23 +84,23 @@ class Sample:
 
     @property
     def targets(self) -> int:
-        """Return the number of targets (tokens whose prediction is part of the loss)."""
+        """Return the number of targets: tokens whose prediction is part of the loss."""
         return int(self.loss_mask.sum())
 
     @property
     def response_tokens(self) -> int:
-        """Return the number of tokens from the first target to the end.
+        """Return the number of tokens from the first target of the loss to the end; 0 if the sample has no target.
 
-        In a prompt for a further turn, this is the length of the response so far.
+        In a prompt for a further turn of a response, this is the length of the response so far.
         """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
 
 class Limit(StrEnum):
-    """Lists the limits that a response can reach; the values are the names of the settings.
+    """Lists the limits that a response can reach. The values are the names of the settings.
 
-    A response that reaches ``TURNS`` or ``TOKENS`` ends, and a response that reaches ``TIME`` is lost. A response that
-    reaches ``IMAGES`` continues without further images.
+    A response ends when it reaches ``TURNS`` or ``TOKENS``. A response that reaches ``TIME`` is lost: it gets no score.
+    A response that reaches ``IMAGES`` continues without further images.
     """
 
     TURNS = "max_turns"
@@ -111,20 +111,23 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Holds an observation in a rollout: its ``tokens``, which begin at the index ``start`` of the response."""
+    """Holds an observation (such as a tool's result) in a response.
+
+    ``tokens`` is the observation as tokens. ``start`` is the index of its first token in the response.
+    """
 
     start: int
     tokens: Sample
 
     @property
     def end(self) -> int:
-        """Return the index after the observation's last token."""
+        """Return the index, in the response, after the observation's last token."""
         return self.start + len(self.tokens)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """Holds a sampled response: one turn of the policy, or several turns with observations between them.
+    """Holds a sampled response: one turn of the policy (the model in training), or several turns with observations.
 
     Attributes:
         ids: the token ids of the response. They include the end token, if any, and the tokens of observations.
@@ -134,9 +137,9 @@ class Rollout:
         observed: the observations, in order.
         text: the text of the response with its observations; None if it is the text of ``ids``.
         trajectory: the results of the response's tool calls; None if the environment does not return them.
-        lost: the reason why the environment could not continue; "" if it could. A lost response is unscored.
-        limits: the limits that the response reached, in the order of :class:`Limit`. A sampler, which returns single
-            turns, leaves this empty.
+        lost: the reason why the environment could not continue; "" if it could. A lost response gets no score.
+        limits: the limits that the response reached, in the order of :class:`Limit`. It is empty in a single turn that
+            a sampler returns.
     """
 
     ids: tuple[int, ...]
@@ -150,16 +153,22 @@ class Rollout:
 
     @property
     def turns(self) -> tuple[tuple[int, int], ...]:
-        """Return the start and end (exclusive) of each turn of the policy in ``ids``."""
+        """Return where each turn of the policy is in ``ids``, as pairs (start, end).
+
+        A turn has the tokens from index ``start`` to index ``end`` (exclusive).
+        """
         bounds = [0, *itertools.chain.from_iterable((each.start, each.end) for each in self.observed), len(self.ids)]
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     def without_images(self) -> "Rollout":
-        """Return the rollout without the images of its observations. Other ranks get this smaller copy."""
+        """Return a copy of the response without the images of its observations.
+
+        This smaller copy is sent to other ranks.
+        """
         kept = (Observed(each.start, replace(each.tokens, images=())) for each in self.observed)
         return replace(self, observed=tuple(kept))
 
     @property
     def own_tokens(self) -> int:
-        """Return the number of tokens that the policy (the model in training) wrote. Observations are not counted."""
+        """Return the number of tokens that the policy (the model in training) wrote, without those of observations."""
         return len(self.ids) - sum(len(each.tokens) for each in self.observed)

@@ -1,6 +1,6 @@
-"""Defines the interface of samplers, and the order in which they draw the turns of many responses.
+"""Defines the interface of samplers, which draw responses from a model, and the order in which they draw the turns.
 
-A response alternates turns of the model with observations of the environment, such as results of tools. While the
+In a response, turns of the model alternate with observations of the environment, such as results of tools. While the
 environment computes the observations of some responses, the sampler draws turns of other responses.
 """
 
@@ -15,20 +15,20 @@ from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
 
 LEAST_PART = 16
-"""The minimum number of turns in a part. Turns are drawn in two parts of at least this size, so that the environment
-answers one part while the other is drawn."""
+"""The minimum number of turns that are drawn together. Turns are drawn in two parts of at least this size, so that the
+environment answers one part while the other is drawn."""
 Place = tuple[int, int]
-"""The index of a prompt, and the index of a response to this prompt."""
+"""Names a response by two numbers: the index of its prompt, and its index among the responses to this prompt."""
 Take = Callable[[Place, Rollout], Awaitable[Sample | None]]
-"""A function of a place and its turn that returns the prompt of the next turn, or None if the response has ended."""
+"""A function that gets a response's place and its new turn. It returns the prompt of the next turn, or None."""
 
 
 class SamplerError(RuntimeError):
-    """Raised if answers cannot be sampled; the message contains the reason and the remedy."""
+    """Raised if responses cannot be sampled; the message contains the reason and the remedy."""
 
 
 class Sampler(Protocol):
-    """Draws responses from the current policy, turn by turn.
+    """Draws responses from the policy (the model in training), turn by turn.
 
     Attributes:
         prompts_at_once: the maximum number of prompts whose turns are drawn at the same time.
@@ -39,33 +39,39 @@ class Sampler(Protocol):
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
         """Return ``n`` sampled turns for each prompt, in the order of the prompts.
 
-        The same weights and seed give the same turns. A response has at most ``rollout.max_new_tokens`` tokens in
-        total. If a prompt already contains tokens of the response, the new turn has at most the remaining number of
-        tokens.
+        The same weights and the same ``seed`` give the same turns. A response has at most ``rollout.max_new_tokens``
+        tokens in total. If a prompt already contains turns of the response, the new turn has at most the remaining
+        number of tokens.
         """
         ...
 
     def sync(self) -> None:
-        """Load the policy's current weights. Call this method before :meth:`sample` if the weights have changed.
+        """Load the policy's current weights. Call this before :meth:`sample` if the weights have changed.
 
         In a training on several GPUs, all ranks must call this method. After sampling, they must call :meth:`release`.
         """
         ...
 
     def release(self) -> None:
-        """Free the memory that :meth:`sync` took. Call this before the weights are trained again."""
+        """Free the memory that :meth:`sync` took. Call this after sampling, before the weights are trained again."""
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield the index of each prompt with its ``n`` turns, as soon as these turns are drawn."""
+        """Yield pairs as soon as they are ready: the index of a prompt, and its ``n`` sampled turns.
+
+        ``seed`` is the seed of the sampling. The pairs may be in another order than the prompts.
+        """
         yield from enumerate(self.sample(prompts, n, seed))
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` complete responses to each prompt.
+        """Draw ``n`` complete responses to each prompt, turn by turn.
 
-        Each turn is passed to ``take``, which runs on another thread. ``take`` returns the prompt of the next turn,
-        or None if the response has ended. The first turns of all responses are drawn first, then the second turns of
-        all responses that continue, and so on. The order in which turns are drawn depends only on the responses, and
-        not on the duration of observations. So the same weights and seed give the same responses.
+        Each new turn is passed to ``take``, which runs on another thread. ``take`` returns the prompt of the response's
+        next turn, or None if the response has ended. The method itself returns nothing: ``take`` collects the
+        responses.
+
+        The first turns of all responses are drawn first, then the second turns of all responses that continue, and so
+        on. This order depends only on the responses, and not on how long the observations take. So the same weights and
+        the same ``seed`` give the same responses.
         """
         going: dict[Place, Future[Sample | None]] = {}
         try:
@@ -96,7 +102,7 @@ def _taken(take: Take, place: Place, turn: Rollout) -> Future[Sample | None]:
 
 
 def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
-    """Return the places, divided into parts of equal size; the last part may be smaller.
+    """Return the places, divided into parts of equal size that are drawn one after the other; the last may be smaller.
 
     The size is half the number of places, but at least ``LEAST_PART`` and at most ``most``.
     """
@@ -105,15 +111,15 @@ def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
 
 
 def seed_of(*parts: int) -> int:
-    """Return a seed that depends on all of ``parts``, such as the seed of a call and the index of a prompt."""
+    """Return a seed that depends on all the given numbers, e.g. on the seed of a call and the index of a prompt."""
     return int.from_bytes(hashlib.sha256(" ".join(map(str, parts)).encode()).digest()[:7], "big")
 
 
 def turn_length(vlm: VisionLanguageModel, ids: Sequence[int], stops: Sequence[str]) -> tuple[int, bool]:
-    """Return the number of tokens of the turn at the beginning of ``ids``, and whether the turn is complete.
+    """Return the number of tokens of the first turn in ``ids``, and whether this turn is complete.
 
-    A turn ends after its first end token. If a text of ``stops`` is complete earlier, the turn ends after the token
-    that completes this text.
+    A turn ends after its first end token. If one of the texts in ``stops`` is complete earlier, the turn ends after the
+    token that completes this text. A turn without either is not complete, and all tokens belong to it.
     """
     end = next((place for place, token in enumerate(ids, 1) if token in vlm.end_ids), None)
     length = len(ids) if end is None else end

@@ -1,5 +1,6 @@
-"""Defines the trainer's config. The commands ``sft``, ``grpo`` and ``eval`` share one config file. Each command reads
-only its sections.
+"""Defines the trainer's config, which the commands ``sft``, ``grpo`` and ``eval`` share.
+
+Each reads only its sections.
 """
 
 import math
@@ -85,7 +86,7 @@ class SftSettings:
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
 
     def steps_for(self, rows: int) -> int:
-        """Return the number of optimiser steps for ``rows`` rows.
+        """Return the number of optimiser steps of a training on ``rows`` rows, from ``steps`` and ``epochs``.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
@@ -147,7 +148,7 @@ class GrpoSettings:
     optimiser: OptimiserSettings = field(default_factory=lambda: OptimiserSettings(lr=1e-6))
 
     def steps_for(self, prompts: int) -> int:
-        """Return the number of training steps for ``prompts`` prompts.
+        """Return the number of training steps for ``prompts`` prompts, from ``steps`` and ``epochs``.
 
         Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
@@ -204,7 +205,7 @@ class EnvironmentSettings:
         self.make()
 
     def make(self) -> "Environment":
-        """Return a new environment of this kind.
+        """Return a new environment of this kind, for one response.
 
         Raises ConfigError if the environment cannot be used, or if an option is invalid.
         """
@@ -251,7 +252,7 @@ class EvalSettings:
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """Return the values of k for pass@k; by default 1 and ``samples``."""
+        """Return the values of k for the metric pass@k; by default 1 and ``samples``."""
         return tuple(sorted({1, self.samples})) if self.k is None else self.k
 
 
@@ -279,7 +280,7 @@ class LogSettings:
 
 @settings
 class TrainerSettings:
-    """Holds the whole config of the trainer."""
+    """Holds the whole config of the trainer, with one section for each topic."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"optimiser": "sft.optimiser and grpo.optimiser"}
 
@@ -308,9 +309,9 @@ class TrainerSettings:
             )
 
     def at_evaluation(self) -> "TrainerSettings":
-        """Return the settings that an evaluation uses to sample answers.
+        """Return a copy of the settings with which an evaluation samples answers.
 
-        The values that are set in ``eval`` replace the values in ``rollout`` and ``environment``.
+        In this copy, the values that are set in the section ``eval`` replace those in ``rollout`` and ``environment``.
         """
         rollout, environment, own = self.rollout, self.environment, self.eval
         if own.temperature is not None:
@@ -322,16 +323,19 @@ class TrainerSettings:
         return replace(self, rollout=rollout, environment=environment)
 
     def at_validation(self) -> "TrainerSettings":
-        """Return the settings that a validation uses to sample answers.
+        """Return a copy of the settings with which a validation samples answers.
 
-        They are the settings of an evaluation with three changes: ``samples`` is ``validation.samples``, ``k`` has its
-        default, and no prompt shows crops.
+        They are the settings of an evaluation with three changes in the section ``eval``: ``samples`` is
+        ``validation.samples``, ``k`` is empty (pass@k is not computed), and no prompt shows crops.
         """
         evaluated = self.at_evaluation()
         return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))
 
     def check_environment(self) -> None:
-        """Raise UserError if the environment cannot run on this machine, or if the reward needs another environment."""
+        """Check that the environment can run on this machine, and that it gives the results that the reward needs.
+
+        Raises UserError if not, e.g. if the reward needs the results of executed code, but no code is executed.
+        """
         environment, recipe = self.environment.make(), self.reward.make_recipe()
         if TRAJECTORY in recipe.needs and not environment.gives_trajectory:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Trains a model by supervised fine-tuning on a run's SFT shards.
+"""Trains a model by supervised fine-tuning (SFT) on the rows of a run's SFT shards.
 
 The training maximises the log-likelihood of the assistant turns.
 """
@@ -31,10 +31,11 @@ SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
 
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train a model by SFT, and return the folder of the trained model.
+    """Train a model by supervised fine-tuning, and return the folder of the trained model.
 
-    The training resumes from the last checkpoint in ``output``, if any. Before the first step, the function may raise
-    ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises:
+    ``data`` is the folder of a run or of its SFT shards. ``output`` is the folder of the training; if it has a
+    checkpoint, the training continues from the latest one. Before the first step, the function may raise ShardError,
+    ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises:
 
     - NotFinite if the loss or a gradient is not finite;
     - NothingLearnt if too many steps in succession have no gradient;
@@ -74,11 +75,12 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def sft_step(
     vlm: VisionLanguageModel, optimiser: Optimiser, samples: list[Sample], step: int, tokens: int
 ) -> dict[str, float | None]:
-    """Make one optimiser step over the samples, and return its metrics.
+    """Make one optimiser step over the samples, and return the metrics of the step by name.
 
-    ``tokens`` is the maximum number of tokens of a forward pass. In a training on several GPUs, ``samples`` are the
-    samples of this rank. The step and its metrics are over the samples of all ranks. Raises NotFinite before any weight
-    is changed. If the loss is not finite, the message names the samples.
+    ``step`` is the number of the step, counted from 0. ``tokens`` is the maximum number of tokens of a forward pass. In
+    a training on several GPUs, ``samples`` are the samples of this rank, and the step and its metrics are over the
+    samples of all ranks. Raises NotFinite if the loss or the gradient is not finite; no weight is then changed. If the
+    loss is not finite, the message names the samples.
     """
     started = time.perf_counter()
     targets, all_tokens = sum(sample.targets for sample in samples), sum(map(len, samples))

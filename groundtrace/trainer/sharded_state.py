@@ -1,8 +1,8 @@
-"""Writes and reads the optimiser's state of a sharded training with torch's distributed checkpoints (DCP).
+"""Writes and reads the optimiser's state of a training on several GPUs, with torch's distributed checkpoints (DCP).
 
-Each rank writes its part of every tensor to a safetensors file. Any number of ranks can read the files, because each
-rank reads only the parts that it needs. DCP's default format is not used: its index is pickled, and a pickle could run
-code when it is read.
+Each rank (the process of one GPU) writes its part of every tensor to a safetensors file. Any number of ranks can read
+the files, because each rank reads only the parts that it needs. DCP's default format is not used: its index is pickled,
+and a pickle could run code when it is read.
 
 A state is nested as in :meth:`groundtrace.trainer.optimiser.Optimiser.state_dict`. In the files, its tensors have flat
 names such as ``masters.lm_head.weight`` and ``optimisers.0.5.exp_avg``. In this example, 0 is the number of an
@@ -26,14 +26,15 @@ from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.sharding import is_sharded, placed_like
 
 FOLDER = "shards"
-"""The folder with the files of all ranks, in the folder of a checkpoint."""
+"""The name of the folder, in the folder of a checkpoint, that holds the files of all ranks."""
 _MASTERS, _OPTIMISERS = "masters", "optimisers"
 
 
 def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the sharded tensors of a state to a folder, and return the state without these tensors.
+    """Write the sharded tensors of an optimiser's state to files in ``folder``; return the state without them.
 
-    All ranks must call this function. If one rank cannot write, OSError is raised on all ranks.
+    A tensor is sharded if each rank holds a part of it. All ranks must call this function. If one rank cannot write,
+    OSError is raised on all ranks.
     """
     kept, sharded = _split(state)
     try:
@@ -44,11 +45,12 @@ def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
-    """Return a whole state: ``kept`` (the result of :func:`write`) together with the tensors in the folder.
+    """Return the complete state of an optimiser: ``kept``, together with the tensors in the files of ``folder``.
 
-    The tensors are sharded like the weights of ``optimiser``. If ``optimiser`` is None, each tensor is whole and on the
-    CPU. If the weights are sharded, all ranks must call this function. Raises ValueError or another error if the files
-    are damaged, or if they do not fit the optimiser.
+    ``kept`` is the part of the state that :func:`write` returned. The tensors are sharded like the weights of
+    ``optimiser``. If ``optimiser`` is None, each tensor is whole and on the CPU. If the weights are sharded, all ranks
+    must call this function. Raises ValueError or another error if the files are damaged, or if they do not fit the
+    optimiser.
     """
     reader = HuggingFaceStorageReader(str(folder))
     sizes: Any = reader.read_metadata().state_dict_metadata
@@ -64,10 +66,10 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
 
 
 def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
-    """Shard the whole tensors of a state like the weights of the optimiser, and return the sharded state.
+    """Return an optimiser's state whose tensors are sharded like the weights of ``optimiser``.
 
-    Only tensors with the name and the shape of a weight or of its moments are sharded. In a training of one process,
-    the state is returned unchanged.
+    ``state`` is a state with whole tensors, as a training of one process saves it. Only tensors with the name and the
+    shape of a weight or of its moments are sharded. In a training of one process, the state is returned unchanged.
     """
     if ranks.count() == 1:
         return dict(state)
@@ -77,10 +79,7 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 
 
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
-    """Return a dict from flat names of tensors to weights: each tensor has the shape of its weight.
-
-    The tensors are the master weights and their moments.
-    """
+    """Return, for the flat name of each master weight and of each moment, the weight whose shape it has."""
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):
         for place, weight in enumerate(weights):

@@ -1,14 +1,14 @@
 """Shards a model over the GPUs of all ranks with FSDP2, and gathers its weights for sampling and saving.
 
-Each rank holds a part of every weight (``torch.distributed.fsdp.fully_shard``). To gather a weight is to copy the parts
-of all ranks to each rank. The layers of the language model and of the vision tower are gathered one after the other in
-the forward pass, and again in the backward pass. The remaining weights (embeddings, output layer, final norm) are
-gathered once for both passes, because the output layer is computed in chunks after the forward pass of the model. If
-input and output embeddings are tied, they are one of these remaining weights.
+A rank is the process of one GPU. Each rank holds a part of every weight (``torch.distributed.fsdp.fully_shard``). To
+gather a weight is to copy the parts of all ranks to each rank. The layers of the language model and of the vision tower
+are gathered one after the other in the forward pass, and again in the backward pass. The remaining weights (embeddings,
+output layer, final norm) are gathered once for both passes, because the output layer is computed in chunks after the
+forward pass of the model. If input and output embeddings are tied, they are one of these remaining weights.
 
-The weights keep their type. Gradients are summed over the ranks in float32, so the loss must be divided by the number
-of targets on all ranks. No tensor is cast at the input of a layer, because the rotary positions of a vision tower are
-float32 in a bfloat16 model. In a training of one process, every function leaves the model unchanged.
+The weights keep their number type. Gradients are summed over the ranks in float32, so the loss must be divided by the
+number of targets on all ranks. No tensor is cast at the input of a layer, because the rotary positions of a vision
+tower are float32 in a bfloat16 model. In a training of one process, every function leaves the model unchanged.
 """
 
 import types
@@ -28,10 +28,10 @@ _METHOD = "run_inside"
 
 
 def shard(model: Any) -> None:
-    """Shard a transformers model over all ranks, and move it to their GPUs.
+    """Shard a transformers model over all ranks, and move it to their GPUs. The model is changed in place.
 
-    Make the optimiser after this call, because the model gets new weights. In a training of one process, the function
-    does nothing.
+    Make the optimiser after this call, because the model gets new weights. All ranks must call this function. In a
+    training of one process, it does nothing.
     """
     if ranks.count() == 1:
         return
@@ -59,19 +59,20 @@ def shard(model: Any) -> None:
 
 
 def parts(model: nn.Module) -> list[FSDPModule]:
-    """Return the parts into which FSDP divides a model. The weights of one part are gathered together.
+    """Return the FSDP modules of a model. The weights of one such module are gathered together.
 
-    The first part is the model itself, with the weights that are in no other part. The list is empty if the model is
-    not sharded.
+    The first of them is the model itself, with the weights that are in no other FSDP module. The list is empty if the
+    model is not sharded.
     """
     return [module for module in model.modules() if isinstance(module, FSDPModule)]
 
 
 def as_forward(model: Any, work: Callable[[], T]) -> T:
-    """Return the result of ``work``, which computes with parts of a model outside the model's own forward pass.
+    """Call ``work`` as if it were the model's forward pass, and return its result.
 
-    FSDP gathers weights and prepares the backward pass only in a forward pass. So the work is run as a forward pass.
-    Its result must be a tensor or a tuple of tensors.
+    FSDP gathers weights and prepares the backward pass only in a forward pass. So code that computes with parts of a
+    model outside the model's own forward pass must be run by this function. The result of ``work`` must be a tensor or
+    a tuple of tensors.
     """
     if not isinstance(model, FSDPModule):
         return work()
@@ -82,9 +83,10 @@ def as_forward(model: Any, work: Callable[[], T]) -> T:
 
 
 def unshard(model: Any) -> None:
-    """Gather all weights on each rank.
+    """Gather all weights of the model on each rank, e.g. to sample from it.
 
-    After this, the model needs no exchange between ranks until :func:`reshard` is called.
+    After this, the model needs no exchange between ranks until :func:`reshard` is called. A model that is not sharded
+    does not change.
     """
     for part in parts(model):
         part.set_reshard_after_forward(False, recurse=False)
@@ -92,18 +94,19 @@ def unshard(model: Any) -> None:
 
 
 def reshard(model: Any) -> None:
-    """Free the weights that :func:`unshard` gathered."""
+    """Free the weights that :func:`unshard` gathered, so that each rank again holds only its part."""
     for number, part in enumerate(parts(model)):
         part.set_reshard_after_forward(number > 0, recurse=False)
         part.reshard()
 
 
 def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield each part of a model while its weights are gathered, and the prefix of the part's weight names.
+    """Yield each part of a model while its weights are gathered, as pairs (prefix, part).
 
-    A part may contain other parts, as the model contains its layers. The weights of these inner parts are not gathered
-    together with the outer part: they are still sharded (:func:`is_sharded`). If the model is not sharded, the whole
-    model is the only part. All ranks must iterate over the parts.
+    ``prefix`` is the start of the names of the part's weights. A part may contain other parts, as the model contains
+    its layers. The weights of these inner parts are not gathered together with the outer part: they are still sharded
+    (:func:`is_sharded`). If the model is not sharded, the whole model is the only part. All ranks must iterate over the
+    parts.
     """
     if not isinstance(model, FSDPModule):
         yield "", model
@@ -117,12 +120,12 @@ def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
-    """Return whether this rank holds only a part of the tensor."""
+    """Return whether the tensor is divided among ranks, so that this rank holds only a part of it."""
     return isinstance(tensor, DTensor)
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the whole tensor, joined from the parts of all ranks.
+    """Return the whole tensor, joined from the parts of all ranks; a tensor that is not sharded is returned unchanged.
 
     If the tensor is sharded, all ranks must call this function.
     """
@@ -130,12 +133,15 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the part of a tensor that this rank holds; the tensor itself if it is not sharded."""
+    """Return the part of a tensor that this rank holds. A tensor that is not sharded is returned unchanged."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def placed_like(whole_tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return ``whole_tensor`` as a tensor that is sharded like ``like``. Every rank must hold ``whole_tensor``."""
+    """Return ``whole_tensor``, divided among the ranks in the same way as the tensor ``like``.
+
+    If ``like`` is not sharded, ``whole_tensor`` is returned unchanged. Every rank must hold the whole tensor.
+    """
     if not isinstance(like, DTensor):
         return whole_tensor
     own = whole_tensor.to(like.to_local().device)

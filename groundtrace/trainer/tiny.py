@@ -1,4 +1,4 @@
-"""Makes a tiny model for the rows of a run (the command ``trainer tiny``).
+"""Makes a tiny model with random weights for the rows of a run (the command ``trainer tiny``).
 
 The tokenizer is trained on the prompts and responses of the rows, so that these texts have few tokens. Each sentence
 that many prompts share, such as the instruction, becomes one token.
@@ -25,21 +25,22 @@ from groundtrace.trainer.encode import MARK
 from groundtrace.trainer.tiny_model import MERGE, PATCH_PX, make_tiny_model
 
 SPEECH = Speech(CoordinateFrame.MOLMO100, 0)
-"""The form of coordinates that the tokenizer is made for: whole numbers from 0 to 100, which are one token each."""
+"""The form of coordinates for which the tokenizer is made: whole numbers from 0 to 100, each of them one token."""
 MIN_IMAGE_SIDE_PX = 2 * PATCH_PX * MERGE
 MAX_ROWS = 10_000
-"""The maximum number of rows of one side of a run from which the tokenizer is learnt."""
+"""The maximum number of SFT rows, and of RL rows, from which the tokenizer is learnt."""
 SHARED_BY, MIN_WORDS = 0.2, 3
-"""A sentence is one token if this share of the prompts has it, and if it has at least so many words."""
+"""A sentence becomes one token if at least the share SHARED_BY of the prompts has it, and if it has MIN_WORDS or more
+words."""
 _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n")
 
 
 def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
-    """Write a tiny model for the rows of the run ``data`` to the folder ``out``, and return ``out``.
+    """Write a tiny model for the rows of a run to the folder ``out``, and return ``out``.
 
-    ``seed`` is the seed of the weights. Larger images are shrunk to the area of a square with the side
-    ``image_side_px``. Raises ShardError if the run has no rows. Raises UserError if ``out`` is not empty or cannot be
-    written, or if ``image_side_px`` is too small.
+    ``data`` is the folder of the run. ``seed`` is the seed of the random weights. An image that is larger than a square
+    with the side ``image_side_px`` is shrunk to the area of this square. Raises ShardError if the run has no rows.
+    Raises UserError if ``out`` is not empty or cannot be written, or if ``image_side_px`` is too small.
     """
     if image_side_px < MIN_IMAGE_SIDE_PX:
         raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")
@@ -53,9 +54,10 @@ def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
 
 
 def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
-    """Return the prompts and the responses of a row as the model reads and writes them.
+    """Return the prompts and the responses of a row, as the model reads and writes them.
 
-    Raises UnusableRow if an image cannot be opened, or if a tag has a position outside its image.
+    The coordinates in responses are converted to those that the tiny model writes. Raises UnusableRow if an image
+    cannot be opened, or if a tag has a position outside its image.
     """
     try:
         sizes = sizes_of(row, [Image.open(io.BytesIO(data)) for data, _ in row.images])
@@ -68,9 +70,10 @@ def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
 
 
 def shared_sentences(prompts: Sequence[str]) -> list[str]:
-    """Return the sentences that occur in at least the share ``SHARED_BY`` of the prompts, from long to short.
+    """Return the sentences that many prompts contain, such as the instruction, sorted from long to short.
 
-    Sentences with fewer than ``MIN_WORDS`` words are left out.
+    A sentence is returned if at least the share ``SHARED_BY`` of the prompts contains it, and if it has at least
+    ``MIN_WORDS`` words.
     """
     counts = Counter(sentence for prompt in prompts for sentence in {*_SENTENCE.split(prompt)})
     shared = [
@@ -82,7 +85,7 @@ def shared_sentences(prompts: Sequence[str]) -> list[str]:
 
 
 def _texts(data: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the prompts and responses of each usable row of both sides of a run.
+    """Yield the prompts and responses of each usable SFT and RL row of a run.
 
     Raises ShardError if there are no shards.
     """

@@ -1,6 +1,6 @@
 """Writes a Qwen3-VL checkpoint with random weights that is small enough to train on a CPU. It downloads nothing.
 
-The model has at most 3 million parameters. In its tokenizer, the whole numbers from 0 to 100 are single tokens. Its
+The model has at most 3 million parameters. In its tokenizer, each whole number from 0 to 100 is a single token. Its
 folder has all files that ``from_pretrained`` and ``vllm serve`` need: configuration, float32 weights, tokenizer,
 processor, chat template and generation settings. The same texts, seed and library versions give the same files.
 """
@@ -85,14 +85,15 @@ CHAT_TEMPLATE = (
 def make_tiny_model(
     folder: Path, texts: Iterable[str], seed: int, image_side_px: int = IMAGE_SIDE_PX, phrases: Sequence[str] = ()
 ) -> int:
-    """Write the model folder, which is made if it is missing, and return the number of parameters.
+    """Write a tiny model with random weights to ``folder``, and return its number of parameters.
 
-    ``texts`` are texts that the model will read and write; the tokenizer is trained on them. Their coordinates must be
-    as the model writes them (integers from 0 to 100). Each of ``phrases`` is one token.
+    The folder is made if it is missing. ``texts`` are texts that the model will read and write; the tokenizer is
+    trained on them. Their coordinates must be as the model writes them (integers from 0 to 100). Each text in
+    ``phrases`` becomes one token. ``seed`` is the seed of the weights.
 
-    A larger image is shrunk to the area of a square with the side ``image_side_px``. At 64, an image of 256x256 pixels
-    becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens). At 128, an image of 400x100
-    pixels becomes 256x64 (64 tokens).
+    An image that is larger than a square with the side ``image_side_px`` is shrunk to the area of this square. At 64,
+    an image of 256x256 pixels becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens). At
+    128, an image of 400x100 pixels becomes 256x64 (64 tokens).
     """
     tokenizer = build_tokenizer(texts, phrases)
     with torch.random.fork_rng(devices=[]):
@@ -102,7 +103,10 @@ def make_tiny_model(
 
 
 def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor) -> int:
-    """Write all files that ``from_pretrained`` and ``vllm serve`` need, and return the number of parameters."""
+    """Write a model to ``folder``, with all files that ``from_pretrained`` and ``vllm serve`` need.
+
+    The folder is made if it is missing. Returns the number of parameters.
+    """
     token_id = processor.tokenizer.get_vocab()
     end_ids = [token_id[TURN_END], token_id[END_OF_TEXT]]
     model.generation_config = GenerationConfig(
@@ -115,11 +119,11 @@ def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: 
 
 
 def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE tokenizer of about 600 tokens, with the special tokens of Qwen3-VL.
+    """Return a byte-level BPE tokenizer of about 600 tokens, trained on ``texts``, with the special tokens of Qwen3-VL.
 
     It can encode any text. Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed
-    parts of tags. Each of ``phrases`` is one further token. Words that all prompts share contain no information about
-    images, and a long prompt makes a step on a CPU slow. So ``phrases`` should hold these words.
+    parts of tags. Each text in ``phrases`` is one further token. ``phrases`` should hold sentences that all prompts
+    share: as single tokens, they make the prompts shorter, and so a training step on a CPU faster.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -150,7 +154,7 @@ def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTra
 
 
 def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
-    """Return the tokenizer in the form that Qwen3-VL's processor needs.
+    """Return the tokenizer ``bpe`` in the form that Qwen3-VL's processor needs.
 
     ``context_tokens`` is the maximum number of tokens of a sequence.
     """
@@ -164,9 +168,10 @@ def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: int) -> Qwen3VLProcessor:
-    """Return a processor of Qwen3-VL. It resizes images to at least 4 tokens and at most ``most_px`` pixels.
+    """Return a Qwen3-VL processor, which prepares texts and images for the model.
 
-    ``patch_px`` is the side of an image patch in pixels.
+    ``patch_px`` is the side of an image patch in pixels. Images are resized to at least 4 tokens and at most
+    ``most_px`` pixels.
     """
     pixels = {
         "patch_size": patch_px,
@@ -187,10 +192,12 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: 
 def build_config(
     tokenizer: PreTrainedTokenizerFast, context_tokens: int, text: dict[str, Any], vision: dict[str, Any]
 ) -> Qwen3VLConfig:
-    """Return the config of a tiny model; ``text`` and ``vision`` are the widths and depths of its two parts.
+    """Return the transformers config of a tiny model.
 
-    All other values are the same for every tiny model. Attention heads have the width 32, because vLLM's CPU attention
-    does not support narrower heads. The deepstack features are those of the first vision layer.
+    ``context_tokens`` is the maximum number of tokens of a sequence. ``text`` and ``vision`` hold the widths and depths
+    of the language model and of the vision tower. All other values are the same for every tiny model. Attention heads
+    have the width 32, because vLLM's CPU attention does not support narrower heads. The deepstack features are those of
+    the first vision layer.
     """
     token_id = tokenizer.get_vocab()
     text = text | {

@@ -1,8 +1,8 @@
-"""Runs the part of a training that SFT and GRPO share: it resumes, logs, and saves checkpoints, also after errors.
+"""Manages what SFT and GRPO trainings have in common: resuming, logging, and saving checkpoints, also after errors.
 
 A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update of the weights or a checkpoint. In a training on several
 GPUs, a signal interrupts only sampling and scoring. At any other time, it takes effect when the step is complete. So
-all ranks stop together.
+all ranks (the processes of the GPUs) stop together.
 """
 
 import shutil
@@ -24,14 +24,14 @@ from groundtrace.trainer.row_sampler import Position
 from groundtrace.trainer.settings import TrainerSettings
 
 FOLDER = "checkpoints"
-"""The folder of checkpoints in the output folder."""
+"""The name of the folder with the latest checkpoints, in the output folder."""
 BEST = "best"
-"""The folder of the best checkpoint by the validation, beside the folder of the last checkpoints."""
+"""The name of the folder with the checkpoint that is the best by the validation, in the output folder."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised if the process received one of :data:`SIGNALS`; ``number`` is the signal's number."""
+    """Raised if the process received one of :data:`SIGNALS`, such as Ctrl-C. ``number`` is the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -39,10 +39,9 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Raises :class:`Stopped` in the main thread when a signal arrives.
+    """Raises :class:`Stopped` in the main thread when a signal such as Ctrl-C arrives. Use it as a context manager.
 
-    Between :meth:`hold` and :meth:`release`, the signal is deferred. The class is a context manager, which restores the
-    previous signal handlers on exit.
+    Between :meth:`hold` and :meth:`release`, a signal is deferred. On exit, the previous signal handlers are restored.
     """
 
     def __init__(self) -> None:
@@ -61,13 +60,13 @@ class StopSignals:
             signal.signal(number, handler)
 
     def hold(self) -> None:
-        """Defer signals until :meth:`release` is called."""
+        """Defer signals from now on, until :meth:`release` is called."""
         self._is_held = True
 
     def release(self) -> None:
-        """Stop deferring signals. Raises Stopped if a signal was deferred.
+        """Stop deferring signals. Raises Stopped if a signal arrived in the meantime.
 
-        If one rank got a signal, Stopped is raised on all ranks.
+        If one rank got a signal, Stopped is raised on all ranks. All ranks must call this method.
         """
         self._is_held = False
         if number := max(ranks.gathered(self._noted or 0)):
@@ -86,25 +85,27 @@ def _is_nohup(number: int) -> bool:
 
 
 class NothingLearnt(RuntimeError):
-    """Raised if too many consecutive steps had no gradient; the message contains the reason."""
+    """Raised if ``max_idle_steps`` steps in succession had no gradient; the message contains the reason."""
 
 
 class Overfitted(RuntimeError):
-    """Raised if the reward rose and the accuracy fell in several consecutive validations.
+    """Raised if the reward rose while the accuracy fell, in several consecutive validations.
 
-    The message contains both metrics.
+    The message contains the values of both metrics.
     """
 
 
 class Training:
-    """Manages a training run in its output folder. It is the context manager of the training loop.
+    """Manages a training in its output folder: resuming, logging and saving.
+
+    It is the context manager of the training loop.
 
     If the loop ends with an error or a signal, the last complete step is saved. Nothing is saved if the weights have
     changed since that step, or if they are not finite. The latest checkpoint is then the one that was saved before.
 
     Attributes:
         progress: the progress after the last complete step.
-        monitor: the object that writes the run's records.
+        monitor: the object that writes the records of the training.
         steps: the total number of steps.
     """
 
@@ -120,12 +121,15 @@ class Training:
         plan: str = "",
         held_out: str = "",
     ) -> None:
-        """Load the last checkpoint if there is one.
+        """Load the last checkpoint if there is one, and write run.json and the config to the output folder.
 
-        ``plan`` is the batch plan in one line, and ``held_out`` describes the questions of the validation; both are
-        part of the run's identity.
+        ``command`` is ``sft`` or ``grpo``. ``output`` is the output folder. ``shards`` holds the rows to train on, and
+        ``data`` is the folder from which they are read. ``optimiser`` holds the weights. ``steps`` is the total number
+        of steps. ``plan`` is the batch plan in one line, and ``held_out`` describes the questions of the validation;
+        both may be "".
 
-        Raises CheckpointError before writing any file.
+        Raises CheckpointError, before any file is written, if the checkpoint cannot be used or belongs to a training
+        with other data or settings.
         """
         self.steps = steps
         self._log, self._max_idle_steps = settings.log, settings.max_idle_steps
@@ -167,7 +171,7 @@ class Training:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the run has further steps."""
+        """Return whether the training has further steps to do."""
         return self.progress.step < self.steps
 
     def commit(
@@ -178,13 +182,14 @@ class Training:
         memory: Mapping[str, Any] | None = None,
         idle: str = "the gradient is 0",
     ) -> None:
-        """Record a completed step, and save a checkpoint if one is due by the settings in ``log``.
+        """Record a completed step, and save a checkpoint if the settings in ``log`` require one now.
 
-        ``metrics`` are the step's metrics, and ``shown`` holds the names of the metrics to print. ``position`` and
-        ``memory`` have the same meaning as in :class:`groundtrace.trainer.checkpoint.Progress`. ``idle`` is the reason
-        that is reported if the step had no gradient.
+        ``metrics`` are the step's metrics, and ``shown`` holds the names of those to print. ``position`` is the
+        position in the data after this step. ``memory`` is the state of the training loop, for the checkpoint
+        (:class:`groundtrace.trainer.checkpoint.Progress`). ``idle`` is the reason that is reported if the step had no
+        gradient.
 
-        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient, and Stopped if a signal arrived
+        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient. Raises Stopped if a signal arrived
         during the update. Raises NotFinite if a checkpoint is due, but some weights are not finite; these weights are
         not saved.
         """
@@ -233,7 +238,7 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 
     def _rescue(self, error: BaseException) -> None:
-        """Save the last complete step if the weights have not changed since then.
+        """Save the last complete step after an error, if the weights have not changed since then.
 
         In a training on several GPUs, the step is saved only if all ranks have failed at the same point. Nothing is
         saved if a rank died, or if only one rank failed. If saving fails, the reason is added to ``error`` as a note.

@@ -46,5 +46,5 @@ class ValidationSettings:
 
     @property
     def is_on(self) -> bool:
-        """Return whether questions are held out."""
+        """Return whether there is a validation: whether ``share`` or ``data`` is set."""
         return self.share > 0 or bool(self.data)

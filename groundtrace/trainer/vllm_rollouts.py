@@ -21,7 +21,8 @@ Sampling from the server differs from sampling in this process:
 
 - The server stops a turn at a text such as ``</code>``. But it returns whole tokens, and it may have drawn tokens after
   this text. The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`).
-  Characters of this token after the text are kept. The tokens that are cut off are neither executed nor trained on.
+  If this token has further characters after the text, they are kept. The tokens that are cut off are neither executed
+  nor trained on.
 - The request for each turn sends all images of its prompt again, as float32 patches. If the server's caches are large
   enough, the server encodes each image once, and keeps the keys and values of the earlier turns.
 - The server's numerical results depend on how it batches requests. So the same seed gives the same responses only if
@@ -63,10 +64,11 @@ NOT_A_NUMBER = -9999.0
 
 
 class VllmSampler(Sampler):
-    """Samples answers from the server at ``rollout.base_url``, with at most ``prompts_at_once`` in-flight requests.
+    """Samples responses from the vLLM server at ``rollout.base_url``.
 
-    The API key, if any, is read from the environment variable ``VLLM_API_KEY``. The same weights and seed give the same
-    answers only if the server's numerical results do not depend on its batching.
+    At most ``rollout.prompts_at_once`` requests wait for the server at the same time. The API key, if any, is read from
+    the environment variable ``VLLM_API_KEY``. The same weights and seed give the same responses only if the server's
+    numerical results do not depend on its batching.
     """
 
     def __init__(
@@ -79,9 +81,9 @@ class VllmSampler(Sampler):
     ) -> None:
         """Prepare the sampler, without a request to the server.
 
-        ``weights_folder`` is the folder for the policy's weights; the server must be able to read it under the same
-        path. A turn also ends with one of the texts in ``stops``. The server must accept sequences of ``max_tokens``
-        tokens.
+        ``weights_folder`` is the folder to which the policy's weights are written; the server must be able to read it
+        under the same path. A turn ends with the model's end token or with one of the texts in ``stops``. The server
+        must accept sequences of ``max_tokens`` tokens.
         """
         self._vlm, self._settings, self._stops, self._max_tokens = vlm, settings, stops, max_tokens
         self.prompts_at_once = settings.prompts_at_once
@@ -92,7 +94,7 @@ class VllmSampler(Sampler):
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
         """Return ``n`` sampled turns for each prompt, in the order of the prompts, with their log-probabilities.
 
-        Raises SamplerError if the server fails.
+        ``seed`` is the seed of the sampling. Raises SamplerError if the server fails.
         """
         found: dict[Place, Rollout] = {}
 
@@ -103,25 +105,26 @@ class VllmSampler(Sampler):
         return [[found[index, number] for number in range(n)] for index in range(len(prompts))]
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` complete responses to each prompt.
+        """Draw ``n`` complete responses to each prompt, turn by turn.
 
-        Each turn is passed to ``take``, which returns the prompt of the response's next turn, or None if the response
-        has ended. This next turn is requested at once. Raises SamplerError if the server fails.
+        Each new turn is passed to ``take``, which returns the prompt of the response's next turn, or None if the
+        response has ended. This next turn is requested at once. ``seed`` is the seed of the sampling. Raises
+        SamplerError if the server fails.
         """
         asyncio.run(self._play(prompts, n, seed, take))
 
     def sync(self) -> None:
-        """Save the policy's weights, and make the server load them. Raises SamplerError.
+        """Save the policy's weights, and make the server load them. Raises SamplerError if the server fails.
 
         In a training on several GPUs, all ranks must call this method. The first rank sends the request, and all ranks
-        sample from the same server. The server first finishes its in-flight requests. It then clears its caches of
-        prompts and images, because it computed them with the old weights.
+        sample from the same server. The server first finishes the requests that it is working on. It then clears its
+        caches of prompts and images, because it computed them with the old weights.
         """
         self._vlm.save(self._folder)
         ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """Return the request body for ``n`` turns that answer a prompt.
+        """Return the body of the HTTP request for ``n`` turns that answer a prompt.
 
         The server uses the seeds ``seed`` to ``seed + n - 1`` for these turns.
         """
@@ -240,7 +243,7 @@ class VllmSampler(Sampler):
             raise self._error(path, error.message) from error
 
     async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
-        """Return the reply's JSON. Raises CallError if a retry can help, else SamplerError."""
+        """Return the reply's JSON. Raises CallError if a repetition can help, else SamplerError."""
         try:
             async with session.request(method, self._root + path, json=body) as reply:
                 if reply.status == 200:
@@ -324,7 +327,7 @@ def _line(text: str) -> str:
 
 
 def packed_image(image: EncodedImage) -> str:
-    """Return the image's unchanged patches and its grid, packed for the API call ``/inference/v1/generate``.
+    """Return an image's patches and grid as a text, in the format that the API call ``/inference/v1/generate`` accepts.
 
     They are packed with msgpack and base64. The format is that of the function ``encode_mm_kwargs_item`` in vLLM 0.32,
     which vLLM's endpoint ``/render`` uses. The names of the fields are those of the Qwen-VL models.
