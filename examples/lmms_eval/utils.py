@@ -1,7 +1,7 @@
-"""Reads and grades the rows of a run for lmms-eval, in whose environment Groundtrace need not be installed.
+"""Reads and grades the rows of a run for lmms-eval. Groundtrace need not be installed in the environment of lmms-eval.
 
-The rules are a small, strict part of Groundtrace's own (``groundtrace/grading/answers``): yes and no, numbers, letters
-of choices, and equal words. ``trainer eval`` also reads other notations, and asks a judge about free text.
+The grading rules are a small, strict part of Groundtrace's own (``groundtrace/grading/answers``): yes and no, numbers,
+letters of choices, and equal words. ``trainer eval`` also reads other notations, and asks a judge about free text.
 """
 
 import re
@@ -9,25 +9,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 FAILED = "[LMMS_EVAL_"
-"""The first characters of the text that lmms-eval puts in place of a reply that it did not get."""
+"""The first characters of the text that lmms-eval puts in place of a reply if the server did not answer."""
 _ANSWER = re.compile(r"<answer\s*>(.*?)</answer\s*>", re.DOTALL | re.IGNORECASE)
 _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
-    """Return the images of a row, in order."""
+    """Return the images of a row as RGB, in order. ``doc`` is the row as a mapping."""
     return [image.convert("RGB") for image in doc["images"]]
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the user's turn of a row, without the marks of its images."""
+    """Return the text of the user's turn in a row, without the ``<image>`` marks.
+
+    ``doc`` is the row as a mapping. ``lmms_eval_specific_kwargs`` is not used.
+    """
     return doc["prompt"][0]["content"].replace("<image>", "")
 
 
 def doc_to_messages(
     doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Return the user's turn of a row, with each image at the place of its mark."""
+    """Return the user's turn of a row as chat messages, with each image at the place of its ``<image>`` mark.
+
+    ``doc`` is the row as a mapping. ``lmms_eval_specific_kwargs`` is not used.
+    """
     images = doc_to_visual(doc)
     content: list[dict[str, Any]] = []
     for place, text in enumerate(doc["prompt"][0]["content"].split("<image>")):
@@ -39,7 +45,10 @@ def doc_to_messages(
 
 
 def answer_of(response: str) -> str | None:
-    """Return the final answer of a response: its last answer section or boxed answer; None if it has neither."""
+    """Return the final answer in a response: the content of its last ``<answer>`` section or ``\\boxed{}``.
+
+    The result is None if the response has neither.
+    """
     found = [*_ANSWER.finditer(response), *_BOXED.finditer(response)]
     if not found:
         return None
@@ -49,7 +58,12 @@ def answer_of(response: str) -> str | None:
 
 
 def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | None) -> bool:
-    """Whether an answer equals the gold answer, by the rule of its type."""
+    """Return whether an answer equals the gold answer (the right answer), ignoring upper and lower case.
+
+    ``answer_type`` selects the rule: for ``numeric``, both must be equal numbers, e.g. "1,000" and "1000". ``choices``
+    are the texts of a multiple-choice question; a letter such as "B" or "(b)" then stands for the choice's text. They
+    are None or empty for any other question.
+    """
     answer, gold = _plain(answer), _plain(gold)
     if answer_type == "numeric":
         numbers = _number(answer), _number(gold)
@@ -61,7 +75,11 @@ def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | 
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float | None]:
-    """Return the metrics of one response; None for each if the server did not reply."""
+    """Return the metrics of one response: ``accuracy`` and ``has_answer``, each 1 or 0.
+
+    ``doc`` is the row as a mapping, and ``results`` holds the text of the response. Both metrics are None if the server
+    did not reply.
+    """
     if results[0].startswith(FAILED):
         return {"accuracy": None, "has_answer": None}
     answer = answer_of(results[0])
@@ -70,7 +88,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str,
 
 
 def mean_of_scored(values: Sequence[float | None]) -> float:
-    """Return the mean of a metric. Raises RuntimeError if a reply is missing, because its score is unknown."""
+    """Return the mean of a metric over all responses. Raises RuntimeError if a value is None (a reply is missing)."""
     missing = sum(value is None for value in values)
     if missing:
         raise RuntimeError(f"{missing} of {len(values)} replies are missing: see the errors of the server, and repeat")

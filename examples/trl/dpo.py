@@ -1,4 +1,4 @@
-"""DPO on pairs of a kept trace and a worse one of the same question."""
+"""Trains a model with TRL by DPO, on pairs of a good and a worse trace (reasoning with answer) for one question."""
 
 from shared import model, options, rows, words
 from trl import DPOConfig, DPOTrainer

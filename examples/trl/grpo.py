@@ -1,4 +1,7 @@
-"""GRPO with the verifier as reward, which a server of ``beam serve-reward`` gives: docs/rewards.md."""
+"""Trains a model with TRL by GRPO.
+
+The verifier's reward comes from a server, ``beam serve-reward`` (docs/rewards.md).
+"""
 
 import sys
 from pathlib import Path

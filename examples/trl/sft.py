@@ -1,4 +1,4 @@
-"""SFT on the kept traces: the loss counts the completion alone."""
+"""Trains a model with TRL by SFT on the accepted traces (reasoning with answer). Only the completion is trained on."""
 
 from shared import model, options, rows, words
 from trl import SFTConfig, SFTTrainer

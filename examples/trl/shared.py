@@ -1,4 +1,4 @@
-"""What the scripts beside this one share: their words, and the rows and the model that these name."""
+"""Provides the functions that the other scripts in this folder share: arguments, settings, rows and model."""
 
 import argparse
 from typing import Any
@@ -10,7 +10,7 @@ MODEL = "Qwen/Qwen3-VL-2B-Instruct"
 
 
 def words(what: str) -> argparse.ArgumentParser:
-    """Return the parser of a script."""
+    """Return the parser of a script's command-line arguments. ``what`` describes the script in its help."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--data", required=True, help="a Parquet file that `beam export` wrote")
     parser.add_argument("--output", required=True, help="a folder for the trained model")
@@ -21,7 +21,10 @@ def words(what: str) -> argparse.ArgumentParser:
 
 
 def options(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that the configs of all trainers share. Without max_length no row loses its images."""
+    """Return the settings that the configs of all trainers share.
+
+    ``given`` holds the parsed arguments. No maximum length is set, so that no row loses its images.
+    """
     return {
         "output_dir": given.output,
         "max_steps": given.steps,
@@ -34,11 +37,11 @@ def options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def rows(given: argparse.Namespace) -> Dataset:
-    """Return the rows of the file."""
+    """Return the rows of the Parquet file that the argument ``--data`` names."""
     return load_dataset("parquet", data_files=given.data, split="train")
 
 
 def model(given: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the model and its processor."""
+    """Return the model that the argument ``--model`` names, and its processor."""
     auto: Any = AutoModelForImageTextToText
     return auto.from_pretrained(given.model, dtype="auto"), AutoProcessor.from_pretrained(given.model)

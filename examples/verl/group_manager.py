@@ -1,9 +1,9 @@
-"""A reward manager of verl 0.9 for rewards that compare the responses to a question: those of iVGR and CodeDance.
+"""A reward manager of verl 0.9 for rewards that compare all responses to a question, as those of iVGR and CodeDance do.
 
 verl asks for the reward of each response as soon as the response ends, in any of its reward workers. This manager sends
-the responses of all workers to one Ray actor. The actor waits until it has all responses to a question (``rollout.n``
-for each prompt that asks the question, see ``extra_info.question_prompts``), and passes them to the reward function in
-one call, with the arguments of verl's batch manager. In verl's config:
+the responses of all workers to one Ray actor. The actor waits until it has all responses to a question. Their number is
+``rollout.n`` for each prompt that asks the question (``extra_info.question_prompts``). The actor passes them to the
+reward function in one call, with the arguments of verl's batch manager. In verl's config:
 
     reward.reward_manager.source=importlib
     reward.reward_manager.name=GroupRewardManager
@@ -21,11 +21,16 @@ from verl.trainer.ppo.reward import get_custom_reward_fn
 
 ACTOR = "groundtrace_groups"
 WAIT_S = 7200.0
-"""How long a response waits for the others of its question. A lost rollout then ends the training with an error."""
+"""The number of seconds that a response waits for the other responses to its question. If one is lost, the training
+then ends with an error."""
 
 
 class Groups:
-    """Collects the responses to each question, and scores each complete group in one call."""
+    """Collects the responses to each question, and scores all responses to a question in one call.
+
+    ``config`` is verl's config. ``wait_s`` is the number of seconds that a response waits for the other responses.
+    Raises ValueError if the config names no reward function.
+    """
 
     def __init__(self, config: Any, wait_s: float = WAIT_S) -> None:
         self._score = get_custom_reward_fn(config)
@@ -36,10 +41,10 @@ class Groups:
         self._waiting: dict[tuple[str, str], list[tuple[dict[str, Any], asyncio.Future[dict[str, float]]]]] = {}
 
     async def score(self, response: dict[str, Any]) -> dict[str, float]:
-        """Return the score of a response, after all responses to its question have arrived.
+        """Return the scores of a response by name, after all responses to its question have arrived.
 
-        ``response`` has the keyword arguments of a reward function of verl. Raises TimeoutError if a response of the
-        question does not arrive, and the errors of the reward function.
+        ``response`` holds the arguments of a reward function of verl, by name. Raises TimeoutError if a response to the
+        question does not arrive in time, and any error that the reward function raises.
         """
         reference = json.loads(response["ground_truth"])
         question = (reference["run"], reference["id"])
@@ -72,7 +77,7 @@ class Groups:
 
 
 class GroupRewardManager(RewardManagerBase):
-    """Passes the responses of one reward worker to the actor of all workers."""
+    """Passes the responses of one reward worker to the actor that scores the responses of all workers."""
 
     def __init__(
         self,
@@ -87,7 +92,10 @@ class GroupRewardManager(RewardManagerBase):
         self._groups: Any = ray.remote(Groups).options(**options).remote(config)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
-        """Return the reward of the last sequence in ``data``, with the figures that the reward function returned."""
+        """Return the reward of the last sequence in ``data``, with all numbers that the reward function returned.
+
+        The result has the keys ``reward_score`` and ``reward_extra_info``.
+        """
         item = data[-1:][0]
         ids = item.batch["responses"]
         length = int(item.batch["attention_mask"][-ids.shape[-1] :].sum())
