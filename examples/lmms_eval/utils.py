@@ -15,14 +15,14 @@ _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
-    """Return the images of a row as RGB, in order. ``doc`` is the row as a mapping."""
+    """Return the images of a row in RGB, in order. ``doc`` is the row: a mapping of column names to values."""
     return [image.convert("RGB") for image in doc["images"]]
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the text of the user's turn in a row, without the ``<image>`` marks.
+    """Return the text of the user's turn in a row, without the ``<image>`` placeholders.
 
-    ``doc`` is the row as a mapping. ``lmms_eval_specific_kwargs`` is not used.
+    ``doc`` is the row: a mapping of column names to values. ``lmms_eval_specific_kwargs`` is not used.
     """
     return doc["prompt"][0]["content"].replace("<image>", "")
 
@@ -30,9 +30,9 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
 def doc_to_messages(
     doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Return the user's turn of a row as chat messages, with each image at the place of its ``<image>`` mark.
+    """Return the user's turn of a row as chat messages, in which images replace the ``<image>`` placeholders.
 
-    ``doc`` is the row as a mapping. ``lmms_eval_specific_kwargs`` is not used.
+    ``doc`` is the row: a mapping of column names to values. ``lmms_eval_specific_kwargs`` is not used.
     """
     images = doc_to_visual(doc)
     content: list[dict[str, Any]] = []
@@ -61,8 +61,8 @@ def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | 
     """Return whether an answer equals the gold answer (the right answer), ignoring upper and lower case.
 
     ``answer_type`` selects the rule: for ``numeric``, both must be equal numbers, e.g. "1,000" and "1000". ``choices``
-    are the texts of a multiple-choice question; a letter such as "B" or "(b)" then stands for the choice's text. They
-    are None or empty for any other question.
+    are the texts of a multiple-choice question: "B" or "(b)" is then the same answer as the text of the second choice.
+    They are None or empty for any other question.
     """
     answer, gold = _plain(answer), _plain(gold)
     if answer_type == "numeric":
@@ -77,8 +77,8 @@ def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | 
 def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float | None]:
     """Return the metrics of one response: ``accuracy`` and ``has_answer``, each 1 or 0.
 
-    ``doc`` is the row as a mapping, and ``results`` holds the text of the response. Both metrics are None if the server
-    did not reply.
+    ``doc`` is the row: a mapping of column names to values. ``results`` holds the text of the response. Both metrics
+    are None if the server did not reply.
     """
     if results[0].startswith(FAILED):
         return {"accuracy": None, "has_answer": None}

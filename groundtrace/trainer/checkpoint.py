@@ -68,7 +68,8 @@ def save_checkpoint(
 
     ``folder`` is the folder with all checkpoints of the training. ``progress`` names the step. ``identity`` describes
     the data and settings of the training (:func:`groundtrace.trainer.identity.identity`). ``keep`` is the number of
-    checkpoints that remain: older checkpoints are deleted afterwards. All ranks must call this function.
+    checkpoints that remain: older checkpoints are deleted afterwards. In a training on several GPUs, all ranks (the
+    processes of the GPUs) must call this function.
     """
     final = folder / f"step-{progress.step:06d}"
     partial = folder / f".{final.name}.{ranks.of_first(os.getpid())}"
@@ -103,8 +104,8 @@ def checkpoints(folder: Path) -> list[Path]:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the content of a checkpoint as a dict with the keys ``progress``, ``identity`` and ``optimiser``.
 
-    ``path`` is the checkpoint's folder. If several ranks wrote parts of a tensor, the parts are joined. Raises
-    CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
+    ``path`` is the checkpoint's folder. If a training on several GPUs wrote a tensor in parts, the parts are joined.
+    Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
     state = _read_state(path)
     return {**state, "optimiser": _optimiser_state(path, state["optimiser"], None)}

@@ -18,7 +18,8 @@ from groundtrace.trainer.settings import TrainerSettings
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
     """Return the responses of a step as training samples, in which each token has the advantage of its turn.
 
-    ``groups`` are the groups of this rank that the step trains on. ``step`` is the number of the training step. All
+    ``groups`` are the groups (responses to one prompt) on which this step trains. ``step`` is the number of the
+    training step. In a training on several GPUs, each rank (the process of one GPU) passes its own groups, and all
     ranks must call this function.
 
     Unscored and empty responses are left out. If ``grpo.overlong`` is ``mask``, truncated responses are also left out.
@@ -61,10 +62,10 @@ def turn_advantages(
 ) -> list[tuple[float, ...]]:
     """Return the advantage of each turn of each response, as the reward recipe computes it.
 
-    ``rollouts`` are the responses. ``sequence`` holds one advantage for each whole response. From it, the recipe
-    computes the advantages of the response's turns. If ``grpo.shuffle_advantages`` is True, the advantages of all turns
-    of all responses are shuffled. ``step`` is the number of the training step, which is part of the seed of this
-    shuffle.
+    A recipe is the code that computes the rewards of one paper. ``rollouts`` are the responses. ``sequence`` holds one
+    advantage for each whole response. From it, the recipe computes the advantages of the response's turns. If
+    ``grpo.shuffle_advantages`` is True, the advantages of all turns of all responses are shuffled. ``step`` is the
+    number of the training step, which is part of the seed of this shuffle.
     """
     executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
     found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]
@@ -90,9 +91,9 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """Return the reward of a response that training uses; None if the response is unscored.
+    """Return the reward of a response that the training uses; None if the response is unscored.
 
-    ``scored`` holds the scores of the response ``rollout``. The result is the reward of the recipe. If
+    ``scored`` holds the scores of the response ``rollout``. The result is the reward in these scores. If
     ``grpo.overlong`` is ``soft``, a penalty for long responses, a number of at most 0, is added.
     """
     if scored.reward is None or settings.grpo.overlong != "soft":

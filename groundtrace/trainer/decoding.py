@@ -87,10 +87,10 @@ def draw_turns(
 ) -> list[list[Drawn]]:
     """Return ``n`` turns for each prompt, each as its token ids and their log-probabilities.
 
-    ``room`` holds the maximum number of tokens of a turn, for each prompt. A turn ends after the model's end token, at
-    this maximum, or as soon as ``is_complete`` returns True for the tokens drawn so far; None means that only the first
-    two apply. ``temperature`` divides the logits before the softmax. Tokens are drawn with torch's default random
-    generator. The model must be in evaluation mode.
+    A turn is one answer of the model. ``room`` holds the maximum number of tokens of a turn, for each prompt. A turn
+    ends after the model's end token or at this maximum. It also ends as soon as ``is_complete`` returns True for the
+    tokens drawn so far; None means that there is no such function. ``temperature`` divides the logits before the
+    softmax. Tokens are drawn with torch's default random generator. The model must be in evaluation mode.
     """
     batch = _Batch(vlm, prompts)
     batch.keep([number // n for number in range(len(prompts) * n)])

@@ -35,12 +35,12 @@ def encode_messages(
 ) -> Sample:
     """Return a conversation as a training sample, in which only the assistant's turns are targets of the loss.
 
-    ``messages`` are the turns; the last one must be the assistant's. ``images`` are the images of the ``<image>``
-    marks, in order. ``id`` is the row's id, for error messages. The end token of an assistant turn is also a target.
-    The turns of all other roles, such as observations (results of tools), are masked. Raises UnusableRow in these
-    cases:
+    ``messages`` are the turns; the last one must be the assistant's. ``images`` are the images for the ``<image>``
+    placeholders in the turns, in order. ``id`` is the row's id, for error messages. The end token of an assistant turn
+    is also a target. The turns of all other roles, such as observations (results of tools), are masked. Raises
+    UnusableRow in these cases:
 
-    - The number of ``<image>`` marks differs from the number of images.
+    - The number of ``<image>`` placeholders differs from the number of images.
     - The last turn is not the assistant's.
     - The chat template cannot render the turns.
     """
@@ -63,9 +63,9 @@ def encode_prompt(
 ) -> Sample:
     """Return a conversation as a prompt: a sample without targets of the loss, which ends where the next answer starts.
 
-    ``messages`` are the turns so far. ``images`` are the images of the ``<image>`` marks, in order. ``id`` is the row's
-    id, for error messages. Raises UnusableRow if the number of ``<image>`` marks differs from the number of images, or
-    if the chat template cannot render the turns.
+    ``messages`` are the turns so far. ``images`` are the images for the ``<image>`` placeholders in the turns, in
+    order. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of ``<image>`` placeholders
+    differs from the number of images, or if the chat template cannot render the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -78,8 +78,8 @@ def encode_observation(
 
     ``row`` is the row that the response answers. ``message`` is the observation, and ``images`` are its images. The
     result begins with the end token of the earlier assistant turn. If ``has_ended`` is True, the policy (the model in
-    training) has already written this token, and it is left out. Raises UnusableRow if the number of ``<image>`` marks
-    differs from the number of images, or if the chat template cannot render the turns.
+    training) has already written this token, and it is left out. Raises UnusableRow if the number of ``<image>``
+    placeholders differs from the number of images, or if the chat template cannot render the turns.
     """
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
     pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)

@@ -22,7 +22,10 @@ _NAME = "filler"
 
 
 def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
-    """Return a filler: a short sample without targets of the loss. If ``has_image`` is True, it has a small image."""
+    """Return a filler: a short sample without targets of the loss. If ``has_image`` is True, it has a small image.
+
+    A rank (the process of one GPU) computes a filler if it has fewer batches than the other ranks.
+    """
     size = vlm.processor.image_processor
     side = 2 * size.patch_size * size.merge_size
     images = [vlm.encode_image(Image.new("RGB", (side, side)), _NAME)] if has_image else []
@@ -33,10 +36,11 @@ def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
 def evened(vlm: VisionLanguageModel, batches: Sequence[Sequence[Sample]]) -> list[list[Sample]]:
     """Return this rank's micro-batches, with fillers added so that all ranks have the same number of micro-batches.
 
-    ``batches`` are the micro-batches of this rank. If any rank has an image in this step, a filler with an image is
-    added to each micro-batch without images. If no rank has an image, the vision tower does not run. Its weights then
-    have no gradient, as in a training of one process. All ranks must call this function. In a training of one process,
-    nothing is added.
+    A rank is the process of one GPU. A filler is a short sample without targets of the loss. ``batches`` are the
+    micro-batches of this rank. If any rank has an image in this step, a filler with an image is added to each
+    micro-batch without images. If no rank has an image, the vision tower does not run. Its weights then have no
+    gradient, as in a training of one process. All ranks must call this function. In a training of one process, nothing
+    is added.
     """
     own = [list(batch) for batch in batches]
     if ranks.count() == 1:

@@ -45,14 +45,15 @@ class Group:
     def without_images(self) -> "Group":
         """Return a copy of the group without images.
 
-        This smaller copy is sent to other ranks, which compute only metrics from it.
+        This smaller copy is sent to the other ranks (the processes of the other GPUs), which compute only metrics from
+        it.
         """
         rollouts = tuple(rollout.without_images() for rollout in self.rollouts)
         return Group(replace(self.row, images=()), replace(self.prompt, images=()), rollouts, self.scored)
 
 
 def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups of all ranks. Only the groups of this rank keep their images.
+    """Return the groups of all ranks (the processes of the GPUs). Only the groups of this rank keep their images.
 
     ``groups`` are the groups of this rank. All ranks must call this function.
     """
@@ -64,10 +65,10 @@ def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
     """Return the metrics of a training step by name: means over all sampled responses, and counts.
 
-    ``sampled`` are all groups of the step. ``kept`` are the groups that dynamic sampling kept for the training; they
-    are only counted. ``shown`` holds the names of the verdicts whose mean values are included, such as ``outcome``. If
-    rows are asked in streams (forms of response), the metrics of each stream follow, such as ``reward_grounded``.
-    Unscored values are left out of the means. A metric without values is None.
+    ``sampled`` are all groups (responses to one prompt) of the step. ``kept`` are the groups on which the step trains;
+    they are only counted. ``shown`` holds the names of the verdicts (scores of one aspect of a response, such as
+    ``outcome``) whose means are included. If rows are asked in streams (forms of response), the metrics of each stream
+    follow, such as ``reward_grounded``. Unscored values are left out of the means. A metric without values is None.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]
@@ -119,9 +120,9 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return the reason why a step had no gradient, from the step's metrics.
+    """Return the reason why a training step had no gradient, as a text.
 
-    Call this function only for a step without a gradient.
+    ``metrics`` are the metrics of this step. Call this function only for a step without a gradient.
     """
     if metrics["reward"] is None:
         return "no rollout was scored"

@@ -87,9 +87,10 @@ class Trainee:
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by GRPO, and return the folder of the trained model.
 
-    ``data`` is the folder of a run or of its RL shards. ``output`` is the folder of the training; if it has a
-    checkpoint, the training continues from the latest one. Before the first step, the function may raise NotServed,
-    ShardError, ConfigError, ModelError, SamplerError, CheckpointError or DoesNotFit. During training, it raises:
+    ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for
+    reinforcement learning. ``output`` is the folder of the training; if it has a checkpoint, the training continues
+    from the latest one. Before the first step, the function may raise NotServed, ShardError, ConfigError, ModelError,
+    SamplerError, CheckpointError or DoesNotFit. During training, it raises:
 
     - JudgesDown if the reward's endpoints do not answer;
     - SamplerError if responses cannot be sampled;
@@ -176,9 +177,11 @@ def _print_notes(*notes: str | None) -> None:
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
-    """Run one training step; return the sampled groups of this rank, and the step's metrics over all ranks.
+    """Run one training step: sample and score responses, and update the weights. Return the groups and the metrics.
 
-    ``step`` is the number of the step, counted from 0. Raises JudgesDown, SamplerError and NotFinite.
+    The groups (responses to one prompt) are those that this rank sampled; a rank is the process of one GPU. The metrics
+    are over the groups of all ranks. ``step`` is the number of the step, counted from 0. Raises JudgesDown,
+    SamplerError and NotFinite.
     """
     started = time.perf_counter()
     trainee.sampler.sync()
@@ -199,12 +202,12 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
-    """Sample the groups (responses to a prompt, with scores) of a training step, and select those to train on.
+    """Sample the groups (responses to one prompt, with scores) of a training step, and select those to train on.
 
-    Returns two lists for this rank: all sampled groups, and the groups that the step trains on. With
-    ``grpo.dynamic_sampling``, groups that give no gradient are replaced by groups of other questions, in at most
-    ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. If the recipe's
-    ``samples_by_reward`` is True, a group gives no gradient if its rewards are equal.
+    Returns two lists for this rank (the process of one GPU): all sampled groups, and the groups that the step trains
+    on. With ``grpo.dynamic_sampling``, groups that give no gradient are replaced by groups of other questions, in at
+    most ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. For some rewards
+    (those whose ``samples_by_reward`` is True), a group gives no gradient if its rewards are equal.
 
     After the last draw, a step may have fewer groups than configured, or no group. ``grpo.prompts_per_step`` is the
     number of groups over all ranks. ``step`` is the number of the training step, counted from 0.
@@ -228,10 +231,10 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
     """Draw the next prompts, sample and score a group of responses to each, and return the groups of this rank.
 
-    ``count`` is the number of prompts that all ranks draw together. ``seed`` is the seed of the sampling. A row with
-    two streams (forms of response) has two prompts, and so two groups. A row is never divided. So all ranks together
-    may sample fewer than ``count`` groups, and the result of this rank may be empty. Raises JudgesDown and
-    SamplerError.
+    A rank is the process of one GPU. ``count`` is the number of prompts that all ranks draw together. ``seed`` is the
+    seed of the sampling. A row with two streams (forms of response) has two prompts, and so two groups. A row is never
+    divided. So all ranks together may sample fewer than ``count`` groups, and the result of this rank may be empty.
+    Raises JudgesDown and SamplerError.
     """
     drawn = trainee.draws.take(count)
     return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))
@@ -250,9 +253,9 @@ def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Grou
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
     """Make the optimiser steps of a training step; return the mean of each metric over these optimiser steps.
 
-    ``samples`` are the samples of this rank. An optimiser step uses the samples of all ranks. ``step`` is the number of
-    the training step. If a training step has several optimiser steps, the log-probabilities of all samples before the
-    update are computed first.
+    ``samples`` are the samples of this rank (the process of one GPU). An optimiser step uses the samples of all ranks.
+    ``step`` is the number of the training step. If a training step has several optimiser steps, the log-probabilities
+    of all samples before the update are computed first.
 
     Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets still count in
     the loss's denominator. Raises NotFinite if a loss or gradient is not finite.
@@ -281,11 +284,11 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that have a gradient in a training without a KL term.
+    """Return the samples that have a gradient in a training without a KL term, so that only these are computed.
 
-    A sample has a gradient if at least one target of its loss has an advantage other than 0. A sample without
-    advantages is also returned. If no sample has a gradient, the first sample is returned, so that the optimiser still
-    makes its step.
+    A sample has a gradient if at least one of its targets (tokens whose prediction is part of the loss) has an
+    advantage other than 0. A sample without advantages is also returned. If no sample has a gradient, the first sample
+    is returned, so that the optimiser still makes its step.
     """
     found = [each for each in samples if each.advantages is None or bool(each.advantages[each.loss_mask].any())]
     return found or list(samples[:1])

@@ -35,14 +35,16 @@ FREE_OF_ENDPOINTS = {
 def identity(
     command: str, settings: TrainerSettings, shards: Shards, plan: str = "", held_out: str = ""
 ) -> dict[str, Any]:
-    """Return the identity of a training: its command, data and batch plan, and each compared setting by its dotted key.
+    """Return a dict that describes what determines the result of a training: command, data, batch plan and settings.
+
+    A later command may resume the training only if it has the same identity. Settings have their dotted names as keys,
+    e.g. ``{"grpo.group_size": 8}``. Settings that do not change the result are left out. The values are numbers,
+    strings, booleans and lists. A model folder is an absolute path, so that the working directory does not matter.
+    Endpoints that the reward does not use are left out.
 
     ``command`` is ``sft`` or ``grpo``. ``plan`` is the batch plan (which kinds of rows fill a batch) as a text; ""
     without a plan. ``held_out`` describes the questions of the validation; "" without a validation. The settings of the
     validation are compared only by this text, because they do not change the weights.
-
-    The values are numbers, strings, booleans and lists, e.g. ``{"grpo.group_size": 8}``. A model folder is an absolute
-    path, so that the working directory does not matter. Endpoints that have no role in the reward are left out.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)

@@ -136,8 +136,9 @@ def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
     """Return DAPO's soft penalty for a long response, a number from -1 to 0 that is added to the reward.
 
-    ``length`` is the number of tokens of the response, and ``longest`` is the maximum. The penalty is 0 up to ``longest
-    - buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens.
+    ``length`` is the number of tokens of the response, and ``longest`` is the maximum. The penalty is 0 for at most
+    ``longest`` minus ``buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens. For example, with 1000 and
+    200, it is 0 at 800 tokens, -0.5 at 900 tokens and -1 at 1000 tokens.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 

@@ -56,11 +56,11 @@ def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int)
 
 
 def table(found: Mapping[int, Estimate]) -> str:
-    """Return a text table of the estimated memory in GiB, with one row for each part of the memory.
+    """Return a text table of the estimated memory in GiB, with one line for each part of the memory.
 
     ``found`` maps each number of GPUs to its estimate; each number has a column. Parts that are 0 in all columns are
-    left out. An estimate includes only the phase of a step that needs the most memory. A cell is "-" if its part
-    belongs to another phase.
+    left out. A training step has phases, such as sampling and the update of the weights, and an estimate includes only
+    the phase that needs the most memory. A cell is "-" if its part belongs to another phase.
     """
     parts = {gpus: dict(each.parts) for gpus, each in found.items()}
     names = dict.fromkeys(name for each in parts.values() for name in each)
@@ -73,7 +73,10 @@ def table(found: Mapping[int, Estimate]) -> str:
 
 
 def server_line(model: Any, settings: TrainerSettings) -> str:
-    """Return a sentence about the memory that a vLLM server needs for the model, which is not in the table."""
+    """Return a sentence about the memory that a vLLM server needs to sample from ``model``.
+
+    The table does not include it.
+    """
     tokens = settings.batch.max_tokens
     weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB
     where = "on GPUs of its own"

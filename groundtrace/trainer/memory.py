@@ -166,9 +166,10 @@ def size_of(weights: Iterable[torch.Tensor]) -> int:
 
 
 def gathered_bytes(model: Any) -> int:
-    """Return the bytes of the weights and gradients that FSDP holds complete on each GPU (see the module's docstring).
+    """Return the bytes of the weights and gradients that FSDP holds complete on each GPU, instead of sharded.
 
-    A block is a module whose class transformers lists in the model's ``_no_split_modules``.
+    They are those of all weights outside the layers, of two layers, and the float32 gradients of one layer (see the
+    module's docstring). A layer is a module whose class transformers lists in the model's ``_no_split_modules``.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}

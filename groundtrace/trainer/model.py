@@ -183,11 +183,10 @@ def model_config(settings: ModelSettings) -> Any:
 
 
 def family_of(config: Any, settings: ModelSettings) -> Family:
-    """Return the family of a model.
+    """Return the family of a model: a set of models that write coordinates in the same form, such as Qwen3-VL.
 
-    A family is a set of models that write coordinates in the same form, such as Qwen3-VL.
-
-    ``config`` is the model's transformers config. Raises ModelError if the trainer does not support the family.
+    ``config`` is the model's transformers config. ``settings`` names the model, for the error message. Raises
+    ModelError if the trainer does not support the family.
     """
     families = trainable_families()
     if config.model_type not in families:

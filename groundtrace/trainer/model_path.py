@@ -22,14 +22,12 @@ class ModelError(UserError):
 
 
 def check_model_path(settings: ModelSettings) -> None:
-    """Check that ``model.path`` is a local path, or a model that the Hub or its cache can have.
+    """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
-    Raises ModelError if not.
-
-    A path that does not exist on this machine must have the form of a Hub id, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. A
-    model in the Hub's cache is accepted. Any other id is refused if its first part is a local folder, or if the Hub
-    does not reply to one request. If the Hub replies with an error, this function raises nothing, because loading the
-    model raises the error again.
+    A local path is accepted. A path that does not exist on this machine must have the form of an id in the Hugging Face
+    Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. A model in the Hub's local cache is accepted. Any other id is refused if
+    its first part is a local folder, or if the Hub does not reply to one request. If the Hub replies with an error,
+    this function raises nothing, because loading the model raises the error again.
     """
     path = settings.path
     try:

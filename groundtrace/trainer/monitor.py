@@ -189,7 +189,7 @@ class Monitor:
 
 
 class SilentMonitor(Monitor):
-    """Replaces a :class:`Monitor` on every rank but the first, in a training on several GPUs.
+    """Replaces a :class:`Monitor` in a training on several GPUs, on every process but the first.
 
     It writes and shows nothing.
     """

@@ -63,10 +63,11 @@ def planned(
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Read the batch plan of the data; return the sets of rows that it names, and notes for the user.
 
-    ``data`` is the folder of a run or of its shards. ``prompts_per_step`` is the number of prompts in a batch. If
-    ``only`` is not empty, rows have prompts only in these streams (forms of response). :func:`parts_of` describes the
-    two results. Without a plan, both are empty. Raises ShardError if the plan is invalid. Raises ConfigError if one row
-    has more prompts than ``prompts_per_step``.
+    A batch plan states which share of a batch comes from which rows (see the module's docstring). ``data`` is the
+    output folder of a run, or the folder of its Parquet files (shards). ``prompts_per_step`` is the number of prompts
+    in a batch. If ``only`` is not empty, rows have prompts only in these streams (forms of response). :func:`parts_of`
+    describes the two results. Without a plan, both are empty. Raises ShardError if the plan is invalid. Raises
+    ConfigError if one row has more prompts than ``prompts_per_step``.
     """
     found = parts_of(read_plan(data), shards, only)
     most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
@@ -80,8 +81,8 @@ def planned(
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
     """Read the batch plan of a run, and return its entries; empty if there is no plan.
 
-    ``data`` is the run folder, or the folder of its shards. ``side`` is the name of the folder of shards in a run, such
-    as ``rl``. Raises ShardError if the file is not a valid plan; the message contains the reason.
+    ``data`` is the output folder of the run, or the folder of its Parquet files (shards). ``side`` is the name of the
+    latter folder, such as ``rl``. Raises ShardError if the file is not a valid plan; the message contains the reason.
     """
     folder = data.parent if data.name == side and not (data / side).is_dir() else data
     path = folder / FILE
@@ -125,13 +126,14 @@ def _part(value: Any, where: str) -> PlannedPart:
 def parts_of(
     plan: Sequence[PlannedPart], shards: Shards, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the sets of rows that a plan names, and notes for the user.
+    """Return the sets of rows that a batch plan names, and notes for the user.
 
-    ``plan`` holds the entries of the plan. ``only``, if not empty, holds the streams (forms of response) in which rows
-    have prompts; entries without any of these streams are left out. Entries without rows are also left out. The shares
-    of the remaining sets are rescaled so that their sum is 1. The notes name the entries without rows. They also say
-    how many rows match no entry; such rows are not drawn. Without a plan, both results are empty. Raises ShardError if
-    no entry has a row.
+    ``plan`` holds the entries of the plan. ``shards`` holds the rows. ``only``, if not empty, holds the streams (forms
+    of response) in which rows have prompts; entries without any of these streams are left out. Entries without rows are
+    also left out. The shares of the remaining sets are rescaled so that their sum is 1.
+
+    The notes name the entries without rows. They also say how many rows match no entry; such rows are not drawn.
+    Without a plan, both results are empty. Raises ShardError if no entry has a row.
     """
     if not plan:
         return (), ()
@@ -178,10 +180,10 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     batches. ``target`` is the total number of prompts in all batches so far, including this batch when it is full.
     ``room`` is the number of prompts that this batch still needs.
 
-    A part can be chosen if it has not exceeded its share, and if the prompts of one of its rows fit into ``room``.
-    Among these parts, the part that lacks the most prompts is chosen. So if rows have one or two prompts, each part is
-    within one row of its share after every batch. If no part can be chosen, the batch is finished. So a batch of odd
-    size may lack one prompt.
+    Parts that already have their share of the prompts, or whose rows have more than ``room`` prompts, cannot be chosen.
+    Among the other parts, the part that lacks the most prompts is chosen. So if rows have one or two prompts, the
+    number of rows from each part differs from its share by at most one row after every batch. If no part can be chosen,
+    the batch is finished. So a batch of odd size may lack one prompt.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -110,9 +110,10 @@ class RowSampler:
     def take(self, count: int) -> list[Drawn]:
         """Draw the next ``count`` samples, and return those that this rank encodes. The samples of a row are adjacent.
 
-        The samples of a row are never split. So fewer samples are drawn if the next row has more samples than are still
-        needed. With several parts of a batch plan, fewer samples may also be drawn to keep the shares of the parts. All
-        ranks must call this method. Raises ShardError if a whole epoch has no usable row.
+        A rank is the process of one GPU. The samples of a row are never split. So fewer samples are drawn if the next
+        row has more samples than are still needed. With several parts of a batch plan, fewer samples may also be drawn
+        to keep the shares of the parts. All ranks must call this method. Raises ShardError if a whole epoch has no
+        usable row.
         """
         drawn, position = ranks.together(lambda: self._drawn(count))
         while self._learn_of_bad_rows():

@@ -46,9 +46,10 @@ class Sampler(Protocol):
         ...
 
     def sync(self) -> None:
-        """Load the policy's current weights. Call this before :meth:`sample` if the weights have changed.
+        """Load the current weights of the policy (the model in training). Call this if the weights have changed.
 
-        In a training on several GPUs, all ranks must call this method. After sampling, they must call :meth:`release`.
+        Call it before :meth:`sample`, and call :meth:`release` after sampling. In a training on several GPUs, all
+        processes must call both methods.
         """
         ...
 

@@ -33,9 +33,10 @@ SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by supervised fine-tuning, and return the folder of the trained model.
 
-    ``data`` is the folder of a run or of its SFT shards. ``output`` is the folder of the training; if it has a
-    checkpoint, the training continues from the latest one. Before the first step, the function may raise ShardError,
-    ConfigError, ModelError, CheckpointError or DoesNotFit. During training, it raises:
+    ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for SFT.
+    ``output`` is the folder of the training; if it has a checkpoint, the training continues from the latest one. Before
+    the first step, the function may raise ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During
+    training, it raises:
 
     - NotFinite if the loss or a gradient is not finite;
     - NothingLearnt if too many steps in succession have no gradient;
@@ -78,9 +79,9 @@ def sft_step(
     """Make one optimiser step over the samples, and return the metrics of the step by name.
 
     ``step`` is the number of the step, counted from 0. ``tokens`` is the maximum number of tokens of a forward pass. In
-    a training on several GPUs, ``samples`` are the samples of this rank, and the step and its metrics are over the
-    samples of all ranks. Raises NotFinite if the loss or the gradient is not finite; no weight is then changed. If the
-    loss is not finite, the message names the samples.
+    a training on several GPUs, ``samples`` are the samples of this process. The step and its metrics are over the
+    samples of all processes. Raises NotFinite if the loss or the gradient is not finite; no weight is then changed. If
+    the loss is not finite, the message names the samples.
     """
     started = time.perf_counter()
     targets, all_tokens = sum(sample.targets for sample in samples), sum(map(len, samples))

@@ -33,8 +33,8 @@ _MASTERS, _OPTIMISERS = "masters", "optimisers"
 def write(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
     """Write the sharded tensors of an optimiser's state to files in ``folder``; return the state without them.
 
-    A tensor is sharded if each rank holds a part of it. All ranks must call this function. If one rank cannot write,
-    OSError is raised on all ranks.
+    A tensor is sharded if each rank (the process of one GPU) holds a part of it. All ranks must call this function. If
+    one rank cannot write, OSError is raised on all ranks.
     """
     kept, sharded = _split(state)
     try:
@@ -48,9 +48,9 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
     """Return the complete state of an optimiser: ``kept``, together with the tensors in the files of ``folder``.
 
     ``kept`` is the part of the state that :func:`write` returned. The tensors are sharded like the weights of
-    ``optimiser``. If ``optimiser`` is None, each tensor is whole and on the CPU. If the weights are sharded, all ranks
-    must call this function. Raises ValueError or another error if the files are damaged, or if they do not fit the
-    optimiser.
+    ``optimiser``: each rank (the process of one GPU) gets its part. If ``optimiser`` is None, each tensor is whole and
+    on the CPU. If the weights are sharded, all ranks must call this function. Raises ValueError or another error if the
+    files are damaged, or if they do not fit the optimiser.
     """
     reader = HuggingFaceStorageReader(str(folder))
     sizes: Any = reader.read_metadata().state_dict_metadata

@@ -28,10 +28,10 @@ _METHOD = "run_inside"
 
 
 def shard(model: Any) -> None:
-    """Shard a transformers model over all ranks, and move it to their GPUs. The model is changed in place.
+    """Divide the weights of a transformers model among all ranks (the processes of the GPUs), and move them there.
 
-    Make the optimiser after this call, because the model gets new weights. All ranks must call this function. In a
-    training of one process, it does nothing.
+    The model is changed in place. Make the optimiser after this call, because the model gets new weights. All ranks
+    must call this function. In a training of one process, it does nothing.
     """
     if ranks.count() == 1:
         return
@@ -83,7 +83,7 @@ def as_forward(model: Any, work: Callable[[], T]) -> T:
 
 
 def unshard(model: Any) -> None:
-    """Gather all weights of the model on each rank, e.g. to sample from it.
+    """Gather all weights of the model on each rank (the process of one GPU), e.g. to sample from it.
 
     After this, the model needs no exchange between ranks until :func:`reshard` is called. A model that is not sharded
     does not change.
@@ -94,19 +94,19 @@ def unshard(model: Any) -> None:
 
 
 def reshard(model: Any) -> None:
-    """Free the weights that :func:`unshard` gathered, so that each rank again holds only its part."""
+    """Free the weights that :func:`unshard` gathered, so that each GPU again holds only its part."""
     for number, part in enumerate(parts(model)):
         part.set_reshard_after_forward(number > 0, recurse=False)
         part.reshard()
 
 
 def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield each part of a model while its weights are gathered, as pairs (prefix, part).
+    """Yield each FSDP module of a sharded model while its weights are gathered, as pairs (prefix, module).
 
-    ``prefix`` is the start of the names of the part's weights. A part may contain other parts, as the model contains
-    its layers. The weights of these inner parts are not gathered together with the outer part: they are still sharded
-    (:func:`is_sharded`). If the model is not sharded, the whole model is the only part. All ranks must iterate over the
-    parts.
+    ``prefix`` is the start of the names of the module's weights. A module may contain other FSDP modules, as the model
+    contains its layers. The weights of these inner modules are not gathered together with the outer module: they are
+    still sharded (:func:`is_sharded`). If the model is not sharded, the only pair is ("", model). All ranks (the
+    processes of the GPUs) must iterate over the modules.
     """
     if not isinstance(model, FSDPModule):
         yield "", model
@@ -120,7 +120,7 @@ def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
-    """Return whether the tensor is divided among ranks, so that this rank holds only a part of it."""
+    """Return whether the tensor is divided among the GPUs' processes, so that this process holds only a part of it."""
     return isinstance(tensor, DTensor)
 
 

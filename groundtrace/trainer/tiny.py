@@ -36,11 +36,12 @@ _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n")
 
 
 def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
-    """Write a tiny model for the rows of a run to the folder ``out``, and return ``out``.
+    """Write a tiny model, which can be trained on a CPU, to the folder ``out``, and return ``out``.
 
-    ``data`` is the folder of the run. ``seed`` is the seed of the random weights. An image that is larger than a square
-    with the side ``image_side_px`` is shrunk to the area of this square. Raises ShardError if the run has no rows.
-    Raises UserError if ``out`` is not empty or cannot be written, or if ``image_side_px`` is too small.
+    ``data`` is the output folder of a run (a pipeline's execution), from whose texts the tokenizer is learnt. ``seed``
+    is the seed of the random weights. An image that is larger than a square with the side ``image_side_px`` is shrunk
+    to the area of this square. Raises ShardError if the run has no rows. Raises UserError if ``out`` is not empty or
+    cannot be written, or if ``image_side_px`` is too small.
     """
     if image_side_px < MIN_IMAGE_SIDE_PX:
         raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")

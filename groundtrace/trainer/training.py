@@ -66,7 +66,8 @@ class StopSignals:
     def release(self) -> None:
         """Stop deferring signals. Raises Stopped if a signal arrived in the meantime.
 
-        If one rank got a signal, Stopped is raised on all ranks. All ranks must call this method.
+        In a training on several GPUs, all ranks (the processes of the GPUs) must call this method. If one rank got a
+        signal, Stopped is raised on all ranks.
         """
         self._is_held = False
         if number := max(ranks.gathered(self._noted or 0)):
@@ -96,9 +97,7 @@ class Overfitted(RuntimeError):
 
 
 class Training:
-    """Manages a training in its output folder: resuming, logging and saving.
-
-    It is the context manager of the training loop.
+    """Manages a training in its output folder: resuming, logging and saving. Use it as the loop's context manager.
 
     If the loop ends with an error or a signal, the last complete step is saved. Nothing is saved if the weights have
     changed since that step, or if they are not finite. The latest checkpoint is then the one that was saved before.

@@ -116,9 +116,9 @@ class VllmSampler(Sampler):
     def sync(self) -> None:
         """Save the policy's weights, and make the server load them. Raises SamplerError if the server fails.
 
-        In a training on several GPUs, all ranks must call this method. The first rank sends the request, and all ranks
-        sample from the same server. The server first finishes the requests that it is working on. It then clears its
-        caches of prompts and images, because it computed them with the old weights.
+        In a training on several GPUs, all ranks (the processes of the GPUs) must call this method. The first rank sends
+        the request, and all ranks sample from the same server. The server first finishes the requests that it is
+        working on. It then clears its caches of prompts and images, because it computed them with the old weights.
         """
         self._vlm.save(self._folder)
         ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)

@@ -33,8 +33,8 @@ class StepResult:
 
     Attributes:
         text: the text of the observation, with one ``<image>`` for each image; it is not used if ``is_done`` is True.
-        images: the images of the observation, in the order of their ``<image>`` marks.
-        is_done: whether the response has ended, so that the policy writes no further turn.
+        images: the images of the observation, in the order of the ``<image>`` placeholders in the text.
+        is_done: whether the response has ended, so that the policy (the model in training) writes no further turn.
         role: the role of the message that contains the observation, such as ``user`` or ``tool``.
     """
 

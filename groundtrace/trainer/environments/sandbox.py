@@ -47,7 +47,10 @@ class SandboxEnvironment(Environment):
         return self.settings.sandbox.max_image_pixels
 
     def check_row(self, row: TrainingRow) -> None:
-        """Check that the row has no video clip, because code can open only still images. Raises UnusableRow if not."""
+        """Check that the environment can use a row. Raises UnusableRow if the row has a video clip.
+
+        Code in the sandbox can open only still images.
+        """
         if row.frames:
             raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
 

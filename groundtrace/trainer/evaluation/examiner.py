@@ -42,7 +42,8 @@ from groundtrace.vision.overlay import encode_png
 class Examiner:
     """Samples the model's answers to prompts, and scores them.
 
-    ``vlm`` is the model. ``sampler`` draws its answers, and ``reward`` scores them.
+    ``vlm`` is the model. ``sampler`` draws its answers, and ``reward`` scores them. ``settings`` says how many answers
+    are drawn, and how.
     """
 
     vlm: VisionLanguageModel
@@ -51,7 +52,7 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of a row, each with the row that asks it.
+        """Return the prompts of a row, each paired with a copy of the row for this prompt.
 
         The row has one prompt for each of its streams (forms of response) in ``eval.streams``, or one prompt if it has
         no streams. Raises UnusableRow if the row cannot be used.
@@ -86,10 +87,11 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """Return the row with two prompts: one that requests reasoning with boxes, and one that requests text only.
+    """Return a copy of the row with two prompts: the first requests reasoning with boxes, the second requests text
+    only.
 
-    These are the prompts of the two passes. If the row lacks one of them, it is made, in the wording that shards use.
-    Raises UnusableRow if the row has a video clip, which cannot be cropped.
+    These are the prompts of the first and the second pass. If the row lacks one of them, it is made, in the wording
+    that the rows of a run use. Raises UnusableRow if the row has a video clip, which cannot be cropped.
     """
     if row.frames:
         raise UnusableRow(f"{row.id}: the row has a video clip, but eval.crops can crop only still images")
@@ -100,15 +102,16 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
 
 
 class ExaminerWithCrops(Examiner):
-    """Samples answers in two passes (see the module's docstring), and scores those of the second pass.
+    """Samples answers in two passes, and scores those of the second pass.
 
-    The prompts of the second pass show crops of the boxes from the first pass.
+    In the first pass, the model draws boxes in its reasoning. The prompts of the second pass show crops (cut-out image
+    regions) of these boxes. The module's docstring describes both passes.
     """
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
         """Return two prompts of a row: the first requests reasoning with boxes, the second requests text only.
 
-        Each prompt is paired with the row that asks it. Raises UnusableRow if the row cannot be used.
+        Each prompt is paired with a copy of the row for this prompt. Raises UnusableRow if the row cannot be used.
         """
         return prompt_samples(self.vlm, in_both_streams(row))
 
@@ -152,7 +155,10 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """Return the row with the crops appended to its images, and with a user turn that mentions the crops."""
+    """Return a copy of the row with crops (cut-out image regions) appended to its images.
+
+    ``crops`` are the regions to cut out of the row's images. The user turn is changed so that it mentions the crops.
+    """
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

@@ -25,8 +25,8 @@ class EvaluatedQuestion:
     """Holds one question with its sampled answers and their scores.
 
     ``row`` is the row of the question. ``rollouts`` are the answers, and ``scored`` holds the scores of each answer, in
-    the same order. ``crops`` is the number of crops that the prompt shows (see
-    :mod:`groundtrace.trainer.evaluation.examiner`). It is None if the prompt is one without crops.
+    the same order. ``crops`` is the number of crops (cut-out image regions) that the prompt shows in an evaluation with
+    crops. It is None in any other evaluation, and for the answers without crops with which the others are compared.
     """
 
     row: TrainingRow
@@ -48,8 +48,8 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
 
     The result has the key ``all``, and the keys ``source``, ``answer_type`` and, if rows have streams (forms of
     response), ``stream``. Each of the latter maps its values to metrics, e.g.
-    ``report["answer_type"]["numeric"]["accuracy"]``. Among the metrics, ``verdicts`` holds the mean of each verdict of
-    the reward, by name. A metric without data is None. ``ks`` are the values of k for pass@k.
+    ``report["answer_type"]["numeric"]["accuracy"]``. Among the metrics, ``verdicts`` holds the mean of each verdict
+    (score of one aspect of a response) by name. A metric without data is None. ``ks`` are the values of k for pass@k.
 
     In an evaluation with crops, each question is answered with and without crops. In this case, the metrics are those
     of the answers with crops, and the key ``without_crops`` holds the metrics of the answers without crops.
@@ -111,8 +111,9 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
     """Return one number for each point of a response: 1 if the point is inside a gold box with the same label, else 0.
 
-    ``row`` holds the gold boxes of the question, and ``scored`` holds the text of the response. The result is empty if
-    the question has no gold boxes. The ``argos`` reward does not use gold boxes, so this metric is independent of it.
+    A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
+    the text of the response. The result is empty if the question has no gold boxes. The ``argos`` reward does not use
+    gold boxes, so this metric is independent of it.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
@@ -121,10 +122,10 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
 def iou(row: TrainingRow, scored: Scored) -> list[float]:
     """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), as a list with one number in [0, 1].
 
-    ``row`` holds the gold boxes of the question, and ``scored`` holds the text of the response. The IoU is R_box of Eq.
-    2 without labels. Each gold box has its best IoU with a predicted box, and each predicted box has its best IoU with
-    a gold box. R_box is the mean of two averages: the average over the gold boxes, and the average over the predicted
-    boxes.
+    A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
+    the text of the response. The IoU is R_box of Eq. 2 without labels. Each gold box has its best IoU with a predicted
+    box, and each predicted box has its best IoU with a gold box. R_box is the mean of two averages: the average over
+    the gold boxes, and the average over the predicted boxes.
 
     If a response has no boxes, the number is 0 if the prompt requested boxes (the stream ``grounded``); else the list
     is empty. The list is also empty if the question has no gold boxes.
@@ -140,10 +141,10 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
     """Return, as a list with one number, 1 if the points of a response match the gold boxes one to one, else 0.
 
-    They match if there are as many points as gold boxes, if each point is inside exactly one gold box with its label,
-    and if no two points are in the same box. This metric is for counting questions. The list is empty if the gold
-    answer is not a number, or if the question has no gold boxes. ``row`` is the row of the question, and ``scored``
-    holds the text of the response.
+    A gold box is the known right box of an object. Points and boxes match if there are as many points as gold boxes, if
+    each point is inside exactly one gold box with its label, and if no two points are in the same box. This metric is
+    for counting questions. The list is empty if the gold answer is not a number, or if the question has no gold boxes.
+    ``row`` is the row of the question, and ``scored`` holds the text of the response.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -156,13 +157,13 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
 def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
     """Return the F1 of a response's points against the gold boxes, as a list with one number in [0, 1].
 
-    ``row`` holds the gold boxes of the question, and ``scored`` holds the text of the response. A point matches a gold
-    box that has its label and contains it. Each box is matched by at most one point. F1 is twice the number of matches,
-    divided by the number of points plus the number of boxes. A response without points has 0. The list is empty in
-    three cases:
+    A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
+    the text of the response. A point matches a gold box that has its label and contains it. Each box is matched by at
+    most one point. F1 is twice the number of matches, divided by the number of points plus the number of boxes. It is 0
+    for a response without points and boxes. The list is empty in three cases:
 
     - The question has no gold boxes.
-    - The prompt belongs to a stream, and so requests boxes or no coordinates.
+    - The prompt requests one form of response (stream) of several: reasoning with boxes, or with text only.
     - The response has boxes but no points.
     """
     gold, points = row.question.gold_boxes, parse_points(scored.text)

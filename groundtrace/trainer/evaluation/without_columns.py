@@ -32,7 +32,7 @@ _OF_STREAMS = {streams.GROUNDED: FORMS[BOXES], streams.TEXTUAL: FORMS[TEXTUAL]}
 def form_asked(row: TrainingRow) -> str | None:
     """Return the name of the response form that the row's prompt requests, such as reasoning with boxes.
 
-    The result is None if the prompt does not contain the instruction of a known form.
+    The result is None if the prompt does not contain the instruction that requests a known form.
     """
     text = row.messages[0]["content"]
     return next((form for form, instruction in INSTRUCTIONS.items() if instruction in text), None)
@@ -40,13 +40,16 @@ def form_asked(row: TrainingRow) -> str | None:
 
 @dataclass(frozen=True)
 class WithoutColumns(Recipe):
-    """Scores only the outcome and the form of responses. It replaces a recipe whose reward cannot be computed.
+    """Scores only the outcome (whether the answer is right) and the form of responses.
+
+    It replaces a recipe (the code that computes the rewards of one paper) if the data lack a column that the recipe
+    needs.
 
     Attributes:
-        replaced: the recipe of the configured reward.
+        replaced: the recipe that it replaces.
         form: the name of the response form that the prompts request. If it is None, the form is unknown and is not
             scored. A response in a stream (such as ``grounded``) is checked against the form of this stream.
-        missing: a text that describes the data that the questions lack.
+        missing: a text that names the data that the questions lack.
     """
 
     name: ClassVar[str] = "without_columns"
@@ -69,9 +72,10 @@ class WithoutColumns(Recipe):
 
     @property
     def not_applicable(self) -> dict[str, str]:
-        """Return the metrics that are not applicable, each with the reason as a text.
+        """Return the metrics that are not applicable: their names, each with the reason as a text.
 
-        They are the reward and its verdicts except outcome and form. If the form is not scored, it is also included.
+        They are the reward and its verdicts (scores of one aspect) except outcome and form. If the form cannot be
+        checked, it is also among them.
         """
         absent = dict.fromkeys([REWARD, *self._absent], self.reason)
         if self.form in CHECKED_FORMS:

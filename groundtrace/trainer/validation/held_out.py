@@ -53,12 +53,12 @@ class HeldOut:
 
 
 def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[Shards, HeldOut | None]:
-    """Divide the rows into those to train on and the questions of the validation, and return both.
+    """Divide the rows into those to train on and the held-out questions of the validation, and return both.
 
-    ``shards`` holds all rows. ``output`` is the output folder of the training. If the settings define no validation,
-    the results are ``shards`` and None. Raises ConfigError if ``validation.share`` cannot be reached. Raises ShardError
-    if ``validation.data`` cannot be read, or if no row is left to train on. Raises StorageError or StoreUnavailable if
-    ``validation.data`` is a URL that cannot be read.
+    ``shards`` holds all rows. ``output`` is the output folder of the training. Held-out questions are not trained on.
+    If the settings define no validation, the results are ``shards`` and None. Raises ConfigError if
+    ``validation.share`` cannot be reached. Raises ShardError if ``validation.data`` cannot be read, or if no row is
+    left to train on. Raises StorageError or StoreUnavailable if ``validation.data`` is a URL that cannot be read.
     """
     own = settings.validation
     if not own.is_on:

@@ -27,8 +27,8 @@ class Metric:
     """Describes one chart: its title, and the names of the metrics that it draws.
 
     ``training`` is a metric's name in the records of the training, and ``validation`` is its name in the records of the
-    validation. ``blind`` is the name of the value that a model could reach without images. A name is "" if the chart
-    has no such curve.
+    validation. ``blind`` is the name of a number to compare them with: the value that a model could reach without
+    seeing the images. A name is "" if the chart has no such curve.
     """
 
     title: str
@@ -63,12 +63,12 @@ class Line:
     """Holds one curve of a chart.
 
     Attributes:
-        kind: ``training``, ``validation`` or ``blind`` (:class:`Metric`).
-        raw: the SVG path through the points of the training, or the level line of ``blind``; "" for the validation.
-        smooth: the SVG path of the training's running mean, or the path through the points of the validation; "" for
-            ``blind``.
-        dots: the points of the validation that are drawn as dots, as (x, y, text), with x and y in SVG units; else
-            empty.
+        kind: ``training``, ``validation``, or ``blind`` (a constant for comparison, see :class:`Metric`).
+        raw: for ``training``, the SVG path through its points; for ``blind``, that of a horizontal line; for
+            ``validation``, "".
+        smooth: for ``training``, the SVG path of the running mean; for ``validation``, the path through its points; for
+            ``blind``, "".
+        dots: for ``validation``, its points as (x, y, text), with x and y in SVG units; else empty.
         last: the last value.
     """
 
