@@ -87,8 +87,7 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """Return a copy of the row with two prompts: the first requests reasoning with boxes, the second requests text
-    only.
+    """Return a copy of the row with two prompts: one for reasoning with boxes, and one for reasoning with text only.
 
     These are the prompts of the first and the second pass. If the row lacks one of them, it is made, in the wording
     that the rows of a run use. Raises UnusableRow if the row has a video clip, which cannot be cropped.
