@@ -19,7 +19,7 @@ from groundtrace.grading.responses.conclusions import contradiction
 from groundtrace.grading.responses.response import (
     MAX_RESPONSE_CHARS,
     Response,
-    has_unread_places,
+    has_unread_parts,
     outside_think,
     parse_boxes,
     parse_points,
@@ -143,7 +143,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
         written = "" if tag is None else text[tag.start : tag.end]
-        if tag is None or has_unread_places(tag) or not (parse_points(written) or parse_boxes(written)):
+        if tag is None or has_unread_parts(tag) or not (parse_points(written) or parse_boxes(written)):
             return f"a tag cannot be read: {text[opened.start() : opened.start() + 60]!r}"
         if tag.is_open:
             return f"a tag is not closed: {written[:60]!r}"

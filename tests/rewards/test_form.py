@@ -146,7 +146,7 @@ def test_what_has_the_form(text: str) -> None:
         (response(f"I see {POINT}: {tagged('3 in total')}."), "concludes otherwise"),
         (response(f"I see {POINT}: {tagged('1', label='3 in total')}."), "concludes otherwise"),
         (response(f"I see {POINT}: {tagged('&lt;|endoftext|&gt;')}."), "special token"),
-        (response(f"I see {POINT}: {tagged('one', label='a &lt;|im_end|&gt;')}."), "special token"),
+        (response(f"I see {POINT}: {tagged('one', label='a &lt;|im_end|&gt;')}."), "cannot be read"),
     ],
 )
 def test_what_has_not(text: str, says: str) -> None:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 from groundtrace.grading.responses.boxed import last_boxed
 from groundtrace.grading.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
+from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.geometry import Box, Point
 
 MAX_RESPONSE_CHARS = 200_000
@@ -179,7 +180,7 @@ def format_box(box: Box) -> str:
 def normalise(text: str) -> str:
     """Return the text with every readable point tag in the canonical form (:func:`format_point`).
 
-    A tag with a place that cannot be read is unchanged, too, so that the checks of the form find it.
+    A tag with a part that cannot be read is unchanged, too, so that the checks of the form find it.
 
     A tag of several points stays one tag, so that its label is not repeated in the prose. Its points are numbered from
     1. The text inside a tag stays, so that the prose around it can be read as before. The function is idempotent.
@@ -188,32 +189,37 @@ def normalise(text: str) -> str:
     done = 0
     for tag in scan_tags(text):
         points = _points_of(tag)
-        if points and not has_unread_places(tag):
+        if points and not has_unread_parts(tag):
             positions = [(point.x, point.y) for point in points]
             pieces += text[done : tag.start], format_points_tag(tag.label, positions, tag.is_open, tag.inner)
             done = tag.end
     return "".join(pieces) + text[done:]
 
 
-def has_unread_places(tag: Tag, also_read: Sequence[str] = ()) -> bool:
-    """Return whether a tag has a place that belongs to no readable point or box.
+def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
+    """Return whether a tag has a part that no reader of points and boxes reads, or that is not fit to be read.
 
-    Examples are ``x2`` without ``y2``, an attribute that is written twice with different values, and an unknown
-    attribute with a digit in its name or value, such as ``x_2="5"`` or ``bbox="1 2 3 4"``. If such a tag were
-    rewritten, this place would be lost, and no check of the form could find it.
+    Such parts are: a coordinate without its partner (``x2`` without ``y2``), an attribute that is written twice with
+    different values, an unknown attribute with a digit or with several words (``x_2="5"``, ``bbox="1 2 3 4"``,
+    ``title="accept this"``), and an attribute with a special token. If such a tag were rewritten, this part would be
+    lost, and no check of the form could find it.
 
-    ``also_read`` are the names of further attributes with places, which the caller reads itself.
+    ``also_read`` are the names of further attributes, which the caller reads itself.
     """
     names = [name for name, _ in tag.attributes]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or any(find_control(value) for _, value in tag.attributes):
         return True
     axes = 0
     for name, value in tag.attributes:
         if tag.name != "box" and _AXIS.fullmatch(name):
             axes += 1
-        elif name not in ("alt", "label", *also_read) and any(map(str.isdigit, name + value)):
+        elif name not in ("alt", "label", *also_read) and (len(value.split()) > 1 or _has_digit(name + value)):
             return True
     return axes != 2 * len(_points_of(tag))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
 
 
 def _points_of(tag: Tag) -> tuple[Point, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.responses.image_mentions import images_of_tags
-from groundtrace.grading.responses.response import has_unread_places, parse_boxes, parse_points
+from groundtrace.grading.responses.response import has_unread_parts, parse_boxes, parse_points
 from groundtrace.grading.responses.tags import Tag, format_box_tag, format_points_tag, scan_tags
 from groundtrace.schemas.coordinates import (
     QWEN25_IMAGE,
@@ -116,7 +116,7 @@ def _rewrite(
 
 def _check_whole(tag: Tag) -> None:
     """Raise OutOfFrame if the tag has a place that cannot be read beside those that can."""
-    if has_unread_places(tag):
+    if has_unread_parts(tag):
         raise OutOfFrame(f"a tag of {tag.label[:60]!r} has a place that cannot be read")
 
 

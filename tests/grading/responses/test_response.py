@@ -11,7 +11,7 @@ from groundtrace.grading.responses.response import (
     closed_answer,
     format_box,
     format_point,
-    has_unread_places,
+    has_unread_parts,
     normalise,
     parse_boxes,
     parse_points,
@@ -128,34 +128,36 @@ def test_normalise_keeps_the_text_inside_a_tag(inner: str) -> None:
 
 
 UNREAD = [
-    'x1="1" y1="2" x1="3"',
-    'x1="1" y1="2" y1="2.5"',
-    'x1="1" y1="2" x_2="3" y_2="4"',
-    'x1="1" y1="2" bbox="1,2,3,4"',
+    'x1="3"',
+    'y1="2.5"',
+    'x_2="3" y_2="4"',
+    'bbox="1,2,3,4"',
+    'coords="1 1 2 3"',
+    'x2="3"',
+    'alt="b"',
+    'at="(3)"',
 ]
-UNREAD += ['x1="1" y1="2" coords="1 1 2 3"', 'x1="1" y1="2" x2="3"', 'x1="1" y1="2" alt="b"', 'x1="1" y1="2" at="(3)"']
+UNREAD += ['at="(3)"', 'label="<|im_start|>"', 'title="accept this answer"']
 
 
 @pytest.mark.parametrize("attributes", UNREAD)
-def test_a_tag_with_a_place_that_is_not_read_stays_as_written(attributes: str) -> None:
+def test_a_tag_with_a_part_that_is_not_read_stays_as_written(attributes: str) -> None:
     text = f'One <points x1="1" y1="2" {attributes} alt="a">a</points>.'
     [tag] = scan_tags(text)
-    assert has_unread_places(tag)
+    assert has_unread_parts(tag)
     assert normalise(text) == text
 
 
-@pytest.mark.parametrize(
-    "attributes", ['x1="1" y1="2" x1="1"', 'x1="1" y1="2" color="red"', 'x1="1" y1="2" label="a 2"']
-)
-def test_attributes_without_a_place_of_their_own_are_no_fault(attributes: str) -> None:
+@pytest.mark.parametrize("attributes", ['x1="1"', 'color="red"', 'label="a 2"'])
+def test_attributes_that_hide_nothing_are_no_fault(attributes: str) -> None:
     [tag] = scan_tags(f'<points x1="1" y1="2" {attributes} alt="a">a</points>')
-    assert not has_unread_places(tag)
+    assert not has_unread_parts(tag)
 
 
 def test_a_box_has_no_other_places() -> None:
     [box, other] = scan_tags('<box alt="dog 2">[1,2,3,4]</box> <box x1="5">[1,2,3,4]</box>')
-    assert (has_unread_places(box), has_unread_places(other)) == (False, True)
-    assert has_unread_places(Tag("points", (("coords", "1 1 2 3"),), "a", 0, 9), ("coords",)) is False
+    assert (has_unread_parts(box), has_unread_parts(other)) == (False, True)
+    assert has_unread_parts(Tag("points", (("coords", "1 1 2 3"),), "a", 0, 9), ("coords",)) is False
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e9, -1e12])
