@@ -48,6 +48,9 @@ def add_export_parser(commands: Any) -> None:
         help="how trajectories with code are written: in the tags of the shards (the default), or as tool calls in the "
         "form of the trainer's chat template (llamafactory, swift, trl, verl)",
     )
+    export.add_argument(
+        "--without-flagged", action="store_true", help="leave out rows whose record is flagged in `beam view`"
+    )
     export.add_argument("--replace", action="store_true", help="replace the export in FOLDER")
 
 
@@ -71,6 +74,7 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         parsed.min_pixels,
         parsed.replace,
         parsed.turns,
+        parsed.without_flagged,
     )
     with stopped_like_an_interrupt():  # partial output is removed
         done = export_run(request)

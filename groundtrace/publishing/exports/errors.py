@@ -3,6 +3,7 @@
 from groundtrace.schemas.errors import UserError
 
 REASONS = {
+    "flagged": "a reviewer has flagged the record in `beam view`",
     "missing_text": "a text that the row needs is null",
     "image_count": "the row has more images than its prompt has places for them",
     "control_token": "a text spells out a special token, such as <image>, or holds a control character",

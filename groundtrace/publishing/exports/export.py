@@ -26,6 +26,7 @@ from groundtrace.publishing.exports.rows import any_tags, count_rows
 from groundtrace.publishing.exports.sides import SideCounts, write_side
 from groundtrace.publishing.exports.tools import sandbox_limits
 from groundtrace.publishing.reading import columns_of, read_summary
+from groundtrace.publishing.view.reviews import flagged_ids
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from groundtrace.schemas.run_summary import RunSummary
@@ -50,6 +51,7 @@ class ExportArguments:
             family's own limits.
         replace: whether an older export in ``output`` is replaced.
         turns: how the code in trajectories is written: ``tags`` or ``tools`` (tool calls).
+        without_flagged: whether rows are left out whose record a reviewer has flagged in ``beam view``.
     """
 
     run: Path
@@ -61,6 +63,7 @@ class ExportArguments:
     min_pixels: int | None = None
     replace: bool = False
     turns: str = TAGS
+    without_flagged: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,9 @@ def export_run(arguments: ExportArguments) -> ExportResult:
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
+    flagged = flagged_ids(arguments.run) if arguments.without_flagged else frozenset()
     with _unfinished(arguments) as folder:
-        counts = {side: write_side(arguments.run, side, form, target, folder) for side in rows if rows[side]}
+        counts = {side: write_side(arguments.run, side, form, target, folder, flagged) for side in rows if rows[side]}
         _check_counts(counts, rows)
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
@@ -261,6 +265,7 @@ def _write_summary(
         "turns": target.turns,
         "max_pixels": arguments.max_pixels,
         "min_pixels": arguments.min_pixels,
+        "without_flagged": arguments.without_flagged,
         "run": {
             "path": target.run,
             "recipe": summary.recipe,

@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,17 +32,22 @@ class SideCounts:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
+def write_side(
+    run: Path, side: str, form: ExportFormat, target: Target, folder: Path, flagged: Collection[str] = frozenset()
+) -> SideCounts:
     """Write the rows of a training set to a folder. Return the numbers of rows.
 
-    ``side`` is sft or rl. Rows that the format cannot represent are left out, and are listed in the file
-    :data:`LEFT_OUT`.
+    ``side`` is sft or rl. Rows that the format cannot represent, and rows with an id in ``flagged``, are left out, and
+    are listed in the file :data:`LEFT_OUT`.
     """
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):
             id, number = fields.get("id"), rows.counts.read
             rows.counts.read += 1
+            if id in flagged:
+                rows.leave_out(id, LeftOut("flagged"))
+                continue
             try:
                 rows.put(ready_rows(fields, side, number, form, target))
             except LeftOut as error:

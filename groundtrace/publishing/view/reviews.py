@@ -87,6 +87,14 @@ class Reviews:
         return dated
 
 
+def flagged_ids(run: Path) -> frozenset[str]:
+    """Return the ids of the records that are flagged in the run folder ``run``.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read.
+    """
+    return frozenset(mark.id for mark in Reviews(run) if mark.flagged)
+
+
 def _mark(fields: dict[str, Any]) -> Mark:
     """Return the mark in a line of the file."""
     return Mark(**{**fields, "tags": tuple(fields["tags"])})

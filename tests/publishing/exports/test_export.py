@@ -18,6 +18,7 @@ from groundtrace.publishing.exports.export import SUMMARY
 from groundtrace.publishing.exports.registry import FORMATS, export_format
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.rewards import groundtrace_client
+from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.schemas.errors import UserError
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace
 
@@ -92,6 +93,22 @@ def test_rows_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     }
     assert {reason for _, _, reason in left} < set(REASONS)
     assert [each["id"] for each in table(tmp_path / "out/sft.parquet")] == ["good"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "trl"])
+def test_rows_of_flagged_records_are_left_out_on_request(form: str, tmp_path: Path) -> None:
+    """The last mark of a record counts, in both training sets."""
+    run = make_run(tmp_path / "run", [sft("a"), sft("b"), sft("c")], [rl("b"), rl("r")])
+    reviews = Reviews(run)
+    for mark in (Mark("a", flagged=True), Mark("b", flagged=True, note="wrong box"), Mark("a", flagged=False)):
+        reviews.keep(mark)
+    whole = exported(run, form, tmp_path / "whole")
+    assert {side: count.written for side, count in whole.counts.items()} == {"sft": 3, "rl": 2}
+    done = exported(run, form, tmp_path / "out", without_flagged=True)
+    assert {side: count.written for side, count in done.counts.items()} == {"sft": 2, "rl": 1}
+    left = [(each["side"], each["id"], each["reason"]) for each in lines(tmp_path / "out/left_out.jsonl")]
+    assert left == [("sft", "b", "flagged"), ("rl", "b", "flagged")]
+    assert json.loads((tmp_path / "out" / SUMMARY).read_text("utf-8"))["without_flagged"] is True
 
 
 @pytest.mark.parametrize("form", ["jsonl", "webdataset"])
