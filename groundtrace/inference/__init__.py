@@ -1,1 +1,3 @@
-"""Provides one interface to every model, with a reply cache, retries and accounting."""
+"""Sends requests to models. All models have one interface. The package stores replies in a cache, repeats failed
+requests, and counts tokens and costs.
+"""

@@ -1,4 +1,4 @@
-"""Holds the state of a model call in progress: the samples that are still missing, and the usage so far."""
+"""Holds the state of a model call in progress: the samples that are still missing, and the tokens and costs so far."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,11 @@ from groundtrace.schemas.usage import Usage
 
 @dataclass
 class CallInProgress:
-    """Holds the state of one call in progress. ``keys`` are the cache keys of all its samples, and ``have`` holds the
-    samples that have arrived so far, by key.
+    """Holds the state of one call to a model while its samples arrive.
+
+    ``role`` is the role whose model is called, and ``endpoint`` is where this model runs. ``prompt``, ``sampling`` and
+    ``continuation`` are the content of the call. ``keys`` are the cache keys of all samples that the call needs.
+    ``have`` holds the samples that have arrived so far, by cache key.
 
     A sample may come from the cache or from a request of another call. So ``sent`` holds the keys of the samples that
     this call requested itself, and ``replies`` holds the replies to these requests.
@@ -34,7 +37,8 @@ class CallInProgress:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """Return the indices of the samples to request, grouped by the token budget of the request.
+        """Return which samples must be requested now: a dict from a token budget to the indices of the samples to
+        request with this budget. The dict is empty if the call is complete. The budgets follow these rules:
 
         - A missing sample is requested with the call's budget (``sampling.max_tokens``).
         - A sample that was truncated at a smaller budget is also requested with the call's budget.
@@ -52,8 +56,9 @@ class CallInProgress:
         return dict(wanted)
 
     def call(self, repairs: int) -> Call:
-        """Return the record of the call, with its samples and usage so far. ``repairs`` is 1 if the call repairs a bad
-        reply, else 0."""
+        """Return the record of the call for lineage and accounting, with the samples that have arrived and the usage so
+        far. ``repairs`` is 1 if the call asks the model to correct an unusable reply, else 0.
+        """
         settings, taken = self.endpoint.settings, joined(self.replies).usage
         keys = tuple(key for key in self.keys if key in self.have)
         worth_usd = tuple(settings.cost_usd(self.have[key].tokens_in, self.have[key].tokens_out) for key in keys)
@@ -86,6 +91,8 @@ class CallInProgress:
 
 
 def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:
-    """Return the cost of a usage at the endpoint's prices, in dollars and in tokens."""
+    """Return what ``usage`` costs at the prices in the endpoint's ``settings``. The result has the dollars, and the sum
+    of the input and output tokens.
+    """
     usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
     return Cost(usd, usage.tokens_in + usage.tokens_out)

@@ -11,20 +11,23 @@ from groundtrace.schemas.records import Call
 
 @dataclass(frozen=True)
 class CallResult:
-    """Holds the samples of one call in order, and the record of the call for lineage and ledger."""
+    """Holds the result of one call to a model. ``completions`` are the samples in order. ``call`` is the record of the
+    call for lineage and for the accounting of costs.
+    """
 
     completions: tuple[Completion, ...]
     call: Call
 
     @property
     def text(self) -> str:
-        """Return the first sample's text."""
+        """Return the text of the first sample."""
         return self.completions[0].text
 
 
 class Caller(Protocol):
-    """Defines the interface for calling models. :class:`groundtrace.inference.models.Models` and
-    :class:`groundtrace.inference.session.Session` implement it."""
+    """Defines the interface through which stages and scorers call models. :class:`groundtrace.inference.models.Models`
+    and :class:`groundtrace.inference.session.Session` implement it.
+    """
 
     async def generate(
         self,
@@ -35,28 +38,32 @@ class Caller(Protocol):
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Return ``sampling.n`` samples of the role's model for the prompt. The arguments are those of
-        :meth:`groundtrace.inference.models.Models.generate`."""
+        """Ask the model that plays ``role`` for ``sampling.n`` samples, and return them. The arguments are those of
+        :meth:`groundtrace.inference.models.Models.generate`.
+        """
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply may be repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`).
-        For a repair, the model gets its bad reply and a description of the problem, and answers again."""
+        """Return how many times an unusable reply of the role's model may be repaired
+        (:meth:`groundtrace.inference.models.Models.repair_attempts`). In a repair, the model gets its unusable reply
+        and a description of the problem, and answers again.
+        """
         ...
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget with which a truncated reply is requested again
-        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`)."""
+        """Return the largest token budget for the role's model. A truncated reply is requested again with more tokens,
+        but never with more than this budget (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """
         ...
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model, which describes how the model writes coordinates
+        """Return the family of the role's model. The family describes how the model writes points and boxes
         (:meth:`groundtrace.inference.models.Models.family`).
         """
         ...
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the role's endpoint returns log-probabilities
+        """Return whether the endpoint of the role can return log-probabilities of tokens
         (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         ...

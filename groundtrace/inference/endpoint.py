@@ -1,7 +1,9 @@
-"""Defines the interface to all models, and the registry of endpoint kinds.
+"""Defines the interface to all models, and the registry of endpoint kinds. An endpoint is a model to which requests are
+sent, and its kind is the way to reach it (e.g. a server with OpenAI's API, or a model in this process).
 
-A new kind needs one file with a class of this interface, and one entry in :data:`KINDS`. The registry does not import
-the modules of the kinds. A :class:`Kind` holds the properties that a run needs before it opens an endpoint.
+A new kind needs one file with a class that has the methods of :class:`Endpoint`, and one entry in :data:`KINDS`. The
+registry does not import the modules of the kinds. A :class:`Kind` holds the properties that a run needs before it opens
+an endpoint.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +20,8 @@ from groundtrace.vision.media import MediaStore
 
 
 class Endpoint(Protocol):
-    """Defines the interface to a model, such as a model on a server. All methods run on the event loop of
-    :mod:`groundtrace.inference.runtime`.
+    """Defines the interface to one model, which runs on a server or in this process. All methods run on the event loop
+    of :mod:`groundtrace.inference.runtime`.
     """
 
     settings: EndpointSettings
@@ -31,21 +33,22 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. Only a truncated sample may have an empty
-        text.
+        """Return a reply with one sample for each of the request's indices, in their order. A sample has an empty text
+        only if it was truncated.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """
         ...
 
     async def check(self) -> str:
-        """Return one line that describes the endpoint's health. Raises :class:`groundtrace.inference.errors.CallError`
-        if the endpoint cannot answer requests.
+        """Check whether the endpoint can answer requests. Returns one line for the user that describes the endpoint,
+        e.g. "serves MODEL". Raises :class:`groundtrace.inference.errors.CallError` if the endpoint cannot answer
+        requests.
         """
         ...
 
     async def close(self) -> None:
-        """Release connections and threads."""
+        """Close the connections, and end the threads of the endpoint."""
         ...
 
 
@@ -54,11 +57,11 @@ class Kind:
     """Holds the properties of an endpoint kind that are needed before its module is imported.
 
     ``endpoint`` is the class of the endpoint as ``module:Class``. It is called with the settings, the media store and a
-    number of threads. ``in_process`` is True if the model runs in the worker itself. Such a model uses no tokens, costs
-    nothing and gives the same answer each time, so it needs no budget and no repair. ``server`` is the context manager,
-    as ``module:function``, that starts the server of this kind on the machine of the run
-    (:mod:`groundtrace.inference.serving`). It is "" for other kinds. ``extra`` is the optional dependency that installs
-    the required ``modules``.
+    number of threads. ``in_process`` is True if the model runs in the worker process itself. Such a model costs nothing
+    and gives the same answer each time. So it needs no budget, and its replies are not repaired. ``server`` is the
+    context manager, as ``module:function``, that starts the server of this kind on the machine of the run
+    (:mod:`groundtrace.inference.serving`). It is "" for other kinds. ``extra`` is the optional dependency of this
+    project that installs the required ``modules``.
 
     ``own_form`` is True if all models of this kind write points and boxes in this project's own form. The coordinates
     are then pixels of the original image, unless the settings declare another frame. The settings must not name a
@@ -80,13 +83,16 @@ class Kind:
 
 
 class Kinds(Registry[Kind]):
-    """Registers the endpoint kinds. A name ``module:NAME`` refers to a :class:`Kind` or to the class of an endpoint.
-    Such a class becomes a kind with the defaults of :class:`Kind`."""
+    """Registers the endpoint kinds by name. Users can add their own kind with a name of the form ``module:NAME``. Such
+    a name refers to a :class:`Kind`, or to the class of an endpoint. Such a class becomes a kind with the default
+    values of :class:`Kind`.
+    """
 
     def made(self, path: str, found: Any) -> Kind:
-        """Return the kind that a name ``module:NAME`` refers to. ``path`` is this name, and ``found`` is the value that
-        was imported from there. The value must be a :class:`Kind` or the class of an endpoint, which becomes a kind.
-        Raises RegistryError for any other value."""
+        """Return the kind that a name ``module:NAME`` refers to. ``path`` is this name, and ``found`` is the object
+        that was imported from there. If ``found`` is a :class:`Kind`, it is returned. If it is the class of an
+        endpoint, a kind with this class is returned. Raises RegistryError for any other object.
+        """
         if isinstance(found, Kind):
             return found
         if not isinstance(found, type) or not callable(getattr(found, "generate", None)):
@@ -132,8 +138,8 @@ class EndpointError(UserError, ValueError):
 
 
 def kind_of(name: str) -> Kind:
-    """Return the kind with this name. A name of the form ``module:NAME`` is a user's own kind. Raises
-    :class:`EndpointError` if no such kind exists.
+    """Return the endpoint kind with this name, e.g. "openai". A name of the form ``module:NAME`` is a kind that the
+    user has written. Raises :class:`EndpointError` if the kind does not exist.
     """
     try:
         return KINDS.named(name)
@@ -143,19 +149,22 @@ def kind_of(name: str) -> Kind:
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
-    """Return whether the endpoint is the embedded engine. This engine recognises drawn shapes but no photographs."""
+    """Return whether the endpoint is the embedded engine: image-processing code that is used in place of a model. This
+    engine recognises drawn shapes, but it does not recognise objects in photographs.
+    """
     return kind_of(settings.kind).embedded
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Return whether the endpoint is known to serve a real model. Returns False for a user's own kind, since its models
-    are unknown.
+    """Return whether the endpoint surely serves a real model. Returns False for the embedded engine (image-processing
+    code without a model). Also returns False for a kind that the user has written, since its models are unknown.
     """
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raise ValueError if an endpoint or a role is not configured correctly. The message begins with the config key to
+    """Raise ValueError if an endpoint or a role is not configured correctly. ``endpoints`` holds the settings of each
+    endpoint by name. ``roles`` maps each role to the name of its endpoint. The message begins with the config key to
     change. The error is raised in these cases:
 
     - An endpoint has an unknown kind or family.
@@ -186,16 +195,16 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
 
 
 COORDINATE_ROLES = ("pointer", "detector")
-"""The roles whose replies hold coordinates in the frame of their model's family.
+"""The roles whose replies hold coordinates in the frame of their model's family (e.g. 0 to 1000).
 
-Other roles use pixels: a segmenter gets and returns pixels in our own form, and a teacher repeats the pixels of its
-prompt. If the teacher of a recipe locates objects itself, the recipe checks the teacher too.
+Other roles use pixels: a segmenter gets and returns pixels in this project's own form, and a teacher repeats the pixels
+of its prompt. If the teacher of a recipe locates objects itself, the recipe checks the teacher too.
 """
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint ``name`` cannot play the role ``role``. The message begins with the config key
-    to change. The error is raised in these cases:
+    """Raise ValueError if the endpoint ``name`` with these ``settings`` cannot play ``role``, which is "pointer" or
+    "detector". The message begins with the config key to change. The error is raised in these cases:
 
     - The settings do not declare how the endpoint's model writes coordinates (``family`` or ``frame``).
     - The settings name a family, but the endpoint's kind has its own form of coordinates.
@@ -213,8 +222,10 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the model of the endpoint ``name`` writes no boxes. The first two errors of
-    :func:`check_coordinates` are also raised. ``role`` is the role that needs the boxes, for the message."""
+    """Raise ValueError if the model of the endpoint ``name`` cannot write boxes. ``role`` is the role that needs the
+    boxes; it appears in the message. ``settings`` are the endpoint's settings. The error is also raised in the first
+    two cases of :func:`check_coordinates`.
+    """
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
         raise ValueError(
@@ -239,8 +250,8 @@ def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Raise :class:`groundtrace.config.extras.MissingExtra` if a package that the kind of an endpoint needs is not
-    installed.
+    """Check that the packages which the kinds of these endpoints need are installed. Raises
+    :class:`groundtrace.config.extras.MissingExtra` if a package is missing.
     """
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
@@ -249,13 +260,13 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 
 
 def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
-    """Return the optional dependencies that the endpoints' kinds need."""
+    """Return the names of the optional dependencies (extras of this project) that the kinds of these endpoints need."""
     return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
 
 
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
-    """Open the endpoint of these settings. ``media`` is the store of the images and clips in prompts. ``threads`` is
-    the number of threads that a model in this process may use.
+    """Create the endpoint that ``settings`` describe, and return it. ``media`` is the store from which the images and
+    clips of prompts are read. ``threads`` is the number of threads that a model in this process may use.
 
     Raises :class:`EndpointError` if the kind is unknown or cannot be imported. Raises
     :class:`groundtrace.config.extras.MissingExtra` if packages of the kind are missing.

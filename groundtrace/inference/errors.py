@@ -12,11 +12,12 @@ from groundtrace.schemas.usage import NOTHING
 
 
 class Failure(StrEnum):
-    """Lists the kinds of failed calls.
+    """Lists the reasons why a call to a model can fail.
 
-    ``UNSUPPORTED`` means that the endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL`` means that the
-    endpoint can find objects, but does not know the label in this request. ``AWAY`` means that the request was not
-    sent, since the server is known to be down.
+    ``GARBLED`` means that the server's response does not have the expected form. ``UNSUPPORTED`` means that the
+    endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL`` means that the endpoint can find objects, but
+    does not know the label in this request. ``AWAY`` means that the request was not sent, since the server is known to
+    be down.
     """
 
     RATE_LIMITED = "rate_limited"
@@ -55,13 +56,14 @@ GATEWAY_STATUSES = frozenset({502, 503, 504})
 
 
 class CallError(Exception):
-    """Raised if a model call, or one attempt of it, failed.
+    """Raised if a call to a model, or one attempt of it, failed.
 
-    ``message`` describes the failure, often in the server's words, shortened and without API keys. ``tries`` is the
-    number of attempts. ``status`` is the HTTP status, or None. ``unreachable`` is True if no server answered.
-    ``retry_after_s`` is the server's Retry-After in seconds, or None. ``partial`` holds the samples that did arrive,
-    with the usage of all requests. ``key`` is the cache key of a missing sample. ``call`` is the record of the failed
-    call for the ledger. It is None until :meth:`groundtrace.inference.models.Models.generate` sets it.
+    ``failure`` is the kind of the failure. ``message`` describes it, often in the server's words, shortened and without
+    API keys. ``tries`` is the number of attempts. ``status`` is the HTTP status, or None. ``unreachable`` is True if no
+    server answered. ``retry_after_s`` is the wait, in seconds, that the server demands before the next request, or
+    None. ``partial`` holds the samples that did arrive, with the usage of all requests. ``key`` is the cache key of a
+    missing sample. ``call`` is the record of the failed call for the accounting of costs. It is None until
+    :meth:`groundtrace.inference.models.Models.generate` sets it.
     """
 
     def __init__(
@@ -94,15 +96,13 @@ class CallError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Return whether the same request may be sent again."""
+        """Return whether it makes sense to send the same request again, e.g. after a timeout."""
         return self.failure in RETRYABLE
 
     @property
     def is_of_server(self) -> bool:
-        """Return whether the server or the API key made the call fail, and not the request. The same request may then
-        succeed later.
-
-        The result is False for an empty reply.
+        """Return whether the server or the API key is the cause of the failure, and not the request. In this case the
+        same request may succeed later. The result is False for an empty reply.
         """
         return self.failure in (RETRYABLE - {Failure.EMPTY}) | {Failure.AWAY, Failure.UNAUTHORISED}
 
@@ -113,15 +113,15 @@ class CallError(Exception):
 
 
 NOT_SENT = Reply((), NOTHING)
-"""The ``partial`` of a request that was not sent."""
+"""The value of ``partial`` for a request that was not sent: no samples and no usage."""
 
 
 class BudgetUsedUp(Exception):
     """Raised if a call was not sent, or not completed, because the run's budget is used up.
 
     This is not a :class:`CallError`. A scorer catches CallError and turns the failed judge call into an unscored
-    verdict, which would be wrong here. ``call`` is the record of the call so far, for the ledger. ``partial`` holds the
-    samples that did arrive.
+    verdict, which would be wrong here. ``call`` is the record of the call so far, for the accounting of costs.
+    ``partial`` holds the samples that did arrive.
     """
 
     call: Call | None = None
@@ -132,9 +132,9 @@ class RunStopped(Exception):
     """Raised if the run cannot continue, because an endpoint cannot answer its calls or a server stays down.
 
     This is not a :class:`CallError`. Stages and scorers catch CallError and turn the failed call into a rejection or an
-    unscored verdict, which would be wrong here. ``message`` is one line that names the endpoint and the remedy.
-    ``resumable`` is True if the user only has to repeat the command later, for example when the server is up again. It
-    is False if the user has to change something first.
+    unscored verdict, which would be wrong here. ``message`` is one line that names the endpoint and tells the user what
+    to do. ``resumable`` is True if the user only has to repeat the command later, for example when the server is up
+    again. It is False if the user has to change something first.
 
     A Beam runner passes on only the text of a worker's exception. :func:`stop_in` restores the exception from this
     text.
@@ -154,7 +154,9 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 def stop_in(text: str) -> RunStopped | None:
-    """Return the :class:`RunStopped` that the text of an exception contains. Returns None if the text contains none."""
+    """Find a :class:`RunStopped` in the text of another exception, e.g. of a Beam runner, and return it. Returns None
+    if the text contains no such exception.
+    """
     _, found, rest = text.partition(_STOPPED)
     while found:
         try:

@@ -1,4 +1,4 @@
-"""Puts replies into the cache in one transaction for each turn of the event loop."""
+"""Writes the replies that arrive at about the same time into the reply cache in one database transaction."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,17 +7,23 @@ from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCa
 
 
 class BatchedPuts:
-    """Collects the replies that arrive in one turn of the event loop, and puts them into the cache together. A separate
-    transaction for each reply would take four times as long."""
+    """Collects the replies that arrive in one turn of the event loop, and puts them into ``cache`` in one database
+    transaction. A separate transaction for each reply would take four times as long.
+    """
 
     def __init__(self, cache: ReplyCache) -> None:
         self._cache = cache
         self._waiting: list[tuple[list[CacheEntry], asyncio.Future[dict[str, CachedReply]]]] = []
 
     async def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies as :meth:`groundtrace.inference.cache.replies.ReplyCache.put` does. Returns the replies
-        that the cache holds for the keys of ``entries``. If the caller is cancelled while it waits, the replies are
-        stored nevertheless."""
+        """Store the replies in the cache, in one transaction with the other replies of this turn of the event loop.
+
+        ``entries`` holds each reply with its cache key. Returns the replies that the cache then holds for these keys,
+        by key. A returned reply can differ from the given one, because another process may have stored a reply for the
+        same key first. Raises the errors of :meth:`groundtrace.inference.cache.replies.ReplyCache.put`.
+
+        If the caller is cancelled while it waits, the replies are stored nevertheless.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._put)

@@ -1,5 +1,6 @@
-"""Finds the folders of a reply cache. The cache is on a local disk, on a network file system, or on object storage with
-a local copy."""
+"""Finds the folders that belong to a reply cache. A cache is on a local disk, on a network file system, or on object
+storage. In the last two cases, this machine also has a local copy of the cache.
+"""
 
 import hashlib
 import os
@@ -12,10 +13,12 @@ from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, i
 
 
 def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """Return the folder in which the processes of this machine coordinate while they use the cache ``path``. Its files
-    hold the limits, budgets and claims that these processes share.
+    """Return the folder through which the processes of this machine coordinate while they use the cache ``path``. Files
+    in this folder hold the rate limits, the budgets and the requests in progress of these processes.
 
-    The folder is beside the cache, or beside this machine's copy of a shared cache. Returns None for a cache in memory.
+    ``path`` is a file path, a URL, or ":memory:". ``storage`` holds the settings of the object storage. The folder is
+    named "coordination". It is beside the cache if the cache is on a local disk, else in the folder of this machine's
+    local copy. Returns None for a cache in memory.
     """
     if path == MEMORY:
         return None
@@ -25,8 +28,12 @@ def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path 
 
 
 def shared_location(path: str) -> str | None:
-    """Return the folder of the segments (uploaded pieces of the log) of the cache ``path``. Returns None for a cache on
-    a local disk or in memory."""
+    """Return the folder or URL that several machines share if ``path`` is a shared cache. This folder holds the cache's
+    segments, which are uploaded pieces of its log.
+
+    ``path`` is the path or URL of the cache's file (e.g. "s3://bucket/cache/replies.sqlite" → "s3://bucket/cache").
+    Returns None for a cache on a local disk or in memory, since no other machine can share it.
+    """
     if is_remote(path):
         return path.rpartition("/")[0]
     if path == MEMORY or not on_network(folder := Path(os.path.realpath(path)).parent):
@@ -35,9 +42,13 @@ def shared_location(path: str) -> str | None:
 
 
 def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
-    """Return the folder of this machine's copy of the shared cache at ``location``. It is in the user's cache folder,
-    or in the temporary folder if the user's cache folder is on a network file system. Two buckets of the same name at
-    different store endpoints have separate copies."""
+    """Return the folder on this machine for the local copy of the shared cache at ``location`` (a folder path or a
+    URL).
+
+    The folder is inside the user's cache folder (``XDG_CACHE_HOME`` or ~/.cache). If that folder is on a network file
+    system, the temporary folder is used instead. ``storage`` holds the settings of the object storage. Buckets with the
+    same name at two different store endpoints get two different folders.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):
         base = Path(tempfile.gettempdir()) / f"groundtrace-{os.getuid()}"

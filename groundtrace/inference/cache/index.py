@@ -21,8 +21,9 @@ from groundtrace.inference.cache.log import (
 from groundtrace.storage.files import written_whole
 
 WAL_PAGES = 8000
-"""The number of written pages after which SQLite moves them into the main file. Fewer moves mean fewer waits for the
-disk."""
+"""The number of pages that SQLite writes into its write-ahead log before it moves them into the main file. A large
+number means fewer moves, and so fewer waits for the disk.
+"""
 
 _COLUMNS = ("key", "role", "prompt", "model", "max_tokens", "created_s", "body", "tokens_in", "tokens_out", "crc")
 _FIRST_COLUMNS = _COLUMNS[:7]
@@ -69,19 +70,23 @@ Row = tuple[str, str, str, str, int, float, str, int, int, int | None]
 
 
 class Damaged(Exception):
-    """Raised if the database is damaged. The message describes the damage."""
+    """Raised if the SQLite database of the cache is damaged. The message describes the damage."""
 
 
 def row_of(logged: LogEntry, body: str) -> Row:
-    """Return the database row of a log entry whose encoded reply is ``body``."""
+    """Return the database row for ``logged``, a log entry. ``body`` is the reply of this entry as JSON text
+    (:func:`groundtrace.inference.cache.log.encode_body`). The last column of the row is a checksum of the other
+    columns.
+    """
     e = logged.entry
     row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
     return (*row, _crc(row))
 
 
 def logged_of(row: Row) -> LogEntry:
-    """Return the log entry of a database row. Raises :class:`Damaged` if the row has changed since it was written, or
-    cannot be decoded."""
+    """Convert a database row to a log entry. Raises :class:`Damaged` if the row does not match its checksum, or if its
+    reply cannot be decoded.
+    """
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
         raise Damaged("a reply has changed")
@@ -128,13 +133,17 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
-    """Open the database ``path``, and create or migrate it if necessary. If a database of the first version has
-    replies, they are written to a first log in ``log_folder``. If ``log_folder`` is None, no log is written. Raises
-    :class:`Damaged` if the database is damaged.
+    """Open the SQLite database ``path`` and return the connection. The database is created if it does not exist, and
+    converted if it has the form of an earlier version.
 
-    If ``check`` is true, the function also looks for two kinds of damage that SQLite does not detect when it opens a
-    file. These are a truncated last page, and pages that were damaged because a process died while the database was
-    open. ``check`` may be true only if no other process has the database open.
+    ``log_folder`` is the folder of the cache's logs. Databases of the first version had no logs. If such a database
+    holds replies, they are written to a new log in ``log_folder``. If ``log_folder`` is None, no log is written.
+
+    If ``check`` is True, the function also looks for two kinds of damage that SQLite does not detect when it opens a
+    file: a truncated last page, and pages that were damaged because a process died while the database was open.
+    ``check`` may be True only if no other process has the database open.
+
+    Raises :class:`Damaged` if the database is damaged.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -205,8 +214,11 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
-    """Yield the entries with keys greater than ``after`` in the order of their keys, at most ``limit`` entries (-1:
-    all). Raises :class:`Damaged` if an entry is damaged."""
+    """Yield the entries of the database in the order of their keys.
+
+    ``after`` is a key: only entries with greater keys are yielded. If it is None, the entries start with the first key.
+    ``limit`` is the largest number of entries; -1 means no limit. Raises :class:`Damaged` if an entry is damaged.
+    """
     where = "" if after is None else "WHERE key > ?"
     query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
     with reporting_damage():
@@ -215,8 +227,10 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
-    """Return the entries that the database holds for the keys. All keys must fit into one SQL query. Raises
-    :class:`Damaged` if an entry is damaged."""
+    """Return the entries that the database holds for ``keys``. Keys without an entry are missing in the result, which
+    has no particular order. ``keys`` must be short enough for one SQL query. Raises :class:`Damaged` if an entry is
+    damaged.
+    """
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
     return [logged_of(row) for row in rows]
@@ -225,9 +239,13 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> int:
-    """Insert the rows with the SQL ``statement``. If ``log`` is not None, also record that the first ``taken_bytes``
-    bytes of this log are imported. Returns the number of rows that were inserted, including rows that replaced another
-    row. Call this function inside of a :func:`transaction`."""
+    """Insert rows into the table of replies, and return how many of them were stored. A row that replaces an existing
+    row counts as stored.
+
+    ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. If ``log``
+    is a name, the function also records that the first ``taken_bytes`` bytes of this log are imported. If ``log`` is
+    None, nothing is recorded. Call this function inside of a :func:`transaction`.
+    """
     stored = db.executemany(statement, rows).rowcount
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
@@ -235,8 +253,10 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Return the logs that are not completely imported yet, each with the offset of the first byte to import. The
-    offset is 0 for a log that became shorter, since such a log is read again from its start."""
+    """Return the logs in ``log_folder`` that have lines which the database has not imported yet. Each log comes with
+    the offset (in bytes) at which the import must start. The offset is 0 if a log is shorter than at its last
+    import, since such a log is read again from its start.
+    """
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
     found = []
@@ -248,16 +268,22 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 
 
 def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
-    """Insert the entries of a batch, and record in the database that they are imported. Raises :class:`Damaged` if the
-    database is damaged."""
+    """Insert the entries of one batch of a log into the database. ``log`` is the path of the log from which ``batch``
+    was read. The function also records how far this log is imported now. Raises :class:`Damaged` if the database is
+    damaged.
+    """
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
         insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
-    """Delete the replies with the keys ``doomed``. Record ``log`` as the only log, of which the first ``taken_bytes``
-    bytes are imported."""
+    """Delete replies, and record that the cache has only one log now.
+
+    ``doomed`` holds the keys of the replies to delete. ``log`` is the name of the one remaining log. ``taken_bytes`` is
+    the number of bytes at the beginning of this log that the database already contains. Raises :class:`Damaged` if the
+    database is damaged.
+    """
     with reporting_damage(), transaction(db):
         db.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in doomed))
         db.execute("DELETE FROM logs")
@@ -265,13 +291,13 @@ def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_
 
 
 def logs(log_folder: Path) -> list[Path]:
-    """Return the logs in the order of their creation."""
+    """Return the paths of the log files in ``log_folder``, oldest first."""
     return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
 
 
 def rebuild(path: Path, log_folder: Path) -> int:
-    """Replace a damaged database by a new database that is built from the logs alone. The damaged file is kept under
-    its name plus ``.damaged``.
+    """Replace the damaged database ``path`` by a new database that is built only from the logs in ``log_folder``. The
+    damaged file is renamed: its name gets the suffix ``.damaged``.
 
     Returns the number of replies in the new database. The caller must hold the lock that prevents other processes from
     opening the database.

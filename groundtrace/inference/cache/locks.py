@@ -13,8 +13,9 @@ from typing import TextIO
 
 
 def lock_alone(handle: int) -> bool:
-    """Lock the open file exclusively, without waiting. Returns False if another process holds a lock on the file, else
-    True."""
+    """Lock an open file exclusively, without waiting. ``handle`` is the file descriptor. Returns True if the file is
+    locked now, and False if another process holds a lock on the file.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -24,8 +25,10 @@ def lock_alone(handle: int) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, how: int) -> Iterator[None]:
-    """Lock the file while the body of the ``with`` statement runs. The file is created if necessary. ``how`` is LOCK_SH
-    or LOCK_EX."""
+    """Lock the file ``path`` while the body of the ``with`` statement runs. The function waits until the lock is free,
+    and creates the file if necessary. ``how`` is ``fcntl.LOCK_SH`` (a shared lock) or ``fcntl.LOCK_EX`` (an
+    exclusive lock).
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         fcntl.flock(handle, how)

@@ -1,8 +1,9 @@
 """Reads and writes the append-only log of replies, from which a damaged reply cache is rebuilt.
 
-Each writing process has its own file, ``<UTC time>-<pid>-<uuid>.jsonl``, so that two processes never write into one
-file. A line is a checksum, a space and a JSON object; the checksum is the CRC-32 of the JSON object as 8 hexadecimal
-digits. An incomplete or changed line fails its checksum and is skipped. The lines after it are still read.
+Each writing process has its own log file, ``<UTC time>-<pid>-<uuid>.jsonl``, so that two processes never write into one
+file. Each line consists of a checksum, a space and a JSON object. The checksum is the CRC-32 of the JSON object as 8
+hexadecimal digits. A line that is incomplete or was changed does not match its checksum. Such a line is skipped, and
+the lines after it are still read.
 """
 
 import json
@@ -26,7 +27,11 @@ _MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """Holds a reply for the cache, with the fields by which users can search the cache."""
+    """Holds one reply for the cache, with the fields by which users can search the cache.
+
+    ``key`` is the cache key. ``prompt`` is the name of the prompt. ``max_tokens`` is the token budget of the request,
+    and ``completion`` is the reply. ``tokens_in`` and ``tokens_out`` are the reply's input and output tokens.
+    """
 
     key: str
     role: str
@@ -40,7 +45,7 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """Holds a cache entry with its creation time (Unix time in seconds)."""
+    """Holds a cache entry and the time at which it was created. ``created_s`` is a Unix time in seconds."""
 
     entry: CacheEntry
     created_s: float
@@ -48,8 +53,10 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogEntries:
-    """Holds a batch of log entries in order, and the number of damaged lines in the batch. ``end_bytes`` is the offset
-    in bytes after the last whole line."""
+    """Holds a batch of entries that were read from a log. ``entries`` are in the order of the log. ``damaged`` is the
+    number of damaged lines in the batch. ``end_bytes`` is the offset in the file, in bytes, after the last complete
+    line of the batch.
+    """
 
     entries: list[LogEntry]
     damaged: int
@@ -57,14 +64,16 @@ class LogEntries:
 
 
 def stamp() -> str:
-    """Return the current time as a prefix of file names. The text is the UTC time to the microsecond, so sorted names
-    are in order of time."""
+    """Return the current time as text for the beginning of a file name, e.g. "20250131T235959123456" (UTC, to the
+    microsecond). File names that begin with this text are in order of time when they are sorted.
+    """
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
 
 
 def encode_body(completion: Completion) -> str:
-    """Return the reply as JSON in which all characters beyond ASCII are escaped. The reason is that a reply's text may
-    hold a lone surrogate, which UTF-8 cannot encode. Raises ValueError if the reply cannot be encoded.
+    """Return a reply as JSON text with ASCII characters only. Other characters are escaped, because a reply may contain
+    a lone surrogate, which UTF-8 cannot encode. Fields that are empty (``logprobs``, ``answered_by``,
+    ``taken_from``) are left out. Raises ValueError if the reply cannot be encoded.
     """
     fields: dict[str, Any] = {
         "text": completion.text,
@@ -80,7 +89,9 @@ def encode_body(completion: Completion) -> str:
 
 
 def decode_body(body: str) -> Completion:
-    """Return the reply that a JSON text holds. Raises ValueError if the text does not hold a reply."""
+    """Return the reply that the JSON text ``body`` describes. This is the inverse of :func:`encode_body`. Raises
+    ValueError if the text does not describe a reply.
+    """
     try:
         return _completion(json.loads(body))
     except RecursionError as error:
@@ -88,8 +99,10 @@ def decode_body(body: str) -> Completion:
 
 
 def encode_line(logged: LogEntry, body: str) -> bytes:
-    """Return the log's line, with its line feed, for an entry whose encoded reply is ``body``. Raises ValueError if the
-    entry has a field that the cache cannot store."""
+    """Return one line of the log as bytes, with its line feed at the end. ``logged`` is the entry, and ``body`` is its
+    reply as JSON text (:func:`encode_body`). Raises ValueError if a field of the entry cannot be stored in the
+    cache.
+    """
     entry = logged.entry
     fields = {
         "key": entry.key,
@@ -107,7 +120,7 @@ def encode_line(logged: LogEntry, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> LogEntry | None:
-    """Return the entry of a line. Returns None if the line is damaged or does not hold an entry."""
+    """Return the entry that one line of a log holds. Returns None if the line is damaged or does not hold an entry."""
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
         return None
@@ -121,9 +134,13 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
-    """Yield the entries of the log from the offset ``start_bytes`` on, in batches of ``batch_lines`` lines. A last line
-    without a line feed is counted as damaged. Another process may still be writing this line. So the ``end_bytes`` of
-    the last batch is the offset at which this line begins."""
+    """Yield the entries of the log ``path`` in batches of ``batch_lines`` lines. Reading starts at the offset
+    ``start_bytes``.
+
+    A last line without a line feed is counted as damaged, since another process may still be writing it. In this case
+    the ``end_bytes`` of the last batch is the offset at which this incomplete line begins, so a later call can start
+    there.
+    """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
         entries: list[LogEntry] = []
@@ -148,7 +165,9 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
 
 
 def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
-    """Write a whole log atomically, and return its size in bytes."""
+    """Write all ``entries`` into a new log file at ``path``, and return its size in bytes. The file appears only when
+    it is complete.
+    """
     with written_whole(path, durable=True) as unfinished, unfinished.open("wb") as stream:
         for logged in entries:
             stream.write(encode_line(logged, encode_body(logged.entry.completion)))
@@ -156,8 +175,11 @@ def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
 
 
 class LogWriter:
-    """Writes this process's log in ``folder``. The file is created when the first line is written. A writer is not
-    thread-safe."""
+    """Writes this process's own log file in ``folder``. The file is created when the first line is written.
+
+    ``name`` is the file's name, and ``size_bytes`` the number of bytes written to it so far. A writer is not
+    thread-safe.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -166,10 +188,11 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Append the lines ``data`` to the log without a sync to disk. The lines are kept if this process dies, but a
-        power failure may lose them.
+        """Append ``data``, one or more complete lines, to the log. The data are not synchronised to the disk. So they
+        survive the death of this process, but a power failure may lose them.
 
-        After an error the file is closed, since its last line may be incomplete. The next lines begin a new file.
+        If an error occurs, the file is closed, because its last line may be incomplete. The next call begins a new
+        file.
         """
         try:
             if self._file is None:

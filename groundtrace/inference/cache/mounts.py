@@ -17,8 +17,9 @@ def on_network(folder: Path) -> bool:
 
 
 def filesystem_of(mounts: str, path: str) -> str:
-    """Return the type of the file system that contains the absolute path ``path``. ``mounts`` is the text of
-    /proc/mounts. Returns "" if no mounted file system contains the path."""
+    """Return the type of the file system that contains the absolute path ``path``, e.g. "ext4" or "nfs". ``mounts`` is
+    the text of /proc/mounts. Returns "" if no mounted file system contains the path.
+    """
     longest, kind = -1, ""
     for line in mounts.split("\n"):
         fields = line.split(" ")
@@ -32,5 +33,7 @@ def filesystem_of(mounts: str, path: str) -> str:
 
 
 def is_network(kind: str) -> bool:
-    """Return whether a file system type (as in /proc/mounts) is a network file system."""
+    """Return whether ``kind``, the name of a file system type as in /proc/mounts, is a network file system. Examples
+    are "nfs4" and "cifs".
+    """
     return _NETWORK.fullmatch(kind) is not None

@@ -1,4 +1,6 @@
-"""Reads the reply caches of other runs. A request is not sent again if another run already has its reply."""
+"""Reads the reply caches of other runs. If another run already has the reply to a request, the request is not sent
+again.
+"""
 
 import logging
 import sqlite3
@@ -13,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """Holds the open reply caches of other runs, which are only read. A cache that cannot be opened is skipped with a
-    warning.
+    """Opens the reply caches of other runs, and looks up replies in them. These caches are only read. ``neighbours``
+    describes the other runs. A cache that cannot be opened is skipped with a warning.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour]) -> None:
@@ -26,12 +28,12 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the replies that the caches hold for the wanted samples.
+        """Look up replies in the caches of the other runs.
 
-        ``keys`` has one entry for each wanted sample. The entry maps the sample's key in this run's cache to
-        the key from which :func:`groundtrace.inference.request.fresh_key` made it. The result has the keys of this
-        run's cache. If several caches hold a reply, the reply of the first cache is used. In a returned reply,
-        ``taken_from`` is the name of the run from whose cache the reply was copied.
+        ``keys`` has one item for each wanted reply: the reply's key in this run's cache → the original key from which
+        :func:`groundtrace.inference.request.fresh_key` made that key. Returns the replies that were found, by the key
+        in this run's cache. If several caches hold a reply, the reply of the first of these caches is returned.
+        ``taken_from`` of a returned reply is the name of the run that owns this cache.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

@@ -52,8 +52,11 @@ class CacheInUse(Exception):
 
 @dataclass(frozen=True)
 class CachedReply:
-    """Holds a cached reply and the token budget with which it was requested. A request may return several replies;
-    ``tokens_in`` and ``tokens_out`` are this reply's share of the tokens of its request.
+    """Holds a cached reply. ``completion`` is the reply, and ``max_tokens`` is the token budget with which it was
+    requested.
+
+    One request may return several replies. ``tokens_in`` and ``tokens_out`` are this reply's share of the request's
+    input and output tokens.
     """
 
     completion: Completion
@@ -62,8 +65,9 @@ class CachedReply:
     tokens_out: int = 0
 
     def serves(self, max_tokens: int) -> bool:
-        """Return whether the reply can be used for a request with the token budget ``max_tokens``. This is the case if
-        the reply is complete, or if it was requested with at least this budget.
+        """Return whether the reply can be used for a request whose token budget is ``max_tokens``. This is the case if
+        the reply is complete, or if it was requested with at least this budget. So a reply that was truncated at 512
+        tokens cannot be used for a budget of 1024 tokens.
         """
         return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
@@ -71,9 +75,11 @@ class CachedReply:
 class ReplyCache:
     """Stores replies by key. It is safe to use from several threads and processes.
 
-    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is true, only this process
-    can use the cache. In this case the constructor raises :class:`CacheInUse` if another process has the cache open. A
-    process that opens the cache later waits until this process has closed it.
+    ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is True, only this process
+    can use the cache. The constructor then raises :class:`CacheInUse` if another process has the cache open. A process
+    that opens the cache later waits until this process has closed it.
+
+    ``damaged_lines`` is the number of damaged log lines that this object has found so far.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -103,7 +109,9 @@ class ReplyCache:
             raise
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """Return the cached replies for ``keys``, including truncated ones (see :meth:`CachedReply.serves`)."""
+        """Return the cached replies for ``keys``, by key. Keys without a reply are missing in the result. The result
+        includes truncated replies; :meth:`CachedReply.serves` tells whether such a reply can be used.
+        """
         wanted, found = list(keys), dict[str, CachedReply]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
@@ -111,12 +119,15 @@ class ReplyCache:
         return found
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies so that a killed process does not lose them. Returns the replies that the cache then holds
-        for the keys of ``entries``.
+        """Store the replies in the log and the database, so that they are not lost if the process is killed. Returns
+        the replies that the cache then holds for the keys of ``entries``, by key.
 
-        If another process stored a reply for a key first, the result has that earlier reply, so that all processes use
-        the same reply. Raises ValueError if an entry is not valid, for example if its key is not a text or a token
-        count is not an integer. In this case no entry is stored.
+        If another process stored a complete reply for a key first, the cache keeps that earlier reply, and the result
+        has it. So all processes use the same reply. A truncated reply in the cache is replaced by a complete reply, or
+        by one that was requested with a larger token budget.
+
+        Raises ValueError if an entry is not valid, for example if its key is not a text or a token count is not an
+        integer. In this case no entry is stored.
         """
         entries = list(entries)
         with self._lock:
@@ -148,8 +159,8 @@ class ReplyCache:
             return reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
 
     def take_in(self) -> None:
-        """Import the lines of the logs that are not in the database yet, in batches. Other threads can use the cache
-        between two batches.
+        """Import the log lines that are not in the database yet. The lines are imported in batches, and other threads
+        can use the cache between two batches. A cache in memory has no logs, so the method then does nothing.
         """
         if self._path is None:
             return
@@ -164,7 +175,9 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yield all replies in the order of their keys. They may include replies that are stored in the meantime."""
+        """Yield all replies in the order of their keys. Replies that are stored while the generator runs may be
+        included too.
+        """
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -174,11 +187,11 @@ class ReplyCache:
             after = page[-1].entry.key
 
     def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
-        """Delete from the database and the logs all replies for which ``keep`` returns False. Returns the number of
-        these replies.
+        """Delete replies from the database and from the logs. ``keep`` is called for each reply: a reply for which it
+        returns False is deleted. Returns the number of deleted replies.
 
-        The cache must have been opened with ``exclusive``. If the process is killed meanwhile, some of the replies to
-        delete may be left, but no other reply is lost.
+        The cache must have been opened with ``exclusive=True``. If the process is killed during this method, some of
+        the replies may not be deleted, but no other reply is lost.
         """
         doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
         with self._lock:

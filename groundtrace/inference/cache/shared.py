@@ -27,18 +27,22 @@ from groundtrace.storage.places import STANDARD, StorageSettings
 from groundtrace.storage.uploads import Uploads
 
 SEGMENT_BYTES = 64 * 2**20
-"""The approximate size of a segment, in bytes of log before compression."""
+"""The approximate size of a segment, as the number of bytes of the log before compression."""
 
 _log = logging.getLogger(__name__)
 
 
 class SegmentStore(ReplyCache):
-    """Stores replies by key for several machines. It is safe to use from several threads and processes.
+    """Stores replies by key in a cache that several machines share. It is safe to use from several threads and
+    processes.
 
-    The processes on one machine use one ``local_folder``. The constructor imports all segments (uploaded pieces of the
-    machines' logs), and raises OSError if the location cannot be reached. Afterwards the background thread ``uploads``
-    calls :meth:`synchronize` regularly. If ``uploads`` is None, only :meth:`close` uploads. ``torn`` is the number of
-    damaged segments, and ``foreign`` the number of files that are not segments.
+    ``location`` is the shared folder or URL. ``local_folder`` is the folder of this machine's copy; all processes on
+    one machine use the same folder. ``storage`` holds the settings of the object storage. The constructor imports all
+    segments (uploaded pieces of the machines' logs), and raises OSError if the location cannot be reached.
+
+    ``uploads`` is a background thread that calls :meth:`synchronize` regularly. If it is None, new replies are uploaded
+    only by the constructor and by :meth:`close`. ``torn`` is the number of damaged segments, and ``foreign`` the number
+    of files at the location that are not segments.
 
     If two machines send the same request before the next upload, each machine uses its own reply at first. Later the
     older reply replaces the newer one on both machines.
@@ -177,9 +181,13 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
-    """Yield three values: a temporary cache with the replies of all segments, the names of the undamaged segments, and
-    the number of unusable segments. A segment is unusable if it is damaged, or if another machine deletes it in the
-    meantime. ``scratch`` is the parent of the temporary folder. If it is None, the system's temporary folder is used.
+    """Yield a temporary cache that contains the replies of all segments. The temporary files are deleted when the
+    ``with`` statement ends.
+
+    ``files`` gives access to the segments. ``scratch`` is the folder in which the temporary folder is created; None
+    means the system's temporary folder. The yielded tuple has three values: the cache, the names of the undamaged
+    segments, and the number of unusable segments. A segment is unusable if it is damaged, or if another machine has
+    deleted it in the meantime.
     """
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0
@@ -199,12 +207,14 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[LogEntry], bool] = lambda _: True
 ) -> tuple[int, int]:
-    """Merge all undamaged segments (``files``) into one new segment. The new segment holds the replies for which
-    ``keep`` returns True. It is written before the old ones are deleted. Other machines may read and write in the
-    meantime. ``scratch`` is the folder for temporary files. If it is None, the system's temporary folder is used.
+    """Merge all undamaged segments into one new segment, and delete the old ones.
 
-    Returns the number of merged segments and the number of dropped replies. Both numbers are 0 if there is nothing to
-    do.
+    ``files`` gives access to the segments. The new segment holds only the replies for which ``keep`` returns True. It
+    is written before the old segments are deleted, so other machines may read and write in the meantime. ``scratch`` is
+    the folder for temporary files; None means the system's temporary folder.
+
+    Returns the number of merged segments and the number of dropped replies. If there are fewer than two segments and no
+    reply to drop, nothing is changed, and both numbers are 0.
     """
     with gathered(files, scratch) as (cache, names, _):
         dropped = sum(not keep(logged) for logged in cache.entries())
@@ -220,9 +230,12 @@ def merge(
 def prune_segments(
     location: str, local_folder: str, keep: Callable[[LogEntry], bool], storage: StorageSettings = STANDARD
 ) -> int:
-    """Delete the replies for which ``keep`` returns False, both from the segments at ``location`` and from this
-    machine's copy in ``local_folder``. Replies are counted separately in the segments and in the copy. The function
-    returns the larger number.
+    """Delete replies from a shared cache and from this machine's copy of it. A reply is deleted if ``keep`` returns
+    False for it.
+
+    ``location`` is the shared folder or URL with the segments. ``local_folder`` is the folder of this machine's copy.
+    ``storage`` holds the settings of the object storage. The number of deleted replies is counted once in the segments
+    and once in the copy; the larger of the two numbers is returned.
 
     The copies on other machines are not changed, so these machines still use the deleted replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
@@ -238,12 +251,14 @@ def prune_segments(
 
 
 def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None) -> ReplyCache:
-    """Open the cache ``path``. ``path`` is ":memory:", or the path or URL of a file such as ``replies.sqlite``.
+    """Open the reply cache ``path``, and return it. ``path`` is ":memory:", or the path or URL of a file such as
+    ``replies.sqlite``.
 
     A path on a local disk is a SQLite file. If ``path`` is on a network file system or is a URL, the file itself is
-    never created. Instead the folder of ``path`` holds segments (:class:`SegmentStore`), which several machines share.
-    ``storage`` holds the settings of the store. ``uploads`` is the background thread that regularly exchanges the
-    segments with other machines.
+    never created. Instead its folder holds segments, which several machines share (:class:`SegmentStore`). ``storage``
+    holds the settings of the object storage. ``uploads`` is the background thread that regularly exchanges the segments
+    with other machines. If it is None, they are exchanged only when the cache is opened, and uploaded when it is
+    closed.
     """
     location = shared_location(path)
     if location is None:

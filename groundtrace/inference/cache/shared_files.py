@@ -1,4 +1,5 @@
-"""Lists, downloads, uploads and deletes the segments of a shared cache.
+"""Lists, downloads, uploads and deletes the segments of a shared reply cache. A segment is a compressed file with a
+piece of a machine's log.
 
 The cache's location is a local folder or a URL of a store (:mod:`groundtrace.storage.places`).
 """
@@ -21,13 +22,15 @@ CHUNK_BYTES = 2**20
 
 
 class TornSegment(Exception):
-    """Raised if the file of a segment is truncated or damaged."""
+    """Raised if the file of a segment (a compressed piece of the cache's log) is truncated or damaged."""
 
 
 class SegmentFiles:
-    """Accesses the folder ``segments`` at a location. Its methods raise OSError if the location cannot be reached.
+    """Accesses the segments of a shared cache: the files in the folder ``segments`` at ``location`` (a folder path or a
+    URL). ``storage`` holds the settings of the object storage.
 
-    The constructor raises :class:`groundtrace.storage.places.StorageError` for a URL that no store supports.
+    The methods raise OSError if the location cannot be reached. The constructor raises
+    :class:`groundtrace.storage.places.StorageError` for a URL that no store supports.
     """
 
     def __init__(self, location: str, storage: StorageSettings = STANDARD) -> None:
@@ -35,16 +38,19 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Return two values: the size in bytes of each segment by name, ordered by time, and the number of other files
-        in the folder. Temporary files (``.tmp``) are not counted."""
+        """Return two values: a dict from the name of each segment to its size in bytes, oldest segment first; and the
+        number of other files in the folder. Temporary files (``.tmp``) are not counted.
+        """
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
         foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]
         return ours, len(foreign)
 
     def fetch(self, name: str, target: Path) -> None:
-        """Download a segment, and write its lines to ``target`` atomically. Raises :class:`TornSegment` if the segment
-        is damaged, and FileNotFoundError if it does not exist any more."""
+        """Download and decompress the segment ``name``, and write its lines to the local file ``target``. The file
+        appears only when it is complete. Raises :class:`TornSegment` if the segment is damaged, and
+        FileNotFoundError if it does not exist any more.
+        """
         target.parent.mkdir(parents=True, exist_ok=True)
         unpacker = zlib.decompressobj()
         with written_whole(target) as unfinished, self._open(name) as source, unfinished.open("wb") as stream:
@@ -59,8 +65,8 @@ class SegmentFiles:
                 raise TornSegment(f"the segment {name} ends early")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
-        """Upload the lines as a new segment, and return its name. The compressed file is written to the local folder
-        ``scratch`` before it is uploaded.
+        """Compress the log lines ``lines``, upload them as a new segment, and return the segment's name. The compressed
+        file is written to the local folder ``scratch`` before it is uploaded, and deleted there afterwards.
         """
         name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
         packed = scratch / f".{name}.tmp"
@@ -76,7 +82,7 @@ class SegmentFiles:
         return name
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete segments; names that do not exist are ignored."""
+        """Delete the segments with these names. Names that do not exist are ignored."""
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
 

@@ -13,28 +13,31 @@ from groundtrace.storage.places import STANDARD, StorageSettings, is_remote
 
 FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9
-"""Tolerance for rounding errors in sums of dollars; every call costs more."""
+"""The tolerance, in dollars, for rounding errors in sums of costs. Every call costs more than this."""
 FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
-"""The first and the longest interval at which a waiting process with peers reads the file again."""
+"""The first and the longest interval, in seconds, at which a waiting process reads the shared file again. Only a
+process that shares the budget with other processes does this.
+"""
 
 
 class Budget:
-    """Lets requests through while the amounts spent and reserved stay within the limits ``usd`` (dollars) and
-    ``tokens``. A limit of None means unlimited.
+    """Limits what a run spends on model requests. A request may be sent only if the amounts spent and reserved stay
+    within ``usd`` (dollars) and ``tokens`` (input plus output). None means no limit.
 
-    A request that does not fit into the budget is not refused at once. It waits until the cost of the requests in
-    flight is known, so that the whole budget can be used. The cost of a request is estimated from earlier requests. If
-    the last requests in flight cost more than estimated, the run exceeds its budget by at most this difference. After
-    one refusal all later requests are refused too, so that a run stops cleanly.
+    A request that does not fit into the budget is not refused at once. It waits until the costs of the requests in
+    progress are known, so that the whole budget can be used. The cost of a request is estimated from earlier requests.
+    If the last requests in progress cost more than estimated, the run exceeds its budget by at most this difference.
+    After one refusal all later requests are refused too, so that a run stops cleanly.
 
     ``run`` is the folder of the run's notes, a path or a URL. In the notes each process records what it spends.
     ``peers`` are the other processes on this machine. Processes with the same run and the same peers share one budget.
     The first process reads from the notes what all earlier processes have spent, including killed processes.
+    ``storage`` holds the settings of the object storage.
 
-    A run with several ``workers`` (machines) divides its budget evenly. Each machine spends at most its own part. A
-    second rule applies too: the sum of its own spending and the noted spending of all other machines stays within the
-    whole budget (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost machine's part
-    again.
+    ``workers`` is the number of machines of the run, which divide its budget evenly. Each machine spends at most its
+    own part. A second rule applies too: the sum of its own spending and the noted spending of all other machines stays
+    within the whole budget (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost
+    machine's part again.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Budget:
 
     @property
     def is_divided(self) -> bool:
-        """Return whether several machines divide the budget."""
+        """Return whether the budget is limited and several machines divide it."""
         return self._bounded and bool(self._run) and self._workers > 1
 
     @property
@@ -73,17 +76,20 @@ class Budget:
         return self._usd is not None or self._tokens is not None
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
-        """Return the expected number of output tokens of ``n`` samples of this prompt, at most ``max_tokens`` for each
-        sample. The number is estimated from the prompt's earlier samples in this process. Before the first sample, the
-        estimate is :data:`FIRST_GUESS_TOKENS_OUT` tokens for each sample."""
+        """Return an estimate of how many output tokens ``n`` samples will have. ``prompt`` is the prompt's name.
+        ``max_tokens`` is the largest number of tokens of one sample.
+
+        The estimate is the mean length of the earlier samples of this prompt in this process. Before the first sample,
+        it is :data:`FIRST_GUESS_TOKENS_OUT` tokens for each sample.
+        """
         samples, tokens_out = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
         return n * min(max_tokens, -(-tokens_out // samples))
 
     async def reserve(self, cost: Cost) -> None:
-        """Wait until the cost fits into the budget, and reserve it. Waiting calls are served in the order of their
-        arrival.
+        """Wait until ``cost``, the expected cost of a request, fits into the budget, and reserve it. Waiting calls are
+        served in the order of their arrival.
 
-        Raises BudgetUsedUp if the cost does not fit although no other request is in flight. Raises RunStopped if the
+        Raises BudgetUsedUp if the cost does not fit although no other request is in progress. Raises RunStopped if the
         run's folder is not visible to this process.
         """
         if not self._bounded:
@@ -98,18 +104,23 @@ class Budget:
             raise BudgetUsedUp(f"the budget is used up: {self._as_text()}")
 
     def reserve_at_once(self, cost: Cost) -> bool:
-        """Reserve the cost if it fits into the budget now. Returns whether it was reserved."""
+        """Reserve ``cost``, the expected cost of a request, if it fits into the budget now. Returns True if it was
+        reserved. This method does not wait.
+        """
         return not self._bounded or self._fits_now(cost) is True
 
     def saw(self, prompt: str, samples: int, tokens_out: int) -> None:
-        """Record the output tokens of ``samples`` samples of ``prompt``. They improve the estimates for later requests
-        of this prompt."""
+        """Record the length of new samples, which improves the estimates of :meth:`expected_tokens_out`. ``prompt`` is
+        the prompt's name, ``samples`` the number of samples, and ``tokens_out`` the sum of their output tokens.
+        """
         if samples:
             seen, total = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
             self._seen[prompt] = (seen + samples, total + tokens_out)
 
     def settle(self, reserved: Cost, taken: Cost) -> None:
-        """Replace the reservation ``reserved`` of a finished request by the request's real cost ``taken``."""
+        """Record that a request has ended: replace its reservation by its real cost. ``reserved`` is the cost that was
+        reserved for the request, and ``taken`` is its real cost.
+        """
         with self._peers.lock, self._shared() as db:
             self.spent += taken
             if self._bounded:
@@ -120,8 +131,9 @@ class Budget:
         self._settled.set()
 
     def read_notes(self) -> None:
-        """Read again from the notes what other machines have spent. Raises OSError if the notes cannot be read. Any
-        thread may call this method."""
+        """Read again from the run's notes what other machines have spent. Nothing is read before this process has sent
+        its first request. Raises OSError if the notes cannot be read. Any thread may call this method.
+        """
         if self._noted is not None and self._is_read:
             spent = self._noted.by_process()
             with self._peers.lock, self._peers.transaction() as db:
@@ -233,8 +245,8 @@ class Budget:
         return noted_here, sum((cost for name, cost in spent.items() if name not in here), Cost())
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the spent and reserved amounts into the file that the processes of this machine share
-        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """Write the spent and reserved amounts of this process into the file that the processes of this machine share.
+        The caller is :class:`groundtrace.inference.coordination.peers.Peers`, and ``db`` is the open file.
         """
         if self._is_read:
             known, was_exhausted = self.spent, self.exhausted
@@ -246,8 +258,9 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the spending of all processes from the file that the processes of this machine share. Remove this
-        process's reservation from this file, but keep it in memory.
+        """Move the shared state into the memory of this process, because no other process uses the file any more.
+        ``db`` is the open file. The method reads what all processes have spent. It removes this process's
+        reservation from the file, but keeps it in memory.
         """
         if self._is_read:
             self._read(db)
@@ -257,5 +270,7 @@ class Budget:
         db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
 
     def changed(self) -> None:
-        """Do nothing. The method is called after the shared state has moved between memory and the shared file. No
-        update is necessary, since a request that waits for the budget reads the state again soon."""
+        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the shared state
+        has moved between memory and the shared file. No update is necessary, since a request that waits for the
+        budget reads the state again soon.
+        """

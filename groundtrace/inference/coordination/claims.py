@@ -1,8 +1,9 @@
-"""Deduplicates requests between processes: a process waits if another process has already sent the same request.
+"""Avoids duplicate requests: a process waits if another process has already sent the same request.
 
-A process claims the cache keys of a request before it sends the request. It releases these claims after it has put the
-replies into the cache, or after the request has failed. A process reads the cache after it has claimed a key. So it
-finds the reply of another process that had claimed the key before.
+A process claims the cache keys of a request before it sends the request. While a key is claimed, no other process may
+send a request for it. The process releases its claims after it has put the replies into the cache, or after the request
+has failed. A process reads the cache after it has claimed a key. So it finds the reply of another process that had
+claimed the key before.
 """
 
 import asyncio
@@ -19,8 +20,10 @@ FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
 
 
 class Claims:
-    """Holds the cache keys that this process claims for its requests in flight. Several requests of the process may
-    claim the same key.
+    """Holds the cache keys that this process claims for its requests in progress. Other processes do not request these
+    keys in the meantime. Several requests of this process may claim the same key.
+
+    ``peers`` are the other processes on this machine, and ``cache`` is the reply cache that they share.
     """
 
     def __init__(self, peers: Peers, cache: ReplyCache) -> None:
@@ -32,15 +35,17 @@ class Claims:
     async def holding(
         self, keys: Sequence[str], max_tokens: int, had_joined: bool = True
     ) -> AsyncIterator[dict[str, CachedReply]]:
-        """Wait until no other process claims any of the keys. Yields the cached replies that can be used: complete
-        replies, and replies that were requested with at least the token budget ``max_tokens``.
+        """Wait until no other process claims any of the keys, and claim those that must be requested. Yields the cached
+        replies that can be used, by key. A reply can be used if it is complete, or if it was requested with at least
+        ``max_tokens`` tokens.
 
-        While the body of the ``with`` statement runs, this process claims the keys without a usable reply. It claims
-        all of them or none, so that two processes never wait for each other.
+        ``keys`` are the cache keys of the wanted replies. While the body of the ``with`` statement runs, this process
+        claims the keys without a usable reply. It claims all of them or none, so that two processes never wait for each
+        other.
 
         ``had_joined`` is True if this process had already registered with the other processes when the caller read the
-        cache. If it is False, the cache is read again here. The reason is that another process may have put a reply
-        into the cache and ended since then.
+        cache. If it is False, this method reads the cache again after it has claimed the keys, because another process
+        may have put a reply into the cache and ended since then.
 
         Raises :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """
@@ -97,16 +102,20 @@ class Claims:
                     db.executemany("DELETE FROM claims WHERE key = ? AND process = ?", last)
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the claims into the file that the processes of this machine share
-        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """Write this process's claims into the file that the processes of this machine share. The caller is
+        :class:`groundtrace.inference.coordination.peers.Peers`, and ``db`` is the open file.
         """
         held = [(key, self._peers.me) for key in self._held]
         db.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?)", held)  # a peer may have a lost process's claims
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Remove this process's claims from the file that the processes share, but keep them in memory."""
+        """Remove this process's claims from the file ``db`` that the processes share, but keep them in memory. The
+        method is called when no other process uses the file any more.
+        """
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing. The method is called after the claims have moved between memory and the shared file. No update is
-        necessary: if the process has peers, each later change of a claim is written to this file."""
+        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the claims have
+        moved between memory and the shared file. No update is necessary: while other processes are running, each
+        later change of a claim is written to this file.
+        """

@@ -1,9 +1,11 @@
-"""Coordinates the processes of one machine through one SQLite file, ``coordination/peers.sqlite`` beside the cache.
+"""Coordinates the processes of one machine through one SQLite file, ``coordination/peers.sqlite`` beside the cache. The
+other processes are called the peers of a process.
 
-The shared state consists of claims on requests, slots of endpoints (one for each concurrent request), and budgets. A
-process that is alone has this state in memory, so that coordination takes no time. A second process registers in the
-file and wakes the first process. It sends no request until the first process has written its state into the file. From
-then on all changes are transactions in the file. The last remaining process reads the state back into memory.
+The shared state consists of claims (requests that one process sends for all), slots of endpoints (one for each
+concurrent request), and budgets. A process that is alone has this state in memory, so that coordination takes no time.
+A second process registers in the file and wakes the first process. It sends no request until the first process has
+written its state into the file. From then on all changes are transactions in the file. The last remaining process reads
+the state back into memory.
 
 A process registers with its first request. Processes detect at once whether another process is still running
 (:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
@@ -28,16 +30,20 @@ from groundtrace.inference.coordination.presence import Presence, lives
 from groundtrace.inference.errors import RunStopped
 
 LOOK_S: Final = 1.0
-"""The interval, in seconds, at which a process that has peers checks whether they live."""
+"""The interval, in seconds, at which a process that has peers checks whether they are still running."""
 WARN_LOOKS: Final = 10
-"""The number of checks without progress of a process after which a warning names it: the process is suspended, or
-hangs."""
+"""The number of checks after which a warning names a process that makes no progress. Such a process is suspended or
+hangs.
+"""
 LOST_LOOKS: Final = 60
-"""The number of checks without progress of a process after which it is treated as lost until it responds, so that a run
-does not wait for it forever. The unit is checks, not seconds: if the checking process was suspended itself, that time
-is not included."""
+"""The number of checks after which a process that makes no progress is treated as lost until it responds. Otherwise a
+run would wait for it forever. The unit is checks, not seconds, so that the time in which the checking process itself
+was suspended is not included.
+"""
 MAX_GAP_S: Final = 5.0
-"""A process that tries to lock the file after a longer pause was suspended itself, so its wait begins anew."""
+"""The longest pause, in seconds, between two attempts of a process to lock the file. If the pause is longer, the
+process was suspended itself, and its waiting time is counted from the beginning.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -46,32 +52,35 @@ class Part(Protocol):
     """Defines the interface of one kind of shared state, such as claims on requests. The state is in memory while this
     process is alone, else in the file that the processes of this machine share.
 
-    :class:`Peers` calls ``publish`` and ``withdraw`` in a transaction, while it holds its lock.
+    :class:`Peers` calls ``publish`` and ``withdraw`` inside a database transaction, while it holds its lock.
     """
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write this process's state into the shared file, because the process has peers now or is about to end."""
+        """Write this process's state into the shared file ``db``. The method is called when the process gets its first
+        peer, and when a process that is alone is about to end.
+        """
         ...
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the state from the shared file into memory, and remove this process's own entries from this file. The
-        method is called when this process has no peers.
+        """Read the state from the shared file ``db`` into memory, and remove this process's own entries from this file.
+        The method is called when this process has no peers.
         """
         ...
 
     def changed(self) -> None:
-        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state (for example, change the
-        number of its slots). Any thread may call this method.
+        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state. For example, an endpoint
+        changes the number of its concurrent requests. Any thread may call this method.
         """
         ...
 
 
 class Peers:
-    """Represents this process among its peers: the processes that share ``folder``. If ``folder`` is None, this process
-    never has peers.
+    """Connects this process with its peers, which are the other processes that share ``folder``. If ``folder`` is None,
+    this process never has peers.
 
-    ``has_peers`` is True while the process has peers, so that its state is in the shared file. ``had_peers`` is True if
-    the state has ever been in this file. Both attributes change only while ``lock`` is held.
+    ``has_peers`` is True while the process has peers; its state is then in the shared file. ``had_peers`` is True if
+    the state has ever been in this file. Both attributes change only while ``lock`` is held. ``me`` is the name of this
+    process in the file.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -90,12 +99,14 @@ class Peers:
 
     @property
     def has_joined(self) -> bool:
-        """Return whether this process has registered. A process that starts later finds only registered processes."""
+        """Return whether this process has registered. Other processes can find only processes that have registered. The
+        result is also True if the process never has peers.
+        """
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
-        """Add a kind of shared state, such as the claims. From now on :class:`Peers` moves it between memory and the
-        shared file.
+        """Add one kind of shared state, such as the claims. From now on this object moves the state between memory and
+        the shared file.
         """
         with self.lock:
             self._parts.append(part)
@@ -104,7 +115,7 @@ class Peers:
                     (part.publish if self.has_peers else part.withdraw)(db)
 
     def join(self) -> bool:
-        """Register this process at the first call, and return whether it may send requests.
+        """Register this process at the first call. Returns True if the process may send requests.
 
         The result is False while a peer has not written its state into the shared file yet, and while another process
         registers. Call the method again soon in this case. Raises :class:`groundtrace.inference.errors.RunStopped` if
@@ -124,11 +135,11 @@ class Peers:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the body of the ``with`` statement in a transaction on the shared file. The caller must hold ``lock`` and
-        must have called :meth:`join`.
+        """Run the body of the ``with`` statement in a transaction on the shared file, and yield the open file. The
+        caller must hold ``lock`` and must have called :meth:`join`.
 
-        If a statement of the body violates a constraint, its sqlite3.IntegrityError is passed on. Raises
-        :class:`groundtrace.inference.errors.RunStopped` if the file cannot be used.
+        If a statement of the body violates a constraint of the database, its sqlite3.IntegrityError is passed on.
+        Raises :class:`groundtrace.inference.errors.RunStopped` if the file cannot be used.
         """
         assert self._db is not None, "a process that has joined has the file open"
         try:
@@ -142,8 +153,9 @@ class Peers:
             raise stopped_by(error, self._folder) from error
 
     def close(self) -> None:
-        """Deregister this process, and release its claims and slots. Afterwards the process has no peers, even
-        if it sends requests again."""
+        """Deregister this process, and release its claims and slots. Afterwards the process has no peers, even if it
+        sends requests again. An error is logged as a warning.
+        """
         with self.lock:
             db, self._db, presence, self._presence = self._db, None, self._presence, None
             self._may_send = True

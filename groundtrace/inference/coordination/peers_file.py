@@ -1,5 +1,6 @@
 """Defines the SQLite file through which the processes of one machine coordinate. The module contains the file's tables,
-opens the file, and makes the error for a file that cannot be used."""
+the function that opens the file, and the error for a file that cannot be used.
+"""
 
 import errno
 import sqlite3
@@ -10,7 +11,7 @@ from groundtrace.inference.errors import RunStopped
 
 REMEDY: Final = "{} does not respond: continue it (kill -CONT) or end it"
 VERSION: Final = 1
-"""The version of the tables, for a file that another version of this code has left."""
+"""The version of the tables. It shows whether an existing file was written by another version of this code."""
 SCHEMA = f"""
 PRAGMA user_version = {VERSION};
 CREATE TABLE IF NOT EXISTS processes (
@@ -37,12 +38,13 @@ END;
 
 
 def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
-    """Open the file of the processes that coordinate. ``is_alone`` is True if none of the other processes is
-    running.
+    """Open the SQLite file ``path`` through which the processes of this machine coordinate, and return the connection.
+    ``is_alone`` is True if no other process that uses the file is running.
 
-    If the process is alone and the file cannot be used, the file is replaced by an empty one. A file cannot be used if
-    it is damaged or was written by another version of this code. Its content is needed only while processes run. Raises
-    sqlite3.DatabaseError if the process is not alone and the file cannot be used.
+    The file is needed only while processes run. So if the process is alone, the entries of ended processes are deleted.
+    If the file cannot be used, it is replaced by an empty file. A file cannot be used if it is damaged or was written
+    by another version of this code. If the process is not alone and the file cannot be used, sqlite3.DatabaseError is
+    raised.
     """
     try:
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
@@ -74,7 +76,8 @@ def _check_version(db: sqlite3.Connection) -> None:
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
     """Return the exception that ends a run because its processes cannot coordinate in ``folder``. ``error`` is the
-    reason. The message contains the remedy."""
+    error that occurred there. The message tells the user what to do about it.
+    """
     text = f"processes cannot coordinate through {folder} ({error})"
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF == sqlite3.SQLITE_BUSY:

@@ -1,9 +1,9 @@
-"""Shows other processes that this process is running, and lets the other processes wake this process.
+"""Shows other processes that this process is running, and lets them wake this process.
 
 Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
-also after ``kill -9``. So a process whose pipe has no reader has ended. Other processes wake a process by writing a
-byte into its pipe. This needs no heartbeat and no clock. A suspended process (SIGSTOP) is also treated as running. A
-deleted pipe is created again.
+also after ``kill -9``. So if a pipe has no reader, its process has ended. Other processes wake a process by writing a
+byte into its pipe. The processes need no regular messages and no clock for this. A suspended process (SIGSTOP) is also
+treated as running. If a pipe was deleted, its process creates it again.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Final
 
 CHECK_S: Final = 10.0
-"""The interval at which a process without peers looks whether its pipe is still there."""
+"""The interval, in seconds, at which a process without peers checks that its pipe still exists."""
 _WAKE, _END = b".", b"!"
 _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
 
 class Presence:
-    """Owns this process's pipe at ``path``. A thread waits for bytes in the pipe, and calls ``woken`` after each
-    wake-up.
+    """Owns this process's named pipe at ``path``. A thread waits for bytes in the pipe. Each time another process
+    writes a byte, the thread calls the function ``woken``.
 
-    The thread also calls ``woken`` if no byte has arrived for the number of seconds that ``interval_s`` returns. If
-    ``interval_s`` returns None, the thread waits without a limit. If the pipe was deleted, other processes treat this
-    process as ended. So the thread then creates the pipe again and calls ``woken``. The constructor raises OSError if
-    the folder cannot hold a pipe.
+    ``interval_s`` is a function that returns a number of seconds. If no byte arrives within this time, the thread calls
+    ``woken`` too. If ``interval_s`` returns None, the thread calls ``woken`` only when a byte arrives. There is one
+    exception: if the pipe was deleted, other processes treat this process as ended, so the thread creates the pipe
+    again and calls ``woken``. The constructor raises OSError if the folder cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
@@ -41,7 +41,9 @@ class Presence:
         self._thread.start()
 
     def close(self, wait: bool = True) -> None:
-        """Remove the pipe and end the thread. If ``wait`` is true, the method returns after the thread has ended."""
+        """Remove the pipe and end the thread. If ``wait`` is True, the method returns only after the thread has
+        ended.
+        """
         with self._lock:
             self._is_closed = True
             self._path.unlink(missing_ok=True)
@@ -50,8 +52,9 @@ class Presence:
             self._thread.join()
 
     def drop(self) -> None:
-        """Close the pipe. After a fork, the child process calls this method for the pipes that it inherited from its
-        parent. Otherwise the parent would seem to be running even after it has ended."""
+        """Close the pipe in a child process. After a fork, the child has copies of its parent's pipes. If these stayed
+        open, the parent would seem to be running even after it has ended.
+        """
         _presences.discard(self)
         os.close(self._pipe)
 
@@ -86,8 +89,8 @@ def _made(path: Path) -> int:
 
 
 def lives(path: Path, wake: bool = False) -> bool:
-    """Return whether the process that owns the pipe at ``path`` is running. If ``wake`` is true, the process is also
-    woken.
+    """Return whether the process that owns the named pipe at ``path`` is running. If ``wake`` is True, the process is
+    also woken.
     """
     try:
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)

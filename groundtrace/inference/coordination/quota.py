@@ -25,28 +25,34 @@ from groundtrace.inference.settings import EndpointSettings
 
 BEAT_S: Final = 0.5
 HURRY_S: Final = 0.1
-"""The intervals, in seconds, at which a process with peers updates its slots. ``HURRY_S`` applies while the process
-waits for slots, or uses more than its share; else ``BEAT_S`` applies."""
+"""The intervals, in seconds, at which a process with peers adjusts its slots. ``HURRY_S`` applies while the process
+waits for slots, or uses more slots than its share. Otherwise ``BEAT_S`` applies.
+"""
 POLL_S: Final = 0.5
-"""The interval, in seconds, at which a waiting request reads the schedule again: if a reply is shorter than expected,
-the schedule is free sooner."""
+"""The interval, in seconds, at which a waiting request reads the schedule again. The request may be sent sooner if an
+earlier reply is shorter than expected.
+"""
 MAX_DEBT_S: Final = 600.0
-"""The longest wait, in seconds, that the replies to earlier processes may cause. The limit is needed since a server's
-token counts may be wrong."""
+"""The longest time, in seconds, that a new process waits because of the tokens that earlier processes used. The limit
+is needed since a server's token counts may be wrong.
+"""
 TURN_S: Final = 10.0
-"""The time in seconds for which the same processes keep the slots that cannot be divided evenly."""
+"""The time, in seconds, after which the slots that cannot be divided evenly are given to other processes."""
 _NEVER_S: Final = float("-inf")
 T = TypeVar("T")
 
 
 def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
-    """Return the number of slots of each process if ``most`` slots are divided evenly. ``wanted`` is the number of
-    slots that each process wants.
+    """Divide the slots of an endpoint evenly among processes. A slot permits one concurrent request. Returns the number
+    of slots of each process, by the process's name.
 
-    No process gets more slots than it wants while another process gets fewer than it wants. If slots are left over when
-    all processes have what they want, these slots are divided evenly too. If a division leaves a remainder, only some
-    processes get one more slot. ``turn`` is a counter that determines these processes. So each process gets slots at
-    some time, even if there are more processes than slots.
+    ``most`` is the number of slots. ``wanted`` is the number of slots that each process wants, by its name. If the
+    slots suffice, each process gets what it wants, and the slots that are left over are divided evenly too. If they do
+    not suffice, a process that wants few slots gets all of these, and the other processes get equal parts. E.g. 8 slots
+    for the wishes 1, 10 and 10 become 1, 3 and 4.
+
+    If a division leaves a remainder, only some processes get one more slot. ``turn`` is a counter that determines these
+    processes. So each process gets slots at some time, even if there are more processes than slots.
     """
     names = sorted(wanted)
     turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
@@ -61,24 +67,27 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
 
 def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: int, turn: int) -> tuple[int, int]:
-    """Return how many of ``most`` slots the process ``me`` may use now, and how many it will get after others have
-    given slots back.
+    """Return two numbers of slots for the process ``me``: the slots that it may use now, and the slots that it will get
+    after other processes have given slots back. A slot permits one concurrent request.
 
-    ``wanted`` is the number of slots for which ``me`` has requests. ``others`` maps each peer to the number of slots
-    that it holds and the number that it wants. ``turn`` is a counter that determines which processes get the slots that
-    cannot be divided evenly (:func:`divided`). All processes together never hold more than ``most`` slots, since a
-    process holds the slot of a request until the request has ended.
+    ``most`` is the number of slots of the endpoint. ``wanted`` is the number of slots for which ``me`` has requests.
+    ``others`` maps the name of each other process to two numbers: the slots that it holds, and the slots that it wants.
+    ``turn`` is a counter that determines which processes get the slots that cannot be divided evenly (:func:`divided`).
+
+    All processes together never hold more than ``most`` slots, since a process holds the slot of a request until the
+    request has ended.
     """
     due = divided(most, {name: work for name, (_, work) in others.items()} | {me: wanted}, turn)[me]
     return max(0, min(due, most - sum(held for held, _ in others.values()))), due
 
 
 class Quota:
-    """Holds an endpoint's quota in one process. Processes share the quota if they have the same ``peers`` and the same
-    ``endpoint``.
+    """Applies an endpoint's limits in this process: concurrent requests, requests per minute and tokens per minute.
+    Processes share these limits if they have the same ``peers`` and the same ``endpoint`` (a name).
 
-    The quota sets how many slots ``concurrency`` may use in this process
-    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). The methods run on one event loop. Only
+    ``settings`` holds the limits. ``concurrency`` counts the concurrent requests of this process. The quota sets how
+    many slots ``concurrency`` may use (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). If ``peers``
+    is None, this process shares the limits with no other process. The methods run on one event loop. Only
     :meth:`publish`, :meth:`withdraw` and :meth:`changed` may run on another thread.
     """
 
@@ -100,8 +109,9 @@ class Quota:
     # Requests and tokens per minute
 
     async def take(self, tokens: int) -> None:
-        """Wait until one request with this number of tokens may be sent. Within a process, waiting calls are served
-        in the order of their arrival."""
+        """Wait until one request with ``tokens`` tokens may be sent under the limits per minute. Within a process,
+        waiting calls are served in the order of their arrival.
+        """
         if not (self._requests.bounded or self._tokens.bounded):
             return
         self._loop = asyncio.get_running_loop()
@@ -112,8 +122,8 @@ class Quota:
                 await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
-        """Correct the schedule after a request whose tokens differ from the expected number. ``tokens`` is the
-        difference: positive if the request used more tokens than expected, negative if fewer.
+        """Correct the schedule after a request that used more or fewer tokens than expected. ``tokens`` is the
+        difference: positive if the request used more tokens than expected, negative if it used fewer.
         """
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
@@ -206,8 +216,8 @@ class Quota:
     # The state that peers share
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the schedule into the file that the processes of this machine share. Register all slots of the endpoint
-        as held by this process. :meth:`changed` reduces them later to this process's part
+        """Write the schedule into the file ``db`` that the processes of this machine share. Register all slots of the
+        endpoint as held by this process. :meth:`changed` reduces them later to this process's part
         (:class:`groundtrace.inference.coordination.peers.Part`).
         """
         requests_free_s, tokens_free_s, *_ = self._row(db)
@@ -218,8 +228,8 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the schedule from the shared file. The schedule includes the requests that other processes have sent.
-        Remove this process's slots from the file.
+        """Read the schedule from the shared file ``db``, and remove this process's slots from this file. The method is
+        called when the process has no peers. The schedule includes the requests that other processes have sent.
 
         The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
         measured in Unix time.
@@ -231,8 +241,9 @@ class Quota:
         self._hold_none(db)
 
     def changed(self) -> None:
-        """Adjust this process's slots to its part. The method is called when the process has got its first peer, or has
-        no peers any more."""
+        """Adjust the number of this process's slots to its part. The method is called when the process has got its
+        first peer, or has no peers any more. Any thread may call it.
+        """
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._beat)
 
@@ -245,8 +256,8 @@ _opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=N
 
 @contextlib.contextmanager
 def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
-    """Set ``peers`` and the endpoint's name for :func:`quota_of` while the body of the ``with`` statement runs. The
-    quotas that :func:`quota_of` returns meanwhile are shared by these peers.
+    """Make the quotas that :func:`quota_of` returns shared quotas while the body of the ``with`` statement runs.
+    ``peers`` are the processes that share them, and ``endpoint`` is the endpoint's name in the settings.
     """
     token = _opening.set((peers, endpoint))
     try:
@@ -256,9 +267,12 @@ def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Return the quota of the endpoint with these settings. ``concurrency`` is the endpoint's limit of requests in
-    flight in this process. Inside of :func:`shared_with`, processes share this quota if they have the same name, kind,
-    URL, model and limits for the endpoint."""
+    """Return the quota (the limits on concurrent requests, and on requests and tokens per minute) of the endpoint with
+    these settings. ``concurrency`` counts the endpoint's concurrent requests in this process.
+
+    Inside of :func:`shared_with`, the quota is shared with other processes. Two processes share it if they have the
+    same name, kind, URL, model and limits for the endpoint. Elsewhere the quota holds for this process alone.
+    """
     opening = _opening.get()
     if opening is None:
         return Quota(settings, concurrency)

@@ -29,9 +29,10 @@ class Cost:
 
 
 class NotedSpending:
-    """Reads the notes of a run in the folder ``root``, a path or a URL (:mod:`groundtrace.inference.flow.notes`).
+    """Reads from the notes of a run what its processes have spent. ``root`` is the folder of the notes, a path or a URL
+    (:mod:`groundtrace.inference.flow.notes`). ``storage`` holds the settings of the object storage.
 
-    Each byte is read once, since the notes only grow.
+    The note files only grow, so each byte is read once.
     """
 
     def __init__(self, root: str, storage: StorageSettings) -> None:
@@ -40,8 +41,9 @@ class NotedSpending:
         self._spent: dict[str, Cost] = defaultdict(Cost)
 
     def by_process(self) -> dict[str, Cost]:
-        """Return the cost that each process has noted so far, by the process's name. Raises OSError if the folder
-        cannot be read."""
+        """Return what each process has spent so far according to the notes, by the process's name. Raises OSError if
+        the folder cannot be read.
+        """
         for path, size_bytes in _sizes_bytes(self._root):
             named, start = _NOTES.fullmatch(path.name), self._ends.get(path.name, 0)
             if named is not None and size_bytes > start:

@@ -1,4 +1,4 @@
-"""Draws replies from a vision-language model of the ``transformers`` library, for
+"""Generates replies with a vision-language model of the ``transformers`` library, for
 :class:`groundtrace.inference.endpoints.chat_model.ChatEndpoint`.
 """
 
@@ -28,8 +28,9 @@ _MEDIA_TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "v
 
 @dataclass(frozen=True)
 class Chat:
-    """Holds a prompt for a chat model. ``text`` is the prompt in the form of the chat template. Random numbers choose
-    the tokens of a sample. They are seeded with ``digest`` and the sample's index.
+    """Holds a prompt that is ready for a chat model. ``text`` is the prompt in the form of the model's chat template,
+    and ``images`` are its images in order. ``digest`` is a hash of the prompt. Together with a sample's index it is
+    the seed of the random numbers that choose the tokens of this sample.
     """
 
     text: str
@@ -39,13 +40,15 @@ class Chat:
 
 @dataclass(frozen=True)
 class ChatModel:
-    """Holds a model and its processor. Only one thread uses them."""
+    """Holds a model and its processor, and generates replies with them. Only one thread may use this object."""
 
     model: Any
     processor: Any
 
     def chat(self, prompt: RenderedPrompt, images: Sequence[Image.Image]) -> Chat:
-        """Return the prompt as a chat; ``images`` are the upright RGB images of its media, in order."""
+        """Convert a prompt to a chat for this model. ``images`` are the images of the prompt in order, in RGB and
+        upright.
+        """
         parts = [
             {"type": "image"} if isinstance(part, MediaPart) else {"type": "text", "text": part.text}
             for part in prompt.user
@@ -61,9 +64,11 @@ class ChatModel:
     def draw(
         self, chats: Sequence[Chat], indices: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[list[tuple[str, str]]]:
-        """Return the text and the finish reason ("stop" or "length") of each sample of each chat.
+        """Generate samples for several chats in one batch. ``indices`` holds, for each chat, the numbers of the samples
+        to generate. ``sampling`` applies to all chats.
 
-        ``indices`` holds the numbers of the samples to draw for each chat. All samples are drawn in one batch.
+        Returns one list for each chat, with a tuple for each of its samples: the text and the finish reason ("stop" or
+        "length").
         """
         rows = [(chat, index) for chat, numbers in zip(chats, indices, strict=True) for index in numbers]
         inputs = self._inputs([chat for chat, _ in rows])
@@ -112,9 +117,9 @@ class ChatModel:
 
     @torch.inference_mode()
     def logprobs(self, chat: Chat, given: str, text: str) -> tuple[float, ...]:
-        """Return the log-probability (nats) of each token of ``text``, if the reply to the chat begins with ``given``.
-
-        A token that has characters of both ``given`` and ``text`` belongs to ``text``.
+        """Return the log-probability (in nats) of each token of ``text``, if the reply to ``chat`` begins with
+        ``given`` and continues with ``text``. No reply is generated. A token that has characters of both ``given``
+        and ``text`` belongs to ``text``.
         """
         before, whole = self._inputs([chat], given), self._inputs([chat], given + text)
         first, ids = before["input_ids"][0].tolist(), whole["input_ids"][0].tolist()

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from groundtrace.inference.endpoints.chat_generation import ChatModel
 
 DRAWING_REVISION = "1"
-"""The revision of the code that asks the model and draws its tokens. It must be increased if a change of this code
-gives another reply for the same request."""
+"""The revision of the code that prompts the model and draws its tokens. It must be increased if a change of this code
+gives another reply for the same request, so that old replies in the cache are not used.
+"""
 
 
 @dataclass(eq=False)
@@ -44,12 +45,13 @@ class _Waiting:
 
 
 class ChatEndpoint:
-    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``transformers_chat``.
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``transformers_chat``: a
+    vision-language model that runs in this process.
 
-    The model is loaded at the first use, and runs on a thread of its own. Loading is not retried after an error. The
-    random numbers of a sample depend only on the prompt and the sample's index. So a sample does not depend on the
-    other samples of its batch, except for rounding. The argument ``threads`` is not used, since torch runs on all cores
-    or on the GPU.
+    ``media`` is the store from which the images of prompts are read. The model is loaded at the first use, and runs on
+    a thread of its own. Loading is not retried after an error. The random numbers of a sample depend only on the prompt
+    and the sample's index. So a sample does not depend on the other samples of its batch, except for rounding. The
+    argument ``threads`` is not used, since torch runs on all cores or on the GPU.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -63,15 +65,17 @@ class ChatEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the declared revision, and the revision of the code that draws the reply. The reply depends on both.
+        """Return the revision from the settings, together with the revision of the code that draws the reply. A change
+        of either one changes the replies, so both are part of the cache key.
 
-        A model that was trained again in the same folder needs another ``revision`` in the config.
+        If a model is trained again in the same folder, it needs another ``revision`` in the config.
         """
         return f"{self.settings.revision}#drawing={DRAWING_REVISION}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices, or with the log-probabilities of its
-        continuation. Raises CallError if the request fails."""
+        """Return a reply with one sample for each of the request's indices. If the request has a continuation, return
+        its log-probabilities instead. Raises CallError if the request fails.
+        """
         if any(part.kind != "image" for part in request.prompt.media):
             raise not_sent(f"{self.settings.model} accepts only images, but {request.prompt.name} has a video")
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())

@@ -1,13 +1,13 @@
 """Gets the log-probabilities of a given continuation from a server with vLLM's chat API.
 
-In the request, the last turn of the conversation is the beginning of the reply followed by the continuation. An option
-of the request keeps the server from closing this turn. Nothing is sampled: the response has the log-probabilities of
-the prompt's last tokens.
+A reply is divided into two parts: its beginning, and the continuation to score. In the request, the last turn of the
+conversation is the beginning followed by the continuation. An option of the request keeps the server from closing this
+turn. Nothing is sampled: the response has the log-probabilities of the prompt's last tokens.
 
 The server's tokenizer decides which of these tokens belong to the continuation. It tokenizes the beginning alone, and
 then the whole turn. The first tokens that are the same in both results belong to the beginning. All later tokens of the
-turn belong to the continuation. So a token belongs to the continuation if it contains the end of the beginning and the
-start of the continuation.
+turn belong to the continuation. So if one token contains the last characters of the beginning and the first characters
+of the continuation, this token belongs to the continuation.
 
 If the chat template strips, drops or rewrites a part of the turn, the prompt does not end with the turn's tokens. Then
 the call fails, so that no other text is scored.
@@ -21,26 +21,28 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Continuation
 
 Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""A function that posts a body to a path and returns the response; raises CallError if that fails. A path with a
-leading slash is relative to the server's root, any other path to the base URL."""
+"""A function that posts a JSON body to a path of the server and returns the response. A path with a leading slash is
+relative to the server's root, any other path to the base URL. The function raises CallError if the request fails.
+"""
 
 FLOOR_NATS = -9999.0
-"""vLLM's value for minus infinity, which JSON lacks."""
+"""vLLM's value for a log-probability of minus infinity, which JSON cannot express."""
 ROUNDING_NATS = 1e-3
-"""Tolerance for log-probabilities above 0, due to rounding; they count as 0."""
+"""The tolerance for rounding errors. A log-probability between 0 and this value counts as 0."""
 
 
 async def score(
     post: Post, model: str, messages: list[dict[str, Any]], continuation: Continuation
 ) -> tuple[tuple[float, ...], int]:
-    """Return the log-probability in nats of each token of ``continuation.text``, and the number of tokens of the
-    prompt.
+    """Ask the server for the log-probability of each token of ``continuation.text``. Returns two values: these
+    log-probabilities in nats, and the number of tokens of the prompt.
 
-    Each log-probability is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the
-    earlier tokens of ``continuation.text``. ``post`` sends a request. If it raises CallError, the error is passed on,
-    and may hold a long quotation of the server's response.
+    ``post`` sends a request to the server. ``model`` is the model's name at the server. Each log-probability is
+    conditioned on ``messages`` (the conversation so far), on the reply's beginning ``continuation.given`` and on the
+    earlier tokens of ``continuation.text``.
 
-    Raises ValueError if ``continuation.text`` is empty. Raises CallError with ``UNSUPPORTED`` in these cases:
+    Raises ValueError if ``continuation.text`` is empty. If ``post`` raises CallError, the error is passed on, and may
+    hold a long quotation of the server's response. Raises CallError with ``UNSUPPORTED`` in these cases:
 
     - The server does not support ``prompt_logprobs`` and ``return_token_ids``.
     - The server cannot tokenize a text.

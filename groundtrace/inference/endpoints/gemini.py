@@ -38,7 +38,7 @@ from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore
 
 MAX_REQUEST_BYTES = 20_000_000
-"""The API's limit for a request with inline media, in base64."""
+"""The API's limit, in bytes, for a request that contains its media as base64."""
 MAX_CANDIDATES = 8
 """The most samples that the API returns for one request."""
 MAX_MESSAGE = 300
@@ -53,7 +53,8 @@ _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
 
 class GeminiEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one Gemini model. The requests go
-    to ``settings.base_url`` if it is set, else to Google's API.
+    to ``settings.base_url`` if it is set, else to Google's API. ``media`` is the store from which the images and
+    videos of prompts are read. The argument ``threads`` is not used.
 
     No seed is sent. Two requests with the same prompt and the same seed would return the same sample twice. Separate
     seeds for the samples of a request are not possible either, since it is not known in advance how many samples a
@@ -197,8 +198,9 @@ class GeminiEndpoint:
         return self._opened
 
     async def check(self) -> str:
-        """Request the description of the model from the server, and return one line that names the model. Raises
-        CallError if the server lacks the model."""
+        """Request the description of the model from the server. Returns one line for the user that names the model.
+        Raises CallError if the server does not have the model.
+        """
         found = await self._answered(self._client().aio.models.get(model=self.settings.model))
         if not found.name:
             raise CallError(Failure.GARBLED, "the server's description of the model has no name: check base_url")
@@ -229,10 +231,12 @@ class _Response(aiohttp.ClientResponse):
 
 
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """Return the usable candidates of a response, at most ``n``. The API key is removed if the server echoes it.
+    """Convert a response of Gemini's API to a reply. A response holds several candidates (samples). The reply has the
+    usable ones, at most ``n``.
 
-    ``model`` is the requested model. If the response names another model, ``answered_by`` of the candidates is that
-    other model.
+    ``answer`` is the parsed JSON of the response. ``key`` is the API key, which is removed if the server repeats it.
+    ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
+    model.
 
     Raises CallError if no candidate is usable. Only in this case the tokens are counted as wasted. The API reports the
     tokens of the whole response, so the tokens of a single unusable candidate are not known.

@@ -3,7 +3,8 @@ They are the detector g of Argos §3.1.
 
 A separate search is made for each label, even if several labels are requested at the same time. Grounding DINO also
 accepts several labels as one text ("a cat. a dog."), but then the labels influence each other. A reply would depend on
-labels that are not in its cache key. So labels that share a forward pass are separate rows of a batch.
+labels that are not in its cache key. So labels that are processed in the same forward pass are separate rows of a
+batch.
 
 A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold. The best box is first, and each object is
 listed once.
@@ -33,19 +34,25 @@ from groundtrace.schemas.coordinates import CoordinateFrame, box_from_px
 from groundtrace.vision.lru_cache import LruCache
 
 SAME_OBJECT_IOU = 0.7
-"""Two boxes of a label with a larger IoU count as one object, since both models predict an object several times."""
+"""The largest IoU of two boxes of one label that count as different objects. If the IoU is larger, the boxes count as
+one object, since both models often predict an object several times.
+"""
 MAX_BOXES = 100
 MIN_SIDE_PX = 0.5
 LABELS_AT_ONCE = 8
-"""The batch size of Grounding DINO, in copies of an image. A 16 GB GPU has enough memory for it at the usual input
-size."""
+"""The number of labels that Grounding DINO processes together. Each label needs a copy of the image. At the usual input
+size, a 16 GB GPU has enough memory for this number.
+"""
 _DECIMALS = {CoordinateFrame.UNIT: 5}
 _Found = tuple[torch.Tensor, torch.Tensor]
 """Boxes in pixels (N, 4) xyxy, and their scores (N,)."""
 
 
 class Detector(ABC):
-    """Reads the label of a prompt, and writes boxes as a reply. This is the base class of both detectors."""
+    """Finds the boxes of labels in an image with a detector of the ``transformers`` library. This is the base class of
+    both detectors. It reads the label of a prompt, and writes the boxes as a reply. ``settings`` are the settings of
+    the endpoint.
+    """
 
     prompts = ("detect",)
     model_class: ClassVar[Any]
@@ -57,8 +64,9 @@ class Detector(ABC):
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
 
     def read(self, prompt: RenderedPrompt) -> str:
-        """Return the label of a prompt as text for the model. Raises CallError if the label has no word or too many
-        tokens."""
+        """Return the label of a prompt as text for the model. Raises CallError if the label has no letter or digit, or
+        has more tokens than the model accepts.
+        """
         text = self.text_of(prompt.variable("label"))
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
@@ -73,8 +81,9 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """Return a reply for each label in ``asked``. A reply holds the boxes of the label in the endpoint's coordinate
-        frame."""
+        """Search the image for objects. ``asked`` holds the labels, as :meth:`read` returns them. Returns one reply for
+        each label. A reply is a JSON text with the label's boxes in the endpoint's coordinate frame.
+        """
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
@@ -91,32 +100,38 @@ class Detector(ABC):
     @property
     @abstractmethod
     def most_tokens(self) -> int:
-        """Return the largest allowed number of tokens of a text, including the begin and end tokens."""
+        """Return the largest number of tokens that a text may have, including the begin and end tokens."""
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's width and height in pixels and, for each text, the boxes above the threshold with their
-        scores."""
+        """Search the image for each text, and return two values. The first is the image's width and height in pixels.
+        The second is a list with one element for each text: the boxes above the threshold, in pixels, and their
+        scores.
+        """
 
 
 class GroundingDino(Detector):
-    """Runs Grounding DINO. As in the library's own post-processing, a box gets the score of its best token."""
+    """Runs the detector Grounding DINO. As in the library's own post-processing, a box gets the score of its best
+    token.
+    """
 
     model_class = GroundingDinoForObjectDetection
     processor_class = GroundingDinoProcessor
 
     def text_of(self, label: str) -> str:
-        """Return the label in lower case with a full stop only at the end. Another full stop would separate labels."""
+        """Return the label in the form that the model was trained on: in lower case, with a full stop at the end, e.g.
+        "Red dog" → "red dog.". Other full stops are removed, since they would separate labels.
+        """
         return " ".join(label.lower().replace(".", " ").split()) + "."
 
     @property
     def most_tokens(self) -> int:
-        """Return the largest allowed number of tokens of a text, from the model's config."""
+        """Return the largest number of tokens that a text may have, from the model's config."""
         return self.model.config.max_text_len
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's size and the boxes of each text (:meth:`Detector.find`)."""
+        """Return the image's size in pixels and the boxes with scores of each text (:meth:`Detector.find`)."""
         pixels = image.load()
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
@@ -137,7 +152,9 @@ class GroundingDino(Detector):
 
 
 class Owlv2(Detector):
-    """Runs OWLv2. Its features of an image do not depend on the label, so they are computed once for all labels."""
+    """Runs the detector OWLv2. The features that it computes for an image do not depend on the label, so they are
+    computed once for all labels.
+    """
 
     model_class = Owlv2ForObjectDetection
     processor_class = Owlv2Processor
@@ -147,18 +164,20 @@ class Owlv2(Detector):
         self._seen: LruCache[tuple[tuple[int, int], torch.Tensor]] = LruCache(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
-        """Return the label alone, since a template such as "a photo of a" would not fit plurals and names."""
+        """Return the label with single spaces between its words. It is used without a template such as "a photo of a",
+        which would not fit plurals and names.
+        """
         return " ".join(label.split())
 
     @property
     def most_tokens(self) -> int:
-        """Return the largest allowed number of tokens of a text, from the model's config."""
+        """Return the largest number of tokens that a text may have, from the model's config."""
         return self.model.config.text_config.max_position_embeddings
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's size and the boxes of each text (:meth:`Detector.find`). The texts are processed as
-        separate rows of a batch, so that each text gets all boxes that match it.
+        """Return the image's size in pixels and the boxes with scores of each text (:meth:`Detector.find`). The texts
+        are processed as separate rows of a batch, so that each text gets all boxes that match it.
         """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
@@ -181,10 +200,13 @@ class Owlv2(Detector):
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """Return the boxes in pixels (N, 4), clipped to the image, without boxes that duplicate a better box.
+    """Remove duplicate boxes of one label, and return the rest: boxes in pixels (N, 4) xyxy, clipped to the image, with
+    the best score first.
 
-    The box with the best score is first. At most :data:`MAX_BOXES` boxes are returned. Boxes less than half a pixel
-    wide or high are dropped, which removes the boxes outside of the image (OWLv2 pads images to a square).
+    ``boxes`` are in pixels (N, 4) xyxy, and ``scores`` (N,) are their scores. ``width`` and ``height`` are the image's
+    size. A box is a duplicate if its IoU with a better box is above :data:`SAME_OBJECT_IOU`. At most :data:`MAX_BOXES`
+    boxes are returned. Boxes that are less than half a pixel wide or high are dropped. This removes the boxes outside
+    of the image, which exist because OWLv2 pads images to a square.
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)

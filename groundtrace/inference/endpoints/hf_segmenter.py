@@ -25,15 +25,17 @@ from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.lru_cache import LruCache
 
 PLACES_AT_ONCE = 16
-"""The number of masks that are resized to the image's size together: 16 masks of 12 megapixels take 0.8 GB."""
+"""The number of masks that are resized to the image's size together. 16 masks of 12 megapixels take 0.8 GB."""
 _Place = list[float]
 """A box xyxy or a point xy, in pixels."""
 _NUMBERS = {"boxes": 4, "points": 2}
 
 
 class Segmenter(ABC):
-    """Reads the places (boxes or points) of a prompt, and writes masks as a reply. This is the base class of both
-    segmenters."""
+    """Makes masks from boxes or points with a segmentation model of the ``transformers`` library. This is the base
+    class of both segmenters. It reads the places (boxes or points) of a prompt, and writes their masks as a reply.
+    ``settings`` are the settings of the endpoint.
+    """
 
     prompts = ("segment", "segment_points")
     model_class: ClassVar[Any]
@@ -46,7 +48,9 @@ class Segmenter(ABC):
         self._seen: LruCache[dict[str, Any]] = LruCache(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
-        """Return the boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""
+        """Return the places of a prompt, in pixels: boxes [x1, y1, x2, y2] or points [x, y]. Raises CallError if they
+        are malformed.
+        """
         what = "points" if prompt.name.startswith("segment_points") else "boxes"
         text = prompt.variable(what)
         try:
@@ -61,7 +65,9 @@ class Segmenter(ABC):
         return places
 
     def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
-        """Return a reply for each list of places in ``asked``. A reply holds the masks of the places."""
+        """Return one reply for each element of ``asked``, which is a list of places (boxes or points, in pixels). A
+        reply is a JSON text with one mask for each place, in the order of the places.
+        """
         masks = {
             size: map(
                 mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
@@ -72,7 +78,9 @@ class Segmenter(ABC):
 
     @torch.inference_mode()
     def masks(self, image: LazyImage, places: Sequence[_Place]) -> Iterator[np.ndarray]:
-        """Yield the mask of each place as a bool array (H, W). The places are either all boxes or all points."""
+        """Yield the mask of each place as a bool array (H, W). ``places`` are either all boxes or all points, in pixels
+        of the image.
+        """
         for start in range(0, len(places), PLACES_AT_ONCE):
             seen = self._seen.of(image.sha256, lambda: self._features(image.load()))
             part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
@@ -96,14 +104,14 @@ class Segmenter(ABC):
 
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes or points from pixels of the image to pixels of the model's input. ``seen`` holds the features
-        and the sizes of the image.
+        """Convert boxes (1, N, 4) or points (1, N, 2) from pixels of the image to pixels of the model's input. ``seen``
+        holds the features and the sizes of the image.
         """
 
     @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's masks (1, N, 1, h, w) to the image's size, bool (N, 1, H, W). ``seen`` holds the features
-        and the sizes of the image.
+        """Resize the model's masks (1, N, 1, h, w) to the image's size. Returns a bool tensor (N, 1, H, W). ``seen``
+        holds the features and the sizes of the image.
         """
 
 
@@ -139,8 +147,9 @@ class Sam(Segmenter):
 
 
 def mask_fields(mask: np.ndarray) -> dict[str, object]:
-    """Return the fields of a mask in a reply. The mask is cropped to its bounding rectangle. The size of the rectangle
-    is 0 for an empty mask."""
+    """Convert a mask, a bool array (H, W), to the fields of a mask in a reply. The mask is cropped to the smallest
+    rectangle that contains all of its pixels. If the mask is empty, the width and the height of the rectangle are 0.
+    """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not rows.size:
         return encode_mask(0, 0, mask[:0, :0])

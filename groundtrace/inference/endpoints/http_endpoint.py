@@ -1,5 +1,5 @@
-"""Provides the base class of endpoints over HTTP. It posts JSON, handles errors, checks health, and removes the API key
-from texts.
+"""Provides the base class of endpoints over HTTP. It posts JSON, handles errors, checks the server, and removes the API
+key from texts.
 
 An endpoint kind is a subclass that writes a request in its API's form and reads the reply (docs/extend.md shows an
 example). Requests use aiohttp. Redirects are not followed, since the API key would be sent along.
@@ -26,16 +26,19 @@ from groundtrace.vision.media import MediaStore
 
 MAX_MESSAGE_CHARS = 300
 MAX_NAMED = 8
-"""The most models of a server's list that a message names."""
+"""The largest number of a server's models that an error message lists."""
 File = tuple[bytes, str]
-"""The bytes of a medium of a prompt, and their MIME type."""
+"""The bytes of one image or video of a prompt, and their MIME type."""
 
 
 class HttpEndpoint(abc.ABC):
-    """Implements the common part of endpoints (:class:`groundtrace.inference.endpoint.Endpoint`) for one model of the
-    server at ``base_url``.
+    """Sends requests to one model of the server at ``settings.base_url``. This is the common part of all endpoints over
+    HTTP (:class:`groundtrace.inference.endpoint.Endpoint`). A subclass implements :meth:`conversation` and
+    :meth:`ask`.
 
-    The endpoint's :class:`groundtrace.inference.flow.requests.Flow` handles limits, retries and hedging.
+    ``media`` is the store from which the images and videos of prompts are read. The argument ``threads`` is not used.
+    The endpoint's :class:`groundtrace.inference.flow.requests.Flow` limits the requests, retries failed requests, and
+    sends a second copy of slow requests.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -50,23 +53,24 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     def conversation(self, request: Request, files: Sequence[File]) -> Any:
-        """Return the request's prompt in the form of the API. The method is called once for all samples.
+        """Return the request's prompt in the form of the API. The method is called once for all samples of a request.
 
-        ``files`` are the files of the prompt's media, in the order of the media.
+        ``files`` are the bytes and MIME types of the prompt's images and videos, in the order of
+        ``request.prompt.media``.
         """
 
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
-        """Send one request for ``n`` samples, and return the reply. The reply may have fewer samples. The missing
-        samples are then requested again. ``conversation`` is the value that :meth:`conversation` returned for this
-        request.
+        """Send one HTTP request for ``n`` samples, and return the reply. ``conversation`` is the value that
+        :meth:`conversation` returned for this request. The reply may have fewer samples than ``n``; the caller then
+        requests the missing samples again.
 
-        Raises CallError, as :meth:`post` does.
+        Raises CallError if the request fails, as :meth:`post` does.
         """
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Return the headers of each request, with the API key."""
+        """Return the HTTP headers that each request needs, with the API key."""
         return {"authorization": f"Bearer {self.key}"}
 
     @property
@@ -88,10 +92,10 @@ class HttpEndpoint(abc.ABC):
         return await self._flow.collect(request, lambda request, n: self.ask(request, n, conversation))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Post ``body``, and return the server's JSON. ``path`` is relative to the base URL, or to the server's root if
-        it begins with a slash.
+        """Post ``body`` as JSON to the server, and return the parsed JSON of the response. ``path`` is relative to the
+        base URL, or to the server's root if it begins with a slash.
 
-        Raises CallError for all errors of connection and response.
+        Raises CallError if the connection fails, the status is not 200, or the response is not JSON.
         """
         base = self.url.removesuffix("/v1") if path.startswith("/") else f"{self.url}/"
         return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
@@ -118,12 +122,13 @@ class HttpEndpoint(abc.ABC):
         return f"serves {self.settings.model}"
 
     def clean(self, message: str) -> str:
-        """Return an error's message without the API key, shortened to 300 characters. The key is removed before the
-        message is shortened, since otherwise a part of the key could be left."""
+        """Return an error message without the API key, shortened to 300 characters. The key is removed before the
+        message is shortened, since otherwise a part of the key could be left.
+        """
         return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
 
     def text(self, written: str) -> str:
-        """Return the text of a model's reply without the API key, and without characters that cannot be stored."""
+        """Return a text that a model wrote without the API key, and without characters that cannot be stored."""
         return scrub(storable(written), self.key)
 
     async def close(self) -> None:

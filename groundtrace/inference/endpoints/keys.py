@@ -12,7 +12,7 @@ from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.settings import EndpointSettings
 
 NO_KEY = "none"
-"""The key that is sent to a server that needs no key."""
+"""The text that is sent in place of an API key to a server that needs no key."""
 _MIN_SECRET_CHARS = 6
 _MIN_CUT_CHARS = 8
 _SCRUBBED = "***"
@@ -55,8 +55,8 @@ def _checked(key: str, model: str, where: str) -> str:
 
 
 def scrub(text: str, key: str) -> str:
-    """Return the text without the key, which some servers echo. A key of fewer than six characters is not removed,
-    since it may be a word.
+    """Return ``text`` with "***" in place of the API key ``key``, which some servers repeat in their responses. A key
+    of fewer than six characters is not removed, since it may be a word.
 
     The key is found in these forms:
 
@@ -64,7 +64,7 @@ def scrub(text: str, key: str) -> str:
     - The key is in hexadecimal, or within base64, as in Basic authorisation.
     - The key is in upper or lower case, reversed, or broken by blanks or line ends.
 
-    Encodings of an encoding are not searched.
+    A key that was encoded twice (for example first in base64 and then in hexadecimal) is not found.
 
     If a text was cut in the middle of the key, the part of the key at the text's beginning or end is removed too. Such
     a part is harder to recognise than the whole key, so call this function before you cut a text.

@@ -10,7 +10,10 @@ _MATROSKA, _QUICKTIME = b"\x1aE\xdf\xa3", b"ftypqt  "
 
 
 def media_bytes(media: MediaStore, part: MediaPart) -> tuple[bytes, str]:
-    """Return the bytes to send for an image or a video, and their MIME type. Videos are never re-encoded."""
+    """Return the bytes to send for an image or a video, and their MIME type. ``media`` is the store from which ``part``
+    is read. Videos are never re-encoded. An image is re-encoded as PNG only if it is neither PNG nor JPEG, or if its
+    EXIF orientation is not upright.
+    """
     data = media.open_bytes(part.uri)
     if part.kind == "video":
         return data, _video_mime(data)

@@ -1,8 +1,9 @@
-"""Checks a server with OpenAI's own client, since users' other tools use this client.
+"""Checks a server with OpenAI's own client, because users' other tools use this client.
 
 ``beam validate`` calls this module after the endpoint's own check
-(:mod:`groundtrace.inference.endpoints.openai_compatible`). Only the endpoint's own check matters to a run. A server may
-pass it but fail with OpenAI's client. Users should know this before they use the server with other tools.
+(:mod:`groundtrace.inference.endpoints.openai_compatible`). Only the endpoint's own check decides whether a run can use
+the server. A server may pass it but fail with OpenAI's client. Users should know this before they use the server with
+other tools.
 """
 
 from groundtrace.inference.endpoints.keys import api_key, scrub
@@ -10,8 +11,10 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 async def official_client_note(settings: EndpointSettings) -> str:
-    """Request the server's list of models with OpenAI's client. Returns one line that describes the client's error,
-    without the API key, or "" if no error occurs. Redirects are not followed, since the key would be sent along."""
+    """Request the server's list of models with OpenAI's client, and describe the problem if there is one. Returns one
+    line for the user without the API key, or "" if the client works and finds the model. Redirects are not followed,
+    since the key would be sent along.
+    """
     import openai  # takes half a second, which a run does not need
 
     key = api_key(settings)

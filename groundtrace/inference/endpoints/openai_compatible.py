@@ -20,8 +20,9 @@ from groundtrace.schemas.usage import Usage
 
 
 class OpenAIEndpoint(HttpEndpoint):
-    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one model of a server with OpenAI's
-    chat API at ``base_url``."""
+    """Sends requests to one model of the server at ``settings.base_url``, which has OpenAI's chat API
+    (:class:`groundtrace.inference.endpoint.Endpoint`).
+    """
 
     @property
     def revision(self) -> str:
@@ -29,8 +30,9 @@ class OpenAIEndpoint(HttpEndpoint):
         return revision_of(self.settings)
 
     def conversation(self, request: Request, files: Sequence[File]) -> list[dict[str, Any]]:
-        """Return the messages of the request, with text and media in exactly the order of the prompt. ``files`` are the
-        files of the media in this order."""
+        """Return the request's prompt as a list of chat messages. Texts and media are in exactly the order of the
+        prompt. ``files`` are the bytes and MIME types of the images and videos in this order.
+        """
         data = iter(files)
         content = [
             {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))
@@ -42,8 +44,10 @@ class OpenAIEndpoint(HttpEndpoint):
         return messages
 
     async def ask(self, request: Request, n: int, conversation: list[dict[str, Any]]) -> Reply:
-        """Send one request for ``n`` samples, or for the log-probabilities of a continuation, and return the reply.
-        ``conversation`` holds the messages that :meth:`conversation` returned for this request."""
+        """Send one HTTP request, and return the reply. It has at most ``n`` samples, or the log-probabilities of the
+        request's continuation if there is one. ``conversation`` is the list of messages that :meth:`conversation`
+        returned for this request. Raises CallError if the request fails.
+        """
         if request.continuation is not None:
             try:
                 logprobs, tokens_in = await score(self.post, self.settings.model, conversation, request.continuation)
@@ -79,7 +83,9 @@ class OpenAIEndpoint(HttpEndpoint):
 
 
 def revision_of(settings: EndpointSettings) -> str:
-    """Return the declared revision for cache keys, with the seed if the settings have one."""
+    """Return the revision for cache keys: the revision from the settings, followed by the seed if the settings have
+    one.
+    """
     return settings.revision if settings.seed is None else f"{settings.revision}#seed={settings.seed}"
 
 

@@ -1,4 +1,6 @@
-"""Parses the response of an OpenAI-compatible server: untrusted JSON becomes a reply or a typed error."""
+"""Converts the response of an OpenAI-compatible server to a reply, or to a typed error if it is not usable. The
+response is JSON that may have any form.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -14,14 +16,16 @@ MAX_FINISH_REASON_CHARS = 40
 
 
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
-    """Return the usable samples of a response, at most ``n``. The API key is removed if the server echoes it.
+    """Convert a response of OpenAI's chat API to a reply. A response holds several choices (samples). The reply has the
+    usable ones among the first ``n`` choices.
 
+    ``answer`` is the parsed JSON of the response. ``key`` is the API key, which is removed if the server repeats it.
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
     model.
 
-    Only the first ``n`` choices are used. A sample is not usable if it is empty or refused, if its form differs from
-    the API's form, or if it repeats an index. Raises CallError if no choice is usable. The tokens of unusable samples
-    are counted as wasted. Since the server reports only the sum of the tokens, each sample gets an equal share of it.
+    A sample is not usable if it is empty or refused, if its form differs from the API's form, or if it repeats an
+    index. Raises CallError if no choice is usable. The tokens of unusable samples are counted as wasted. Since the
+    server reports only the sum of the tokens, each sample gets an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))

@@ -25,14 +25,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOP_LIMIT_S = 15.0
-"""The time from SIGTERM until the command's processes are killed."""
+"""The time, in seconds, from SIGTERM until the command's processes are killed."""
 TICK_S = 0.25
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command until it ends or has to be stopped, and return the exit code. ``arguments`` are the process id of
-    the parent and the command."""
+    """Run the command until it ends or must be stopped, and return the exit code. ``arguments`` are the process id of
+    the parent process, followed by the words of the command.
+    """
     parent, command = int(arguments[0]), arguments[1:]
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))

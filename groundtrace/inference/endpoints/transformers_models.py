@@ -30,8 +30,9 @@ from groundtrace.vision.media import MediaStore
 
 T = TypeVar("T")
 READING_REVISION = "1"
-"""The revision of the code that turns a model's output into a reply. It must be increased if a change of this code
-gives another reply for the same output."""
+"""The revision of the code that converts a model's output to a reply. It must be increased if a change of this code
+gives another reply for the same output, so that old replies in the cache are not used.
+"""
 IMAGES_KEPT = 8
 """The number of images whose features are cached: about 20 MB each for the largest of these models."""
 MAX_MESSAGE_CHARS = 300
@@ -49,26 +50,30 @@ MODELS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LazyImage:
-    """Holds an image that is decoded only if its pixels are needed. ``load`` returns the upright pixels, RGB uint8 (H,
-    W, 3)."""
+    """Holds an image that is decoded only if its pixels are needed. ``sha256`` identifies the image. ``load`` decodes
+    it and returns the upright pixels: RGB, uint8, (H, W, 3).
+    """
 
     sha256: str
     load: Callable[[], np.ndarray]
 
 
 class VisionModel(Protocol):
-    """Defines the interface of a loaded model. Only one thread uses the model."""
+    """Defines the interface of a loaded detector or segmenter. Only one thread uses the model."""
 
     prompts: tuple[str, ...]
     """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """Return the parsed request of a prompt, for use as an element of ``asked`` in :meth:`answer`. Raises CallError
-        if the model cannot answer the prompt."""
+        """Return the part of the prompt that the model needs: a label, or a list of boxes or points. The result is one
+        element of ``asked`` in :meth:`answer`. Raises CallError if the model cannot answer the prompt.
+        """
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
-        """Return a reply for each element of ``asked`` about one image. No reply depends on the other elements."""
+        """Return one reply (JSON text) for each element of ``asked``, all about one image. The elements are results of
+        :meth:`read`. A reply does not depend on the other elements.
+        """
         ...
 
 
@@ -83,11 +88,13 @@ class _Batch:
 
 
 class TransformersEndpoint:
-    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose model runs in this process.
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) with a detector or a segmenter that
+    runs in this process.
 
-    The model is loaded at the first use and runs on a thread of its own, so that it never blocks the event loop.
-    Requests about one image that arrive while the thread is busy are answered together. The argument ``threads`` is not
-    used, since torch runs a forward pass on all cores or on the GPU. Loading is not retried after an error.
+    ``media`` is the store from which the images of prompts are read. The model is loaded at the first use and runs on a
+    thread of its own, so that it never blocks the event loop. Requests about one image that arrive while the thread is
+    busy are answered together. The argument ``threads`` is not used, since torch runs a forward pass on all cores or on
+    the GPU. Loading is not retried after an error.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -101,8 +108,9 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the declared revision, the threshold, and the revision of the code that writes the reply
-        (:data:`READING_REVISION`). The reply depends on all three.
+        """Return the revision from the settings, the threshold, and the revision of the code that writes the reply
+        (:data:`READING_REVISION`). A change of any of these changes the replies, so all three are part of the cache
+        key.
         """
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
@@ -183,8 +191,9 @@ class TransformersEndpoint:
         return self._model
 
     async def check(self) -> str:
-        """Load the model, and return one line that names it and the prompts that it answers. Raises CallError as
-        :func:`load_model` does."""
+        """Load the model. Returns one line for the user that names the model and the prompts that it answers. Raises
+        CallError in the cases of :func:`load_model`.
+        """
         model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers {_listed(model)} prompts with {self.settings.model}"
 
@@ -195,14 +204,15 @@ class TransformersEndpoint:
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Return the ids of the prompts that the model answers, from the checkpoint's config alone. Raises CallError as
-    :func:`load_model` does.
+    """Return the ids of the prompts that the model of these settings answers, e.g. "detect". The checkpoint's config is
+    read, but its weights are not loaded. Raises CallError if the libraries cannot be imported, the checkpoint does
+    not exist, or its class is not in :data:`MODELS`.
     """
     return frozenset(of_library(settings, _class_of).prompts)
 
 
 def load_model(settings: EndpointSettings) -> VisionModel:
-    """Load the model that the settings name, on the GPU if this machine has one.
+    """Load the detector or segmenter that the settings name, on the GPU if this machine has one.
 
     Raises CallError with ``UNSUPPORTED`` if the libraries cannot be imported. Raises CallError with ``BAD_REQUEST`` in
     these cases:
@@ -215,8 +225,8 @@ def load_model(settings: EndpointSettings) -> VisionModel:
 
 
 def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
-    """Call ``get`` with the settings, and return its result. Raises CallError if ``get`` raises an error of the
-    library.
+    """Call ``get`` with the settings, and return its result. ``get`` is a function that uses torch and
+    ``transformers``, e.g. to load a model. Errors of these libraries are converted to CallError.
     """
     try:
         return get(settings)
@@ -240,9 +250,11 @@ def _class_of(settings: EndpointSettings) -> Any:
 
 
 def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None) -> Any:
-    """Load the checkpoint as a ``model_class`` in evaluation mode, on the GPU if this machine has one.
+    """Load the checkpoint that the settings name as a ``model_class``. The model is in evaluation mode, and on the GPU
+    if this machine has one.
 
-    ``dtype`` is the type of the weights: None is float32, "auto" is the type of the checkpoint.
+    ``model_class`` is a class of the ``transformers`` library. ``dtype`` is the type of the weights: None means
+    float32, "auto" means the type in the checkpoint.
 
     Raises CallError if the checkpoint's file is damaged or lacks weights. The library itself would initialise missing
     weights at random and only warn.
@@ -267,13 +279,15 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the arguments for ``from_pretrained``: the revision, and the instruction to run no code of the checkpoint.
-    For a local folder the library ignores the revision."""
+    """Return keyword arguments for the library's ``from_pretrained``: the revision of the checkpoint, and the
+    instruction to run no code of the checkpoint. For a local folder the library ignores the revision.
+    """
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
-    """Return the image as tensors of the model's input size, on the CPU.
+    """Resize and normalise an image for a model, and return its tensors on the CPU. ``image_processor`` is the model's
+    processor, and ``pixels`` is the image: RGB, uint8, (H, W, 3).
 
     Raises CallError if the image is so thin that one side would have no pixel after resizing.
     """
@@ -289,11 +303,14 @@ def _listed(model: VisionModel) -> str:
 
 
 def not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
-    """Return the error for a request that was not passed to the model."""
+    """Return the error for a request that was not passed to the model. ``message`` gives the reason, and ``failure`` is
+    the kind of the failure.
+    """
     return CallError(failure, one_line(message), partial=NOT_SENT)
 
 
 def one_line(message: str) -> str:
-    """Return the message on one line, without its end if it is long. The library's messages have many lines, of which
-    the first lines are the most useful."""
+    """Return the message on one line, cut after 300 characters. The library's messages have many lines, of which the
+    first ones are the most useful.
+    """
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

@@ -1,6 +1,7 @@
-"""Implements endpoints of the kind ``vllm`` whose server has not been started yet. They cannot be called.
+"""Implements endpoints of the kind ``vllm`` before their server is started. Every request to such an endpoint fails.
 
-A run replaces them by ``openai`` endpoints (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
+A run starts the servers and replaces these endpoints by ``openai`` endpoints
+(:func:`groundtrace.inference.endpoints.vllm_server.serving`).
 """
 
 from groundtrace.inference.endpoints.openai_compatible import revision_of
@@ -12,14 +13,17 @@ from groundtrace.vision.media import MediaStore
 
 class VllmEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started. It has a
-    revision, but every request raises an error."""
+    revision for cache keys, but every request raises an error. ``media`` and ``threads`` are not used.
+    """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         self.settings = settings
 
     @property
     def revision(self) -> str:
-        """Return the revision that the endpoint's server will have, so that the cache finds replies of earlier runs."""
+        """Return the revision that the endpoint will have when its server runs. So cached replies of earlier runs are
+        found without a server.
+        """
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
@@ -31,8 +35,8 @@ class VllmEndpoint:
         )
 
     async def check(self) -> str:
-        """Find the ``vllm`` command with which a run starts the server, and return one line that has the command's
-        path. Raises VllmServerError if the command is not found.
+        """Find the ``vllm`` command, with which a run starts the server. Returns one line for the user with the
+        command's path. Raises VllmServerError if the command is not found.
         """
         return f"a run starts {self.settings.model} with {find_vllm()}"
 

@@ -31,7 +31,7 @@ from groundtrace.schemas.errors import UserError
 
 EXECUTABLE_ENV = "GROUNDTRACE_VLLM"
 START_TIMEOUT_S = 900.0
-"""The timeout for a server to become healthy, which may include a download and compilation."""
+"""The longest time, in seconds, until a started server must answer. This may include a download and compilation."""
 STOP_LIMIT_S = 30.0
 TICK_S = 0.1
 HEALTH_TIMEOUT_S = 5.0
@@ -83,13 +83,14 @@ def find_vllm() -> str:
 def serving(
     models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[ModelsSettings]:
-    """Start a server for every ``vllm`` endpoint that a role uses, and stop all servers on exit.
+    """Start a server for every ``vllm`` endpoint that a role uses, and stop all servers when the ``with`` statement
+    ends.
 
     The function yields the settings ``models`` with one change: these endpoints have the kind ``openai`` and a URL of
     this machine. So only workers on this machine can use them. The model, the revision and the cache keys stay the
     same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Endpoints with the same model and
-    arguments share a server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy after
-    ``start_timeout_s`` seconds.
+    arguments share a server. Raises :class:`VllmServerError` if a server can't be started, or doesn't answer correctly
+    within ``start_timeout_s`` seconds.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,6 @@
-"""Handles HTTP responses for all endpoints: reads bodies, classifies errors, and gets fields of untrusted JSON."""
+"""Handles HTTP responses for all endpoints: reads bodies, classifies errors, and gets fields of JSON that may have any
+form.
+"""
 
 import json
 import math
@@ -13,19 +15,23 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.schemas.text import storable
 
 MAX_REPLY_BYTES = 16_000_000
-"""The size limit for a response body. Sixteen samples of 16384 tokens are only a few megabytes."""
+"""The largest size of a response body, in bytes. Sixteen samples of 16384 tokens have only a few megabytes."""
 MAX_REPLY_PARTS = 1_000_000
-"""The limit on the number of objects and lists in a reply. It limits memory: two bytes of JSON become an object of
-sixty bytes."""
+"""The largest number of JSON objects and lists in a response. The limit protects the memory: two bytes of JSON can
+become an object of sixty bytes.
+"""
 MAX_TOKENS = 1_000_000_000
-"""The limit for a token count. A larger count is an error of the server, and would break sums and prices."""
+"""The largest token count that is accepted from a server. A larger count is an error of the server, and would make sums
+and prices wrong.
+"""
 MAX_MODEL_CHARS = 200
 _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
 async def read_body(received: AsyncIterator[bytes]) -> bytes:
-    """Return the whole body of a response. Raises CallError if the body has more than :data:`MAX_REPLY_BYTES` bytes, or
-    more than :data:`MAX_REPLY_PARTS` JSON objects and lists.
+    """Read the whole body of a response, and return its bytes. ``received`` yields the parts of the body as they
+    arrive. Raises CallError if the body has more than :data:`MAX_REPLY_BYTES` bytes, or more than
+    :data:`MAX_REPLY_PARTS` JSON objects and lists.
     """
     chunks, size_bytes = [], 0
     async for chunk in received:
@@ -40,27 +46,35 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """Return the field ``name`` of a JSON object, or None if the value is not an object or lacks the field."""
+    """Return the field ``name`` of a parsed JSON value. Returns None if ``value`` is not an object (dict) or does not
+    have the field.
+    """
     return value.get(name) if isinstance(value, dict) else None
 
 
 def token_count(usage: Any, name: str) -> int:
-    """Return a token count of a response. Returns 0 if the count is missing or invalid."""
+    """Return the token count that a response has under ``name``, e.g. "prompt_tokens". ``usage`` is the object of the
+    response that holds the counts. Returns 0 if the count is missing or not valid.
+    """
     value = field_of(usage, name)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def other_model(named: Any, asked: str, key: str) -> str:
-    """Return ``named``, the model's name in a response, without the API key. Returns "" if the response names the
-    requested model ``asked``, or no model."""
+    """Return the name of the model that answered, if it is not the requested model. ``named`` is the model's name in
+    the response, ``asked`` is the requested model, and ``key`` is the API key, which is removed from the name.
+    Returns "" if the response names the requested model, or no model.
+    """
     if not isinstance(named, str) or named == asked:
         return ""
     return scrub(storable(named), key)[:MAX_MODEL_CHARS]
 
 
 def message_of(data: bytes) -> str:
-    """Return the message of an error body in OpenAI's form. If the body has another form, return the whole body. The
-    caller removes the API key from the result and shortens it."""
+    """Return the error message in the body of an error response. ``data`` is the body. If it does not have OpenAI's
+    form (an ``error`` with a ``message``), the whole body is returned as text. The caller removes the API key from
+    the result and shortens it.
+    """
     text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)
@@ -72,13 +86,15 @@ def message_of(data: bytes) -> str:
 
 
 def status_of(status: int, data: bytes) -> int:
-    """Return the effective HTTP status of an error. OpenAI's 429 becomes 402 if the account has no credit left, since a
-    retry does not help in this case."""
+    """Return the HTTP status by which an error is classified. ``status`` is the status of the response, and ``data`` is
+    its body. OpenAI sends 429 (too many requests) if the account has no credit left. In this case the result is 402,
+    since a retry does not help. In all other cases the result is ``status``.
+    """
     return 402 if status == 429 and _NO_CREDIT.search(data) else status
 
 
 def failure_of(status: int) -> Failure:
-    """Return the kind of failure for an HTTP status."""
+    """Return the kind of failure that an HTTP status means, e.g. 429 → ``RATE_LIMITED``."""
     if status in (401, 403):
         return Failure.UNAUTHORISED
     if status == 408:
@@ -93,8 +109,10 @@ def failure_of(status: int) -> Failure:
 
 
 def retry_after_s(header: str, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After header, which is a number or a date. The seconds until a date are counted
-    from ``now``. Returns None for any other header."""
+    """Return how many seconds a server demands to wait. ``header`` is the text of the Retry-After header, which is a
+    number of seconds or a date. ``now`` is the current time, from which the seconds until the date are counted.
+    Returns None if the header has another form, e.g. "".
+    """
     try:
         seconds = float(header)
     except ValueError:

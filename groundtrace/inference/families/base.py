@@ -34,13 +34,14 @@ _CUT_TAG = re.compile(r"<(?:[|/]?[A-Za-z][^<>]*|[|/]?)\Z")
 Raw = TypeVar("Raw", RawPoint, RawBox)
 OBJECT_PROMPT = "ground_object.v1"
 read_our_boxes = box_reader(coordinates(4, "box", "bbox"), "boxes")
-"""Parses the boxes of a reply in our own form."""
+"""Parses the boxes of a reply in this project's own form, ``{"boxes": [[x1, y1, x2, y2], …]}``."""
 _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of a reply. The reply may hold tags, which are this project's own form, or a JSON list with
-    ``x`` and ``y``.
+    """Parse the points of a reply, without converting the numbers. The reply has either tags (``<points x1="…"
+    y1="…">``, this project's own form), or a JSON list of points. Returns NoPoints if the reply states that the
+    object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
     :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
@@ -50,27 +51,27 @@ def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 @dataclass(frozen=True)
 class Family:
-    """Describes a model family: models that write coordinates in the same way. The defaults are this project's own
-    form, which the prompt describes and any model can follow.
+    """Describes a model family: models that write coordinates in the same way. The default values are this project's
+    own form, which the prompt describes and any model can follow.
 
     ``frame`` is the coordinate frame (such as pixels, or 0 to 1000) that the models were trained to write. ``decimals``
     (0 or 1) is the number of decimals that the models write. ``resize`` describes how the models' processor resizes an
     image. It is None if this is not known.
 
-    ``point_prompt`` and ``box_prompt`` are the names of two prompts: for the points of an entity, and for the boxes of
+    ``point_prompt`` and ``box_prompt`` are the names of two prompts: for the points of an object, and for the boxes of
     a label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which do not convert the numbers. If a
-    reply cannot be parsed, the repair prompt shows the model ``point_form`` or ``box_form``, the requested form. For a
-    family without a ``point_prompt``, the points are the centres of its boxes. A family without a ``box_prompt`` cannot
-    find boxes.
+    reply cannot be parsed, the repair prompt shows the model ``point_form`` or ``box_form``, the requested form. If
+    ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are the points. If
+    ``box_prompt`` is "", the models cannot find boxes.
 
-    If ``reads_prose`` is true, a reply that these parsers reject is parsed as prose
+    If ``reads_prose`` is True, a reply that these parsers reject is parsed as prose
     (:mod:`groundtrace.inference.families.prose`). The numbers in prose are in the order of the frame (for example x
     before y).
 
-    If ``any_corners`` is true, a box may be written from any corner to the opposite one. Otherwise the first corner
+    If ``any_corners`` is True, a box may be written from any corner to the opposite one. Otherwise the first corner
     must be the upper left one, and any other box is a bad reply.
 
-    ``trained_as`` holds the names (``model_type``) of the checkpoints of this family that the trainer can train. These
+    ``trained_as`` holds the types (``model_type``) of the checkpoints of this family that the trainer can train. These
     checkpoints must have ``get_image_features``, ``get_rope_index``, patches with a (t, h, w) grid, and an image token
     that is repeated once for each merged patch.
     """
@@ -91,29 +92,33 @@ class Family:
 
     @property
     def asked_to_point(self) -> str:
-        """Return the name of the prompt for points, or of the prompt for boxes whose centres are used as points.
-        Returns "" if the family has neither prompt."""
+        """Return the name of the prompt that asks for points. If the family has no such prompt, return the name of its
+        prompt for boxes, whose centres are then used as points. Returns "" if the family has neither prompt.
+        """
         return self.point_prompt or self.box_prompt
 
     def ask_points(self, image: MediaPart, entity: str) -> RenderedPrompt:
-        """Return the prompt for the points of an entity in an image.
+        """Return the prompt that asks the model for the points of an object in ``image``. ``entity`` is the name of the
+        object.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply` for an entity that no prompt can name, such as a text
-        without letters and digits (:func:`groundtrace.inference.families.labels.quoted`).
+        Raises :class:`groundtrace.inference.grounding.BadReply` if the name cannot be written into a prompt, for
+        example because it has no letter or digit (:func:`groundtrace.inference.families.labels.quoted`).
         """
         return self._asked(self.asked_to_point, image, entity)
 
     def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
-        """Return the prompt for the boxes of a label in an image. Raises the errors of :meth:`ask_points`."""
+        """Return the prompt that asks the model for the boxes of all objects with this label in ``image``. Raises
+        BadReply in the same cases as :meth:`ask_points`.
+        """
         return self._asked(self.box_prompt, image, label)
 
     def ask_object(self, image: MediaPart, label: str, question: str) -> RenderedPrompt:
-        """Return the prompt for the boxes of the objects that a question is about. ``label`` names these objects. A box
-        contains the entire object, even if the question is about a part of it.
+        """Return the prompt that asks the model for the boxes of the objects that ``question`` is about. ``label``
+        names these objects. A box must contain the entire object, even if the question is about a part of it.
 
-        The families' own prompts for boxes are not used, since they request every instance of a label. Instead all
-        families get the same prompt, which requests the family's :attr:`box_form`. Raises the errors of
-        :meth:`ask_points`.
+        The families' own prompts for boxes are not used, since they ask for every object with a label. Instead all
+        families get the same prompt, which asks for boxes in the family's :attr:`box_form`. Raises BadReply in the same
+        cases as :meth:`ask_points`.
         """
         named, shown = quoted(label), quote(question)
         form = self.box_form.replace("LABEL", named).replace("[…, …, …, …]", self._box_order)
@@ -121,13 +126,14 @@ class Family:
         return load_prompt(OBJECT_PROMPT).render({"original": [image]}, **values)
 
     def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> ParsedPointing[Point]:
-        """Parse the points of a reply for one entity, in pixels of the original image. The result is empty if the reply
-        states that the image has no such entity.
+        """Parse a model's reply to :meth:`ask_points`, and return the points in pixels of the original image. The
+        result has no points if the reply states that the image has no such object.
 
-        ``medium`` is the original image, whose size is used. ``media_index`` is the position of this image among the
-        media of the question. Raises :class:`groundtrace.inference.grounding.BadReply` in these cases:
+        ``text`` is the reply, and ``entity`` is the name of the object that was requested. ``medium`` is the original
+        image, whose size is used. ``media_index`` is the position of this image among the media of the question. Raises
+        :class:`groundtrace.inference.grounding.BadReply` in these cases:
 
-        - The reply has no points, and does not state that the entity is absent.
+        - The reply has no points, and does not state that the object is absent.
         - The reply is about another object.
         - A point is outside the frame.
         """
@@ -140,8 +146,10 @@ class Family:
         return ParsedPointing(tuple(dict.fromkeys(points)), read.called)
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
-        """Parse the boxes of a reply for one label, in pixels of the original image. The arguments and the errors are
-        those of :meth:`points`."""
+        """Parse a model's reply to :meth:`ask_boxes` or :meth:`ask_object`, and return the boxes in pixels of the
+        original image. ``text`` is the reply, and ``label`` is the label that was requested. The other arguments and
+        the errors are those of :meth:`points`.
+        """
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return ParsedPointing(tuple(dict.fromkeys(boxes)), read.called)
@@ -191,11 +199,11 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """Return the part of a reply after its thinking (``<think>…</think>``), since boxes within the thinking are only
-    drafts.
+    """Return the answer of a reply without the thinking before it (``<think>…</think>``). Boxes within the thinking are
+    only drafts. A reply without thinking is returned unchanged.
 
     Some chat templates write ``<think>`` into the prompt, so a reply may have only ``</think>``. Raises
-    :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within its thinking.
+    :class:`groundtrace.inference.grounding.BadReply` if the reply ends within its thinking.
     """
     marks = list(_THINK.finditer(text))
     if not marks:

@@ -1,12 +1,12 @@
 """Describes how Anthropic's Claude writes coordinates: in JSON, in pixels of the image as it is resized for the model.
 
-The JSON is this project's own form, since Claude has no form of its own. The sources are the pages vision and
+The JSON has this project's own form, since Claude has no fixed form. The sources are the pages vision and
 vision-coordinates of platform.claude.com. The prompt must request pixels explicitly. The pixels refer to the resized
 image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
-Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,
-:data:`CLAUDE_1568` for earlier models. If an image is so small that the earlier models do not shrink it, both give the
-same coordinates.
+Known limits: the size to which an image is reduced depends on the model. :data:`CLAUDE` is right for Claude 4.7 and
+later, :data:`CLAUDE_1568` for earlier models. If an image is so small that the earlier models do not reduce it, both
+give the same coordinates.
 """
 
 from dataclasses import replace

@@ -5,8 +5,9 @@ The sources are the pages of ai.google.dev on robotics (spatial reasoning) and o
 later put the list in an object under ``boxes``. A box may have a mask (an image, or a polygon with x first), which is
 ignored, because the segmenter makes the masks.
 
-Known limits: the corners of a box are sometimes reversed; the parser puts them in order. Long lists can repeat
-endlessly at temperature 0, so the prompt requests at most 50 items. Further objects are not found.
+Known limits: the models sometimes write the corners of a box in reverse order, and the parser then exchanges them. Long
+lists can repeat endlessly at temperature 0, so the prompt requests at most 50 items. If an image has more objects, the
+others are not found.
 """
 
 from groundtrace.inference.families.base import Family

@@ -5,9 +5,9 @@ Some servers drop the special tokens of a reply. The reply is then ``label[[…]
 (:mod:`groundtrace.inference.families.prose`). The sources are streamlit_demo/app.py of OpenGVLab/InternVL and its
 documents on grounding data.
 
-Known limits: the models have no form for points. So they are prompted for boxes, whose centres are the points. The
-models tend to write a box even if the object is absent. They sometimes repeat the literal ``[x1, y1, x2, y2]`` of a
-prompt, which is a bad reply.
+Known limits: the models have no form for points. So they are asked for boxes, and the centres of the boxes are used as
+points. The models tend to write a box even if the object is absent. They sometimes repeat the literal ``[x1, y1, x2,
+y2]`` of a prompt. Such a reply is rejected.
 """
 
 import re
@@ -22,8 +22,9 @@ _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parse the boxes of a reply, without converting the numbers. Raises
-    :class:`groundtrace.inference.grounding.BadReply` if they cannot be parsed."""
+    """Parse the boxes of a reply, without converting the numbers. Returns an empty tuple if the reply states that the
+    object is absent. Raises :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be parsed.
+    """
     before, *opened = text.split("<box>")
     if not opened:
         if says_none(text):

@@ -16,12 +16,15 @@ from groundtrace.inference.grounding import BadReply, BoxReader, PointReader, Ra
 from groundtrace.schemas.text import storable
 
 Numbers = Callable[[Any], object | None]
-"""A function that returns the coordinates of an item of a reply, without converting them; None if the value is not such
-an item."""
+"""A function that gets one item of a reply, and returns its coordinates without converting them. It returns None if the
+value is not an item with coordinates.
+"""
 
 MAX_LITERAL_CHARS = 100_000
 MAX_PROSE_BRACKETS = 1000
-"""The limit on brackets in prose. For each of them the parser makes an attempt that scans all of the text before it."""
+"""The largest number of brackets in a reply that do not belong to JSON. For each of them the parser makes an attempt
+that scans all of the text before it.
+"""
 
 _START = re.compile(r"[\[{]")
 _LIKE_JSON = re.compile(r"\[\s*[\[{]|\{\s*[\"']")
@@ -41,20 +44,21 @@ _LABELS = ("label", "name", "object", "class", "category")
 
 
 def key(name: str) -> Numbers:
-    """Return a function that returns the list of coordinates under the key ``name`` of an item (:data:`Numbers`). It
-    returns None for an item that is not an object or lacks this key.
+    """Return a function that gets the coordinates of an item of a reply (:data:`Numbers`). An item is an object, such
+    as {"bbox_2d": [1, 2, 3, 4], "label": "dog"}, and ``name`` is the key of its list of coordinates ("bbox_2d"). The
+    function returns None for an item that is not an object or lacks this key.
     """
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Return a function that returns the coordinates of an item of a reply (:data:`Numbers`). The item describes a
-    point (``count`` 2) or a box (``count`` 4).
+    """Return a function that gets the coordinates of an item of a reply (:data:`Numbers`). ``count`` is the number of
+    coordinates of an item: 2 for a point, 4 for a box.
 
     An item may have one of three forms:
 
     - It is an object with a list of coordinates under one of the keys ``names``.
-    - It is an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is true, each y
+    - It is an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is True, each y
       is returned before its x.
     - It is a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of
       its ``wrappers`` (keys).
@@ -94,8 +98,12 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
-    """Return a function that parses a reply's boxes, which are in a list of items. ``numbers`` returns an item's
-    coordinates. The list may be in an object under one of the keys ``wrappers``."""
+    """Return a parser for replies that hold boxes as JSON. The parser gets the text of a reply, and returns its boxes
+    without converting the numbers. It raises BadReply if it cannot parse the text.
+
+    ``numbers`` is a function that returns the coordinates of one item. The list of items may be in an object, under one
+    of the keys ``wrappers``, e.g. "boxes" for {"boxes": […]}.
+    """
 
     def read(text: str) -> tuple[RawBox, ...]:
         return tuple(
@@ -106,7 +114,9 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """Return a function that parses a reply's points, as :func:`box_reader` does for boxes."""
+    """Return a parser for replies that hold points as JSON. The arguments are those of :func:`box_reader`. The parser
+    returns NoPoints if the reply states that the object is absent.
+    """
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
         points = tuple(
@@ -120,7 +130,9 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
 
 def label_of(item: object) -> str:
-    """Return the label of an item, or "" if the item has no label."""
+    """Return the label of an item of a reply: the text under one of the keys label, name, object, class or category.
+    Returns "" if the item has no label.
+    """
     if not isinstance(item, dict):
         return ""
     label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
@@ -134,9 +146,11 @@ def _rows(found: object) -> list[object]:
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """Return the items of a reply. A reply may hold one list of items, or separate objects without a list. The result
-    is empty if the reply states that the object is absent. ``numbers`` returns an item's coordinates. The list may be
-    in an object under one of the keys ``wrappers``.
+    """Find the items (points or boxes) of a reply, and return them as parsed JSON. A reply may hold one list of items,
+    or separate objects without a list. The result is empty if the reply states that the object is absent.
+
+    ``text`` is the reply. ``numbers`` is a function that returns the coordinates of one item. The list may be in an
+    object, under one of the keys ``wrappers``.
 
     Raises BadReply in these cases:
 
@@ -192,7 +206,8 @@ def json_values(text: str) -> Iterator[Any]:
     """Yield the JSON lists and objects of a text in order. Raises BadReply if a list or object is truncated or
     malformed.
 
-    Brackets that belong to prose are skipped. Single quotes and a trailing comma, as in Python literals, are accepted.
+    Brackets that belong to ordinary sentences are skipped. Single quotes and a trailing comma, as in Python literals,
+    are accepted.
     """
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_object)
     at, end, of_prose = 0, len(text.rstrip()), 0

@@ -1,4 +1,4 @@
-"""Quotes the label of a point or box for a prompt, and checks whether a reply is about this label."""
+"""Prepares the label of a point or box for a prompt, and checks whether a reply is about this label."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ENDS = frozenset(
     )
     for word in words.split()
 )
-"""Words that end a noun phrase."""
+"""Words that end a noun phrase, e.g. "with" in "dog with a ball"."""
 _ORDINALS = frozenset(["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"])
 
 SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
@@ -42,7 +42,8 @@ L = TypeVar("L", bound=Labelled)
 
 
 def quoted(label: str) -> str:
-    """Return the label for a prompt: on one line, without the tokens of chat templates and model tags.
+    """Return the label in the form in which a prompt may contain it: on one line, without the special tokens of chat
+    templates and models. E.g. 'a "red" dog<|im_end|>' becomes "a 'red' dog".
 
     A label comes from a model or a data set, so it must not end a quotation or begin a new chat turn. Raises
     :class:`groundtrace.inference.grounding.BadReply` if the result has no letter or digit. BadReply is also raised for
@@ -62,18 +63,19 @@ def quoted(label: str) -> str:
 
 
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
-    """Return the points or boxes (items) of a reply that belong to the requested label.
+    """Return those points or boxes of a reply that belong to the requested label. ``found`` holds all points or boxes
+    of the reply, and ``label`` is the requested label.
 
-    Items without a label are kept. Items with a label are compared with the requested label (:func:`closeness`), and
-    only the closest ones are kept. For example, if "red dog" was requested and the reply has items labelled "red dog"
-    and "dog", only the "red dog" items are kept.
+    Items without a label are returned. Items with a label are compared with the requested label (:func:`closeness`),
+    and only the closest ones are returned. For example, if "red dog" was requested and the reply has items labelled
+    "red dog" and "dog", only the "red dog" items are returned.
 
     A reply may use another word for the object, such as "sofa" for "couch". So if the reply has only one label, all
-    items are kept even if this label is not close. Labels that contradict the requested one, such as "blue dog" and
+    items are returned even if this label is not close. Labels that contradict the requested one, such as "blue dog" and
     "red dog", are never accepted in this way.
 
-    The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
-    Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
+    The result's ``called`` is the label that the reply uses. It is "" if that label is the requested label or a more
+    detailed one. Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
     """
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
@@ -90,15 +92,16 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
 
 
 def closeness(given: str, asked: str) -> int:
-    """Return how close the label of a reply (``given``) is to the requested label (``asked``). Plural, articles and the
-    number of an instance ("person_2") make no difference. The result is the first of these that applies:
+    """Return a number from 0 to 4 for how close the label of a reply (``given``) is to the requested label (``asked``).
+    A larger number means closer. Plural, articles and the number of an instance ("person_2") make no difference. The
+    result is the first of these that applies:
 
     - 0 if a label has no words;
-    - :data:`SAME` if both labels have the same words;
+    - :data:`SAME` (4) if both labels have the same words;
     - 0 if the labels contradict each other ("blue dog" and "red dog"), or have different nouns;
-    - :data:`SAYS_MORE` if ``given`` has all words of ``asked`` and more ("red dog" for "dog");
-    - :data:`SAYS_LESS` if ``asked`` has all words of ``given`` and more ("dog" for "red dog");
-    - :data:`SAME_NOUN` if each label has words that the other label lacks ("big dog" for "red dog").
+    - :data:`SAYS_MORE` (3) if ``given`` has all words of ``asked`` and more ("red dog" for "dog");
+    - :data:`SAYS_LESS` (2) if ``asked`` has all words of ``given`` and more ("dog" for "red dog");
+    - :data:`SAME_NOUN` (1) if each label has words that the other label lacks ("big dog" for "red dog").
     """
     given_words, asked_words = frozenset(_words(given, asked)), frozenset(_words(asked, asked))
     if not given_words or not asked_words:

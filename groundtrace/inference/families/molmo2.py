@@ -1,8 +1,8 @@
 """Describes how Molmo 2 of the Allen Institute writes points: ``<points coords="F id x y id x y">label</points>`` with
 x and y from 0 to 1000.
 
-F is the 1-based number of the image, or the time in seconds in a clip. Frames are separated by a tab or a semicolon.
-The sources are olmo/preprocessing/point_formatter.py and data_formatter.py of allenai/molmo2.
+F is the number of the image, counted from 1, or the time in seconds in a clip. Frames are separated by a tab or a
+semicolon. The sources are olmo/preprocessing/point_formatter.py and data_formatter.py of allenai/molmo2.
 
 Known limits: the models have no form for boxes, so they cannot be detectors. MolmoPoint's special tokens are not
 supported.
@@ -19,7 +19,8 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of a reply about a prompt's only image.
+    """Parse the points of a reply to a prompt with one image. The numbers are not converted. Returns NoPoints if the
+    reply states that the object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` in these cases:
 

@@ -10,8 +10,9 @@ _EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
 
 def groups_of(text: str, count: int, what: str) -> list[list[float]]:
-    """Return the groups of ``count`` numbers in the innermost brackets of a text. The result is empty if the text has
-    only empty brackets. ``what`` is the word for a group in error messages.
+    """Return the groups of numbers in a text: for each innermost pair of brackets, its ``count`` numbers. E.g. "[[1,
+    2], [3, 4]]" with ``count`` 2 becomes [[1.0, 2.0], [3.0, 4.0]]. The result is empty if the text has only empty
+    brackets. ``what`` is the word for a group in error messages, e.g. "box".
 
     Raises :class:`groundtrace.inference.grounding.BadReply` in these cases:
 

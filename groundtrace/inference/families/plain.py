@@ -1,5 +1,5 @@
-"""Describes models with no known form of their own. The prompt describes this project's own form, in pixels of the
-image as it was sent.
+"""Describes models that were not trained to write coordinates in a known form. The prompt describes this project's own
+form, in pixels of the image as it was sent.
 """
 
 from groundtrace.inference.families.base import Family

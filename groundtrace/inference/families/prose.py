@@ -1,9 +1,10 @@
-"""Parses coordinates in prose: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2, 3, 4]".
+"""Parses coordinates in ordinary sentences and plain lists: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2,
+3, 4]".
 
 Models write such replies if they do not follow the requested form. InternVL and GLM-V write such replies if a server
-drops their special tokens. Numbers in prose may mean anything, so a reply is accepted only if all of it is understood.
-The reply must have no JSON, no tags, and no word of :data:`_DOUBTS`. Outside of the brackets it must have no numbers
-except for list numbers, instance numbers and the count of objects.
+drops their special tokens. Numbers in a sentence may mean anything, so a reply is accepted only if all of it is
+understood. The reply must have no JSON, no tags, and no word that makes its meaning doubtful (:data:`_DOUBTS`). Outside
+of the brackets it must have no numbers except for list numbers, instance numbers and the count of objects.
 """
 
 import re
@@ -68,8 +69,9 @@ class _Rows:
 
 
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
-    """Return the coordinates that a reply has for the label, as lists of ``count`` numbers. Returns None if the reply
-    is not prose with coordinates.
+    """Return the coordinates that a reply has for ``label``, as lists of ``count`` numbers (2 for points, 4 for boxes).
+    ``text`` is the reply. Returns None if the reply has no coordinates in sentences or plain lists, e.g. because it
+    is JSON.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
     object.
@@ -163,7 +165,9 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 def label_in(line: str) -> tuple[str, bool]:
     """Return two values: the label in the last sentence of a line, and whether the sentence consists only of this
-    label. The label is the sentence without words about the answer, such as "the", "located" or "at"."""
+    label. The label is the sentence without words about the answer, such as "the", "located" or "at". E.g. "The dog
+    is at " becomes ("dog", False), and "dog: " becomes ("dog", True).
+    """
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
     words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))

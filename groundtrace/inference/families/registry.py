@@ -28,9 +28,11 @@ FAMILIES: "Registry[Family]" = Registry(
 )
 
 DEFAULT = "plain"
-"""The family of an endpoint that declares no family."""
+"""The family of an endpoint whose settings name no family."""
 
 
 def trainable_families() -> "dict[str, Family]":
-    """Return the families that the trainer supports, by the ``model_type`` of their checkpoints."""
+    """Return the families whose models the trainer can train. The keys are the types (``model_type``) of their
+    checkpoints, e.g. "qwen3_vl".
+    """
     return {kind: family for family in FAMILIES.values() for kind in family.trained_as}
