@@ -1,4 +1,5 @@
-"""Defines the records, geometry and Arrow schemas that stages exchange, and text functions that all packages share.
+"""Defines the records, geometry and Arrow schemas that stages of a pipeline exchange, and text functions that all
+packages share.
 
 This package calls no model and reads no pixels.
 """

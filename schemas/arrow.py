@@ -1,4 +1,5 @@
-"""Defines the Arrow schemas of the shards: the core columns of each set, their meanings, and the columns of stages.
+"""Defines the Arrow schemas of the shards (Parquet files). A schema has core columns, which each set of rows (SFT, RL,
+rejected) has, and columns that stages add. Each column has a text that describes its content.
 
 A recipe's stages declare the columns that they add (:mod:`groundtrace.schemas.columns`).
 
@@ -179,7 +180,7 @@ _REJECTED = (
     Column("traces", pa.list_(_TRACE), "the teacher's traces, with answer, score and verdicts"),
 )
 CORE: Mapping[str, Column[Any]] = {each.name: each for each in (*_REJECTED, *_COMMON, *_SFT, OTHER_TRACES, *_RL)}
-"""All columns that rows of every recipe can have, of all sets together, by name."""
+"""The core columns of all sets together, by name. Rows of every recipe can have them."""
 EARLIER: Mapping[str, Mapping[str, Any]] = {
     "extra_scores": {"meaning": "the verdicts of further scorers, 0 to 1; null is unscored"},
     "complexity": {"meaning": "whether the question is to be thought about", "is_class": True},
@@ -193,9 +194,10 @@ EARLIER: Mapping[str, Mapping[str, Any]] = {
     "crop_attempts": {"meaning": "the policy's answers with crops beside the images", "for_training": False},
     "crop_pass_rate": {"meaning": "share of the scored ones among these that are right"},
 }
-"""Descriptions of the columns that stages of earlier code added; the shards of that code hold no descriptions.
+"""The descriptions of the columns that stages of earlier code added, by column name. They are needed because the shards
+of that code hold no descriptions.
 
-Those shards have all of these columns, whatever the recipe is; a column that the recipe does not use is null.
+Those shards have all of these columns in every recipe; a column that the recipe does not use is null.
 """
 
 
@@ -212,7 +214,9 @@ def _feature(kind: pa.DataType) -> object:
 
 
 def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """Return a schema of these columns, with metadata from which the library ``datasets`` reads their feature types."""
+    """Return an Arrow schema with these columns (name and type). Its metadata tell the library ``datasets`` the feature
+    type of each column, e.g. that a column holds images.
+    """
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
@@ -227,32 +231,37 @@ def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> 
 
 _DESCRIBED = ("name", "meaning", "for_training", "is_class")
 _ADDED = b"groundtrace.added"
-"""The key in a shard's metadata with the descriptions of its added columns."""
+"""The key in a shard's metadata under which the descriptions of its added columns are stored."""
 
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
-    """Return the schema of SFT rows with these ``added`` columns.
+    """Return the Arrow schema of SFT rows: the core columns, followed by the ``added`` columns of the recipe's stages.
 
-    If ``other_traces`` is True, the schema also has the column ``other_traces``, for the traces that were not chosen.
+    If ``other_traces`` is True, the schema also has the column ``other_traces``, for the teacher's traces that were not
+    chosen.
     """
     return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
 
 
 def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Return the schema of RL rows with these ``added`` columns."""
+    """Return the Arrow schema of RL rows: the core columns, followed by the ``added`` columns of the recipe's
+    stages.
+    """
     return _shard_schema((*_COMMON, *_RL), added)
 
 
 def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Return the schema of rejected rows with these ``added`` columns."""
+    """Return the Arrow schema of rejected rows: the core columns, followed by the ``added`` columns of the recipe's
+    stages.
+    """
     return _shard_schema(_REJECTED, added)
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """Return the columns of a shard that are not core columns, in order.
+    """Return the columns of a shard's ``schema`` that are not core columns, in order.
 
-    The columns that stages declare are first; the columns kept from the input follow. A column's ``meaning`` is "" if
-    the shard holds no text for it, for example if another program wrote the shard.
+    The columns that stages declare are first. The columns that were copied from the input follow. A column's
+    ``meaning`` is "" if the shard holds no description of it, for example if another program wrote the shard.
     """
     written = (schema.metadata or {}).get(_ADDED)
     described = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}
@@ -263,4 +272,4 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
 SFT_SCHEMA = sft_schema()
 RL_SCHEMA = rl_schema()
 REJECTED_SCHEMA = rejected_schema()
-"""The schemas of a recipe whose stages add no columns."""
+"""The schemas of SFT, RL and rejected rows of a recipe whose stages add no columns."""

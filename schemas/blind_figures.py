@@ -1,20 +1,25 @@
-"""Defines the entry of ``run.json`` with the reward of a policy that answers the RL rows without using the images."""
+"""Defines the entry of ``run.json`` about blind answers: the reward that a policy can get on the RL rows without
+looking at the images.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 MAX_BLIND_SHARE = 1 / 3
-"""A warning is given if a policy that does not use the images gets more than this share of the highest reward."""
+"""The largest acceptable share of the highest reward for a policy that does not use the images. A larger share leads to
+a warning.
+"""
 
 
 @dataclass(frozen=True)
 class BlindType:
-    """Holds the single ``answer`` that gets the highest reward if it is given to all questions of one ``kind``.
+    """Holds the best constant answer for one kind of question: the ``answer`` that gets the highest reward if it is
+    given to all questions of this ``kind``.
 
     ``kind`` is ``bool``, ``mcq``, ``count`` or another answer type. ``rows`` is the number of these questions.
     ``earned`` is the mean reward of the answer per row, as a share of the reward that a policy can get if it uses the
-    images.
+    images. E.g. 0.25 means a quarter of that reward.
     """
 
     kind: str
@@ -26,13 +31,14 @@ class BlindType:
 @dataclass(frozen=True)
 class BlindFigures:
     """Holds the reward of the best policy that answers without using the images (:mod:`groundtrace.rewards.blindness`).
+    It gives the same answer to all questions of one kind.
 
     Attributes:
-        reward: the reward recipe for which the RL rows are made.
-        rows: the number of rows in the set.
+        reward: the name of the reward recipe for which the RL rows are made.
+        rows: the number of RL rows.
         counted: the number of rows that rules can grade; the other rows are left out.
         share: the policy's reward on the counted rows, as a share of the reward that a policy can get if it uses the
-            images; None without counted rows.
+            images; None if no row is counted.
         types: for each kind of question, the best constant answer and its reward.
     """
 
@@ -44,13 +50,12 @@ class BlindFigures:
 
     @property
     def is_high(self) -> bool:
-        """Return whether ``share`` exceeds :data:`MAX_BLIND_SHARE`.
-
-        If so, a rising reward does not prove that a policy uses the images.
+        """Return whether ``share`` is above :data:`MAX_BLIND_SHARE`. In this case a rising reward in training does not
+        prove that the policy uses the images.
         """
         return self.share is not None and self.share > MAX_BLIND_SHARE
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
-        """Return a :class:`BlindFigures` with the values of ``fields``, its entry in ``run.json``."""
+        """Create the object from ``fields``, its entry in ``run.json``."""
         return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})

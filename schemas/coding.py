@@ -1,4 +1,4 @@
-"""Declares record types, which are frozen, hashable, and encodable as Beam rows.
+"""Declares record types: frozen, hashable dataclasses that Beam can encode as rows and send between processes.
 
 Beam takes seconds to import, so only code that builds pipelines imports it: :mod:`groundtrace.stages.plumbing.packing`
 registers the record types with Beam. Beam's row coder reads the field types of the class, so record modules must not
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TypeVar, dataclass_transform
 
 RECORD_MODULES: set[str] = set()
-"""Modules that declare or register records. A worker process must import them before it decodes its first row."""
+"""The names of the modules that declare records. A worker process must import them before it decodes its first row."""
 _IDS = uuid.uuid5(uuid.NAMESPACE_URL, "groundtrace:records")
 _RECORDS: list[type] = []
 _ACTIONS: list[Callable[[type], object]] = []
@@ -26,7 +26,9 @@ T = TypeVar("T", bound=type)
 
 @dataclass_transform(frozen_default=True)
 def record(cls: T) -> T:
-    """Make ``cls`` a frozen dataclass whose instances Beam can shuffle as schema rows."""
+    """Make the class ``cls`` a frozen dataclass whose instances Beam can send between processes as rows. Use this
+    function as a decorator. Returns the dataclass.
+    """
     sequences = tuple(name for name, hint in cls.__annotations__.items() if "tuple[" in str(hint))
 
     def restore_tuples(self: object) -> None:
@@ -47,9 +49,8 @@ def record(cls: T) -> T:
 
 
 def for_each_record(action: Callable[[type], object]) -> None:
-    """Call ``action`` with each record type.
-
-    The calls for the types that exist are made now. The call for each later type is made when it is declared.
+    """Call ``action`` once with each record type. The calls for the existing types are made now. The call for a later
+    type is made when that type is declared.
     """
     for kind in _RECORDS:
         action(kind)

@@ -1,4 +1,5 @@
-"""Declares columns that rows can have in addition to the core columns, and holds a record's values in these columns.
+"""Defines columns that only some recipes have, in addition to the core columns of all rows, and holds a record's values
+in these columns.
 
 A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets their values with
 ``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare. Code that reads
@@ -29,12 +30,12 @@ class ColumnError(ValueError):
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """Describes a column of the shards; ``T`` is the type of the values that stages and scorers use.
+    """Describes a column of the shards. ``T`` is the type of the values that stages and scorers use.
 
     Attributes:
         name: its name in the shards; this must be a Python identifier if a stage adds the column.
         type: its Arrow type; a stage may use only texts, numbers, booleans, and lists and structs of these.
-        meaning: one sentence on its content, for the data card.
+        meaning: one sentence that describes its content, for the data card.
         read: a function that converts the plain value (texts, numbers, lists, dicts) to a ``T``; it raises ValueError
             or TypeError for an invalid value. If it is None, the plain value is used.
         for_training: whether trainers and exports read the column.
@@ -50,7 +51,7 @@ class Column(Generic[T]):
     is_class: bool = False
 
     def check(self) -> None:
-        """Raise ColumnError if a stage cannot declare this column."""
+        """Check that a stage may add this column. Raises ColumnError if its name, meaning or type is not allowed."""
         if not self.name.isidentifier():
             raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
         if not self.meaning.strip():
@@ -69,8 +70,8 @@ class Column(Generic[T]):
             )
 
     def value_of(self, value: object) -> "Value":
-        """Return the value as the :class:`Value` that a record holds. Raises ColumnError if the value is not of the
-        column's type.
+        """Convert ``value`` to the form in which a record holds it (:class:`Value`). Raises ColumnError if the value
+        does not have the column's type.
         """
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
@@ -80,25 +81,27 @@ class Column(Generic[T]):
 
 @record
 class Value:
-    """Holds a record's value in a column, as JSON text."""
+    """Holds a record's value in one column. ``column`` is the column's name, and ``json`` is the value as JSON text."""
 
     column: str
     json: str
 
     @property
     def plain(self) -> Any:
-        """Return the value as a text, number, boolean, list or dict."""
+        """Return the value as plain Python data: a text, number, boolean, list or dict."""
         return json.loads(self.json)
 
 
 class HasValues:
-    """Is the base of frozen dataclasses with a field ``values``, which holds one value for each column that was set."""
+    """Provides access to the values in added columns. It is the base of frozen dataclasses with a field ``values``,
+    which holds one value for each column that was set.
+    """
 
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """Return a copy with the value in the column; if ``value`` is None, the column has no value in the copy. Raises
-        ColumnError if the value is not of the column's type.
+        """Return a copy of this object in which ``column`` has the value ``value``. If ``value`` is None, the column
+        has no value in the copy. Raises ColumnError if the value does not have the column's type.
         """
         found = {each.column: each for each in self.values}
         if value is None:
@@ -108,9 +111,8 @@ class HasValues:
         return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
 
     def added(self, column: Column[T]) -> T | None:
-        """Return the value in the column, converted by the column's ``read``; None if the column has no value.
-
-        An error that ``read`` raises is not caught.
+        """Return this object's value in ``column``, converted by the column's ``read``. Returns None if the column has
+        no value. If ``read`` raises an error, it is passed on.
         """
         for each in self.values:
             if each.column == column.name:
@@ -119,7 +121,9 @@ class HasValues:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Return whether the type is a text, a number, a boolean, or a list or struct (with fields) of such types."""
+    """Return whether a stage may use the Arrow type ``kind`` for a column: a text, a number, a boolean, or a list or
+    struct (with at least one field) of such types.
+    """
     if pa.types.is_list(kind):
         return is_plain(kind.value_type)
     if pa.types.is_struct(kind):
@@ -130,7 +134,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def as_json(plain: object) -> str:
-    """Return a plain value as JSON text, which is the same for equal values."""
+    """Return ``plain``, a value of texts, numbers, lists and dicts, as JSON text. Equal values give the same text."""
     return json.dumps(plain, ensure_ascii=False, default=str)
 
 

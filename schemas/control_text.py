@@ -8,9 +8,9 @@ labels and quotations use this definition.
 
 The module has one list of special tokens for each model family, from ``tokenizer_config.json`` and from the chat
 template. In the lists, ``{n}`` is any number. A pattern also matches tokens with bars (``<|…|>``) of other model
-families. The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL,
-MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not
-control text either, because these marks are part of a trajectory's text.
+families. The tags of this project's traces are not control text, although some are tokens of some models (Qwen3,
+InternVL, MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``)
+are not control text either, because they are part of a trajectory's text.
 """
 
 import re
@@ -54,7 +54,8 @@ _FAMILIES = {
     "t5": "<extra_id_{n}>",
 }
 FAMILY_TOKENS: Mapping[str, tuple[str, ...]] = {family: tuple(tokens.split()) for family, tokens in _FAMILIES.items()}
-"""Special tokens by family; "loaders" are the marks at which training code splits a text for its media.
+"""The special tokens of each model family. The entry "loaders" holds the words such as ``<image>`` at which training
+code splits a text to insert its media.
 
 A number may have a blank before it (``<image 1>``).
 """
@@ -75,13 +76,15 @@ _BARRED = r"[|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜][>＞]"
 # a class in front of one of them.
 _LISTED = _pattern(token for tokens in FAMILY_TOKENS.values() for token in tokens)
 TOKEN = re.compile(rf"<{_BARRED}|＜{_BARRED}|{_LISTED}")
-"""Matches a special token.
+"""A pattern that matches a special token.
 
 ``<|x|>`` (a norm) and ``<|>`` (an operator) do not match; nor do ``<b>`` and other HTML, except the few elements that
 are spelt like a token: ``<s>``, ``<img>``, ``<mask>``, ``<video>``, ``<audio>``, ``<image>``.
 """
 DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufff9-\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
-"""Matches damaged text: a control character except tab and line end, a surrogate, a noncharacter, or U+FFFD."""
+"""A pattern that matches damaged text: a control character except tab and line end, a surrogate, a noncharacter, or
+U+FFFD.
+"""
 _GARBLED = (
     r"(?<!\S)▁(?=[^\W\d_])|[ĠĊ]{2,}"  # blanks and line ends as SentencePiece and byte-level BPE write them
     "|[\u0300-\u036f]{3,}"  # a letter with so many marks that it is unreadable
@@ -94,15 +97,17 @@ _HIDDEN = (
     "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"  # or of a variant
 )
 HIDDEN = re.compile(_HIDDEN)
-"""Matches an invisible character that changes how others are displayed or read. Joiners in words and emoji are allowed.
+"""A pattern that matches an invisible character which changes how others are displayed or read. Joiners in words and
+emoji do not match.
 """
 _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII only
 
 
 def find_control(text: str) -> str | None:
-    """Return the first control text in a text; None if the text contains no control text.
+    """Return the first control text in ``text``. Control text is a special token of a model, or a character that
+    changes how a text is displayed or read. Returns None if the text contains no control text.
 
-    The result is a special token, or the code of a control character, such as ``U+001B``.
+    The result is the special token, or the code of the character, such as ``U+001B``.
     """
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
     matches = [match for kind in kinds if (match := kind.search(text))]
@@ -113,7 +118,9 @@ def find_control(text: str) -> str | None:
 
 
 def without_hidden(text: str) -> str:
-    """Return the text without its invisible characters, which :data:`HIDDEN` matches."""
+    """Return the text without invisible characters that change how other characters are displayed or read
+    (:data:`HIDDEN`).
+    """
     before = None
     while before != text:  # removing a character may make another one match
         before, text = text, HIDDEN.sub("", text)
@@ -121,9 +128,9 @@ def without_hidden(text: str) -> str:
 
 
 def without_end(text: str) -> str:
-    """Return a response without the end token that some servers leave in the text.
-
-    Blanks before and after the token are removed, too. A response without an end token is returned unchanged.
+    """Remove the end token (such as ``<|im_end|>``) that some servers leave at the end of a response, and return the
+    response. Blanks before and after the token are removed, too. A response without an end token is returned
+    unchanged.
     """
     bare = text.rstrip()
     return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)

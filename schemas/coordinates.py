@@ -1,4 +1,5 @@
-"""Converts coordinates between models' frames (units and order of the numbers) and pixels of the upright original.
+"""Converts coordinates between the frames of models and pixels. A frame defines the units and the order of the numbers
+that a model writes. The pixels are those of the upright original image.
 
 Every endpoint declares its frame; a frame is never guessed from the size of numbers. A pair of numbers is passed *in
 the order in which the model wrote it*: y before x for ``gemini``, x before y for all others. Pixels are float positions
@@ -21,17 +22,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 CLIP_SHARE = 0.01
-"""A position beyond the image by at most this share of the side is clipped to the edge."""
+"""The tolerance for positions outside of the image, as a share of the image's side. A position that is outside by at
+most this share is moved to the edge.
+"""
 
 MAX_ASPECT = 200.0
-"""The largest ratio of longer to shorter side; Qwen's preprocessing refuses an image above it."""
+"""The largest ratio of the longer to the shorter side of an image. Qwen's preprocessing refuses an image with a larger
+ratio.
+"""
 
 # Keeps a value written exactly at the tolerance (101 of 100) from failing on the last float bit.
 _ROUNDING = 1e-9
 
 
 class CoordinateFrame(StrEnum):
-    """Lists the coordinate frames of models. The value of a member is the name of the frame in configs."""
+    """Lists the coordinate frames of models. A frame defines the units and the order of the numbers that a model
+    writes. The value of a member is the name of the frame in configs.
+    """
 
     MOLMO100 = "molmo100"
     MOLMO1000 = "molmo1000"
@@ -60,14 +67,16 @@ class OutOfFrame(ValueError):
 
 
 class UnresizableImage(ValueError):
-    """Raised if an image's sides are not positive and finite or, for Qwen's resizing, if their ratio exceeds 200."""
+    """Raised if an image cannot be resized. Both sides must be positive and finite. For Qwen's resizing, the ratio of
+    the sides must also be at most 200.
+    """
 
 
 @dataclass(frozen=True)
 class ResizeRule:
-    """Describes how a Qwen processor resizes an image.
+    """Describes how the processor of a Qwen model resizes an image.
 
-    The new sides are multiples of ``factor`` px. The new area is between ``min_area_px`` and ``max_area_px`` (px²).
+    Both new sides are multiples of ``factor`` px. The new area is between ``min_area_px`` and ``max_area_px`` (px²).
     """
 
     factor: int
@@ -80,7 +89,9 @@ class ResizeRule:
             raise ValueError(f"{self} needs factor >= 1 and 0 < min_area_px <= max_area_px")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """Return the (width, height) in px to which an image is resized (:func:`smart_resize`)."""
+        """Return the (width, height) in px to which an image of ``width_px`` x ``height_px`` is resized
+        (:func:`smart_resize`).
+        """
         return smart_resize(width_px, height_px, self)
 
 
@@ -104,7 +115,8 @@ class FitRule:
             raise ValueError(f"{self} needs 1 <= patch_px <= max_side_px and max_patches >= 1")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """Return the (width, height) in px to which an image is resized.
+        """Return the (width, height) in px to which an image of ``width_px`` x ``height_px`` is resized, without
+        padding.
 
         Raises:
             UnresizableImage: a side is not positive and finite.
@@ -141,11 +153,12 @@ Resize = ResizeRule | FitRule
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
 CLAUDE_IMAGE = FitRule(28, 2576, 4784)
 CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
-"""The rule of Claude before 4.7; :data:`CLAUDE_IMAGE` is that of 4.7 and later."""
+"""The rule of Claude before 4.7. The rule of Claude 4.7 and later is :data:`CLAUDE_IMAGE`."""
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
-    """Return the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
+    """Return the (width, height) in px to which the processor of a Qwen model resizes an image of ``width_px`` x
+    ``height_px``, as in qwen-vl-utils. ``rule`` holds the limits of the new size.
 
     Both sides are rounded to multiples of ``rule.factor``. If the new area is above the maximum, both sides are scaled
     down and rounded down. If it is below the minimum, both sides are scaled up and rounded up. Each side is at least
@@ -180,15 +193,15 @@ def to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float]:
-    """Convert a pair of numbers, as the model wrote it, to ``(x_px, y_px)`` of the upright original.
+    """Convert a position that a model wrote to ``(x_px, y_px)``, pixels of the upright original image.
 
     Args:
-        frame: the frame that the endpoint declares.
+        frame: the coordinate frame that the endpoint declares.
         first: the number written first (y for ``gemini``, x otherwise).
         second: the number written second.
-        width_px: width of the upright original.
+        width_px: the width of the upright original.
         height_px: its height.
-        rule: the resize rule of the endpoint; only frames in pixels of a resized image use it.
+        rule: describes how the model's processor resizes the image; only frames in pixels of a resized image use it.
 
     Raises:
         OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
@@ -206,11 +219,12 @@ def to_px(
 def from_px(
     frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: Resize = QWEN25_IMAGE
 ) -> tuple[float, float]:
-    """Convert original pixels to a pair of numbers in the order of the frame (y first for ``gemini``).
+    """Convert a position in pixels of the original image to the two numbers that a model with this frame would write (y
+    first for ``gemini``). This is the inverse of :func:`to_px`.
 
-    This is the inverse of :func:`to_px`.
-
-    The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
+    ``x_px`` and ``y_px`` are the position, and ``width_px`` and ``height_px`` the size of the upright original.
+    ``rule`` describes how the model's processor resizes the image; only frames in pixels of a resized image use it. The
+    numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
     Raises:
         OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
@@ -230,9 +244,11 @@ def box_to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
-    """Convert two opposite corners of a box, as the model wrote them, to ``(x1, y1, x2, y2)`` px.
+    """Convert a box that a model wrote to ``(x1, y1, x2, y2)``, pixels of the upright original image. The result has x1
+    <= x2 and y1 <= y2.
 
-    The result has x1 <= x2 and y1 <= y2.
+    ``corners`` holds two opposite corners, as four numbers in the order in which the model wrote them. The other
+    arguments are those of :func:`to_px`.
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.
@@ -250,7 +266,10 @@ def box_from_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
-    """Convert an ``(x1, y1, x2, y2)`` box in px to four numbers in the order in which the frame writes them.
+    """Convert a box in pixels of the original image to the four numbers that a model with this frame would write. This
+    is the inverse of :func:`box_to_px`.
+
+    ``box_px`` is the box as ``(x1, y1, x2, y2)``. The other arguments are those of :func:`from_px`.
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.

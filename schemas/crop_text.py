@@ -1,4 +1,6 @@
-"""Writes the text with which a question is asked again, this time with additional crops of its images (iVGR §3.4)."""
+"""Writes the prompt text for a question that is asked a second time, with additional crops of its images (iVGR
+§3.4).
+"""
 
 from groundtrace.schemas.text import counted
 
@@ -6,7 +8,9 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Return a sentence for a prompt that states which of its images are whole, and which are crops."""
+    """Return a sentence that tells a model which images of its prompt are whole images and which are crops. ``images``
+    is the number of whole images, and ``crops`` is the number of crops. The whole images are first.
+    """
     parts = counted(crops, "part")
     if images == 1:
         return f"The first image is whole; behind it: {parts} of it, cut out."
@@ -14,13 +18,12 @@ def crop_hint(images: int, crops: int) -> str:
 
 
 def with_crops(user_text: str, images: int, crops: int) -> str:
-    """Return the text of a user turn, extended for crops of its images.
+    """Add crops of the images to the text of a user turn, and return the new text.
 
-    ``images`` is the number of images of the turn, and ``crops`` the number of crops.
-
-    After the ``<image>`` marks of the images, the result has a mark for each crop and a sentence on the crops. Without
-    crops, the text is returned unchanged. Raises ValueError if the text does not begin with one mark for each image, or
-    has further marks. For example, this happens for a question about a clip.
+    ``user_text`` is the text. It begins with one ``<image>`` for each of its ``images`` images. The new text has one
+    more ``<image>`` for each of the ``crops`` crops, and after them a sentence which explains the crops. If ``crops``
+    is 0, the text is returned unchanged. Raises ValueError if the text does not begin with one ``<image>`` for each
+    image, or has further ones. For example, this happens for a question about a clip.
     """
     if not crops:
         return user_text

@@ -10,10 +10,10 @@ from groundtrace.schemas.coding import record
 
 @record
 class Point:
-    """Holds a labelled 2D point in pixels of the upright original.
+    """Holds a labelled position in pixels of the upright original image. ``label`` is the name of the object.
 
-    ``media_index`` is the index of the medium among the question's media, from 0. ``frame`` (from 1) and ``t_s``
-    (seconds) are set for video only.
+    ``media_index`` is the index of the image or video among the question's media, from 0. For a video, ``frame`` is the
+    number of the frame (from 1), and ``t_s`` is its time in seconds. Both are None for an image.
     """
 
     label: str
@@ -26,7 +26,10 @@ class Point:
 
 @record
 class Box:
-    """Holds a labelled axis-aligned box in pixels of the upright original, with ``x1 <= x2`` and ``y1 <= y2``."""
+    """Holds a labelled rectangle in pixels of the upright original image. Its sides are parallel to the image's sides.
+    ``label`` is the name of the object. ``(x1, y1)`` is the upper left corner and ``(x2, y2)`` the lower right one.
+    ``media_index`` is the index of the image among the question's media, from 0.
+    """
 
     label: str
     x1: float
@@ -51,7 +54,9 @@ class Box:
         return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
 
     def iou(self, other: "Box") -> float:
-        """Return the intersection over union with another box; 0 if they are on different media or do not overlap."""
+        """Return the intersection over union of this box and ``other``, in [0, 1]. The result is 0 if the boxes do not
+        overlap or are on different media.
+        """
         width = min(self.x2, other.x2) - max(self.x1, other.x1)
         height = min(self.y2, other.y2) - max(self.y1, other.y1)
         if self.media_index != other.media_index or width <= 0 or height <= 0:

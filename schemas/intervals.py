@@ -1,4 +1,4 @@
-"""Computes confidence intervals of shares."""
+"""Computes confidence intervals of shares (for example of the share of right answers) and of differences of shares."""
 
 import math
 import statistics
@@ -7,7 +7,8 @@ CONFIDENCE = 0.95
 
 
 def wilson(hits: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's score interval of the share ``hits`` / ``n``, as (lower bound, upper bound) in [0, 1].
+    """Return Wilson's score interval of the share ``hits`` / ``n``, as (lower bound, upper bound) in [0, 1]. ``n`` is
+    the number of items. ``confidence`` is the confidence level, e.g. 0.95.
 
     ``hits`` need not be whole: an item may count in part. For example, a question counts 0.5 if half of its answers are
     right. Raises ValueError for n < 1, since an interval needs observations, and for hits outside 0..n.
@@ -23,7 +24,8 @@ def wilson(hits: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, 
 
 
 def paired_difference(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
-    """Return Newcombe's 95 % interval of the difference of two shares that were measured on the same items.
+    """Return Newcombe's 95 % interval of the difference of two shares that were measured on the same items, as (lower
+    bound, upper bound) in [-1, 1].
 
     An example: two models answer the same questions, and the difference is the share of right answers of the second
     model minus that of the first. In this example, ``both`` is the number of questions that both models answer
@@ -44,11 +46,12 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
 
 
 def difference(hits_a: int, n_a: int, hits_b: int, n_b: int) -> tuple[float, float]:
-    """Return Newcombe's 95 % interval of the difference of two shares that were measured on different items, B minus A.
+    """Return Newcombe's 95 % interval of the difference B - A of two shares that were measured on different items, as
+    (lower bound, upper bound) in [-1, 1].
 
     Share A is ``hits_a`` / ``n_a``, and share B is ``hits_b`` / ``n_b``. The interval combines Wilson's intervals of
-    the two shares (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10). Raises ValueError as :func:`wilson`
-    does.
+    the two shares (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10). Raises ValueError if an ``n`` is
+    below 1, or if hits are outside 0..n.
     """
     (low_a, high_a), (low_b, high_b) = wilson(hits_a, n_a), wilson(hits_b, n_b)
     a, b = hits_a / n_a, hits_b / n_b

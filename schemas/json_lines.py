@@ -1,8 +1,8 @@
-"""Reads JSON Lines: files with one JSON object on each line.
+r"""Reads JSON Lines: files with one JSON object on each line.
 
-Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines that hold only JSON's blanks
-(space, tab, line ends) are skipped but counted. Bytes that are not UTF-8 become the JSON escapes of lone surrogates
-(``\\udc80`` to ``\\udcff``): the line can still be parsed, and the validation of the record rejects its text.
+Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines that hold only blanks (space,
+tab, line ends) are skipped but counted. Bytes that are not UTF-8 become the JSON escapes of lone surrogates
+(``\udc80`` to ``\udcff``): the line can still be parsed, and the validation of the record rejects its text.
 """
 
 import json
@@ -16,11 +16,13 @@ BLANKS = " \t\r\n"
 
 
 class NotAnObject(ValueError):
-    """Raised if a line is not a JSON object. The message begins with "not" and states what is wrong."""
+    """Raised if a line is not a JSON object. The message begins with "not" and states the fault, e.g. "not JSON: …"."""
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is not blank; the first line has the number ``first_number``."""
+    """Yield the number and the text of each line of ``stream`` that is not blank. ``first_number`` is the number of the
+    first line.
+    """
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
         text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
@@ -29,7 +31,9 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a file; lines that are not JSON objects are skipped, since other code reports them."""
+    """Yield the JSON objects of a file, one for each line of ``stream``. Lines that are not JSON objects are skipped
+    without an error, since other code reports them.
+    """
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)
@@ -39,7 +43,7 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return the JSON object of a line.
+    """Parse one line, and return its JSON object as a dict.
 
     Raises :class:`NotAnObject` if the line is not a JSON object, or if the object is nested too deeply.
     """

@@ -1,10 +1,11 @@
-"""Separates the parts of a label: the thing's name, the number of things, and the words that select one of several.
+"""Separates the parts of a label: the name of the object, the number of objects, and the words that select one of
+several objects.
 
 Both "the second black square from the left" and "two black squares in the box" name black squares. The name is the noun
-with the attributes of the thing itself, such as its colour. A word for the number of things ("two") is not part of the
-name; :func:`without_counts` removes such words. Words that select one of several things are about its place, its order,
-or its relation to other things ("second", "from the left"). :func:`thing_of` removes these words. They can be checked
-only by code that has the boxes of the things; all other code ignores them.
+with the attributes of the object itself, such as its colour. A word for the number of objects ("two") is not part of
+the name; :func:`without_counts` removes such words. Words that select one of several objects describe its place, its
+order, or its relation to other objects ("second", "from the left"). :func:`thing_of` removes these words. They can be
+checked only by code that has the boxes of the objects; all other code ignores them.
 """
 
 import re
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 
 def split_words(text: str) -> frozenset[str]:
-    """Return the set of the words of a text; words are separated by blanks."""
+    """Return the set of the words of a text. Words are separated by blanks."""
     return frozenset(text.split())
 
 
@@ -53,11 +54,15 @@ RELATIONS = split_words(
     "amid behind inside outside within from against along around across opposite adjacent touching resting standing "
     "sitting lying hanging leaning located placed positioned situated"
 )
-"""First words of a phrase that follows a noun and gives the place of the thing."""
+"""The first words of phrases that follow a noun and describe the place of the object, e.g. "near" in "dog near the
+tree".
+"""
 _ADVERBS = split_words("directly just immediately right slightly all the way far closely halfway")
-"""Words that may precede those of :data:`RELATIONS` and belong to the same phrase."""
+"""Words that may precede a word of :data:`RELATIONS` in the same phrase, e.g. "directly" in "directly above"."""
 _HOLDERS = split_words("box panel tower stack pile row column group cluster image picture")
-"""Things that have parts: "of the tower" gives a place, but "of coffee" does not."""
+"""Nouns for objects that have parts. With them "of" describes a place ("of the tower"). With other nouns it does not
+("of coffee").
+"""
 _SIDES = frozenset({"left", "right", "top", "bottom", "front", "back"})
 SELECTING = split_words(
     "left right top bottom upper lower middle center centre central front back rear outer inner corner side edge far "
@@ -67,7 +72,7 @@ SELECTING = split_words(
     "adjacent neighbouring neighboring small smaller smallest little tiny mini miniature large larger largest big "
     "bigger biggest huge giant medium mid average sized size"
 ) | frozenset(_ORDINALS.split("|"))
-"""Words before a noun that select one of several things, by place, order, relative size or selection."""
+"""Words before a noun that select one of several objects, by place, order, relative size or selection."""
 _ASIDE = re.compile(r"\s*[,;:(\[]\s*")
 _FROM_A_SIDE = re.compile(
     rf"^(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+from\s+(?:the\s+)?(?:left|right|top|bottom)\s+(?=\S)"
@@ -82,8 +87,9 @@ def without_counts(label: str) -> str:
     """Return a label without the articles, ordinals, quantities and numbers at its beginning and end.
 
     For example, "the two squares" becomes "squares", and "square 2" becomes "square". Words at its end such as "in the
-    image", "visible" or "in total" are removed, too. Ranks stay, as in "second square from the left". The label must be
-    in lower case with single blanks. A second call with the result of the first call changes nothing.
+    image", "visible" or "in total" are removed, too. An ordinal that belongs to a rank is not removed, as in "second
+    square from the left". The label must be in lower case with single blanks. A second call with the result of the
+    first call changes nothing.
     """
     before = None
     while label != before:
@@ -100,11 +106,12 @@ def without_counts(label: str) -> str:
 
 
 def noun_phrase_of(label: str) -> str:
-    """Return a label up to its noun, without the places, relations and additions that follow the noun.
+    """Return the part of a label that ends with its noun, without the phrases after the noun that describe places and
+    relations.
 
-    For example, "small black square in the left box" becomes "small black square". An addition is a text after a comma
-    or in brackets. If it describes the thing ("square (black)"), the label is returned unchanged. The label must be
-    plain (:func:`groundtrace.schemas.labels.plain_label`).
+    For example, "small black square in the left box" becomes "small black square". Texts after a comma or in brackets
+    are removed, too. But if such a text describes the object itself ("square (black)"), the label is returned
+    unchanged. The label must be in plain form (:func:`groundtrace.schemas.labels.plain_label`).
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):
@@ -115,10 +122,10 @@ def noun_phrase_of(label: str) -> str:
 
 
 def thing_of(label: str) -> str:
-    """Return only the name of the thing that a label names, without words that select one of several things.
+    """Return only the name of the object that a label names, without words that select one of several objects.
 
     For example, "small black square b in the left box" becomes "black square", and "man in the red coat" becomes "man".
-    The label must be plain (:func:`groundtrace.schemas.labels.plain_label`).
+    The label must be in plain form (:func:`groundtrace.schemas.labels.plain_label`).
     """
     words = noun_phrase_of(label).split()
     if len(words) > 1 and len(words[-1]) == 1:

@@ -1,4 +1,6 @@
-"""Compares labels of objects by their words: which object a label names, and whether a text mentions this object."""
+"""Compares labels of objects by their words. The functions decide which object a label names, and whether a text
+mentions this object.
+"""
 
 import re
 import unicodedata
@@ -8,7 +10,7 @@ from groundtrace.schemas.control_text import TOKEN
 from groundtrace.schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
 
 MAX_LABEL_CHARS = 120
-"""A text with more characters does not name an object."""
+"""The largest number of characters of a label. A longer text does not name an object."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ASKS = re.compile(r"\b(?:how many|number of|count(?: all)?(?: of)?)\s([^?.,;:!\"]{1,120})", re.IGNORECASE)
@@ -17,19 +19,19 @@ _ENDS = RELATIONS | split_words(
     "are is was were do does did can could have has had there you of with without that which who for containing "
     "wearing holding"
 )
-"""Words that follow a noun phrase and are not part of it."""
+"""Words that follow a noun phrase and are not part of it, e.g. "with" in "dog with a ball"."""
 _SKIPPED = frozenset(
     {"the", "a", "an", "all", "these", "those", "this", "that", "different", "total", "or", "and", "of"}
 )
 _COMPARED = frozenset({"more", "fewer", "less"})
 GENERAL = frozenset({"object", "item", "thing", "shape", "figure", "instance", "element"})
-"""Nouns that fit any object."""
+"""Nouns that can mean any object."""
 _UNSAID = split_words(
     "how many much number of count all is are was were there with has have contain hold show exactly only just at "
     "least most more than any some each every other another no none two three four five six seven eight nine ten "
     "the a an these those this that different"
 )
-"""Words before a noun that do not describe the thing."""
+"""Words before a noun that do not describe the object."""
 _THAT_IS = split_words("that which who is are of in all both either color colour colored coloured the with")
 _IRREGULAR = {
     "children": "child", "feet": "foot", "geese": "goose", "knives": "knife", "leaves": "leaf", "men": "man",
@@ -48,7 +50,7 @@ EXCLUSIVE = tuple(
         "top topmost upper bottom lower",
     )
 )
-"""Attributes by kind; an object has at most one of each kind."""
+"""Attributes by kind, such as colours and sizes. An object has at most one attribute of each kind."""
 _ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
 _TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
 # Abbreviations ("prof.") have fewer letters. A quotation, such as the words on a sign, may have several sentences.
@@ -57,7 +59,9 @@ _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
 
 
 def singular(word: str) -> str:
-    """Return an English noun in the singular, by its ending: "boxes" gives "box"."""
+    """Return an English noun in the singular. The rules use the ending of the noun, e.g. "boxes" → "box", and a list of
+    exceptions, e.g. "men" → "man". The noun must be in lower case.
+    """
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) > 4 and word.endswith("ies"):
@@ -68,16 +72,19 @@ def singular(word: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a text in lower case and in the singular, without articles and similar words."""
+    """Return the words of a text in order, in lower case and in the singular. Articles and words such as "all", "this"
+    and "of" are left out. E.g. "All of the Red Cars" → ("red", "car").
+    """
     words = (singular(match.group().lower()) for match in _WORD.finditer(text))
     return tuple(word for word in words if word not in _SKIPPED)
 
 
 def plain_label(label: str) -> str:
-    """Return a label in its plain form for comparison: in lower case with single blanks.
+    """Return a label in its plain form, so that two labels can be compared: in lower case with single blanks.
 
     Hyphens and underscores become blanks. Quotes and punctuation around the label are removed, and so are articles,
-    ordinals, quantities and numbers (:func:`groundtrace.schemas.label_parts.without_counts`).
+    ordinals, quantities and numbers (:func:`groundtrace.schemas.label_parts.without_counts`). E.g. "The two Red-Cars."
+    → "red cars".
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
     if not _TOKEN.search(plain):  # a token has to stay intact, to be found
@@ -91,7 +98,8 @@ def plain_label(label: str) -> str:
 
 
 def label_fault(label: str) -> str | None:
-    """Return the reason why a label does not name an object that can be searched for; None if it names such an object.
+    """Return the reason why a label does not name an object for which one can search. Returns None if it names such an
+    object.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
     has a special token or a control character, names the whole image ("picture"), or contains more than one sentence.
@@ -111,10 +119,11 @@ def label_fault(label: str) -> str | None:
 
 
 def counted_phrase(question: str) -> tuple[str, ...] | None:
-    """Return the words for the things that a question counts, in the singular; None if the question counts nothing.
+    """Return the words for the objects that a question counts, in order and in the singular. Returns None if the
+    question counts nothing.
 
-    The result is also None for questions with "how many more" or "how many fewer". For "How many of the red cars are
-    parked?", the result is ("red", "car").
+    For "How many of the red cars are parked?", the result is ("red", "car"). The result is None for comparisons with
+    "how many more" or "how many fewer".
     """
     asked = _ASKS.search(question)
     if asked is None:
@@ -129,7 +138,8 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Return the words of :func:`counted_phrase` without general nouns such as "object".
+    """Return the words for the objects that a question counts, as in :func:`counted_phrase`, but without general nouns
+    such as "object".
 
     The result is empty for "How many objects are there?", and None if the question counts nothing.
     """
@@ -138,12 +148,13 @@ def counted_words(question: str) -> frozenset[str] | None:
 
 
 def is_counted(label: str, words: frozenset[str]) -> bool:
-    """Return whether a label can name the things that a question counts. ``words`` are the question's words for them.
+    """Return whether a label can name the objects that a question counts. ``words`` are the question's words for these
+    objects (:func:`counted_words`).
 
     The label can be more specific: it contains all of ``words`` ("black square" if the question counts squares). It can
     also be less specific: ``words`` contains all words of the label ("square" if the question counts black squares).
-    Attributes must not contradict each other ("black" and "white"). Words of the label that select one thing, such as
-    "leftmost", are ignored.
+    The result is False if attributes contradict each other ("black" and "white"). Words of the label that select one
+    object, such as "leftmost", are ignored.
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -153,7 +164,8 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 
 
 def names_only(label: str, words: frozenset[str]) -> bool:
-    """Return whether a label names only things that a question counts. ``words`` are the question's words for them.
+    """Return whether a label names only objects that a question counts, and no others. ``words`` are the question's
+    words for the counted objects (:func:`counted_words`).
 
     The label must have all of ``words``. For example, if the question counts black squares, the result is True for
     "small black square". It is False for "black or blue square", which also names blue squares.
@@ -164,18 +176,20 @@ def names_only(label: str, words: frozenset[str]) -> bool:
 
 
 def own_words(label: str) -> frozenset[str]:
-    """Return the words of a label that describe the thing, without general nouns and without its place or relations.
+    """Return the words of a label that describe the object itself. General nouns such as "object" are left out, and so
+    are the object's place and its relations to other objects.
 
-    For "blue object in the box", the result is {"blue"}. It is empty for "object", a label that fits all things.
+    For "blue object in the box", the result is {"blue"}. It is empty for "object", a label that fits all objects.
     """
     return frozenset(words_of(noun_phrase_of(plain_label(label)))) - GENERAL - {"one"}
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Return whether one of the texts or one of the phrases mentions the thing that the label names.
+    """Return whether one of the ``texts`` or one of the ``phrases`` mentions the object that ``label`` names. A text is
+    any text, such as a question. A phrase is a short name of objects, such as "red cars".
 
-    A phrase mentions the thing if :func:`is_counted` is True for the label and the words of the phrase. A text mentions
-    the thing in two cases:
+    A phrase mentions the object if :func:`is_counted` is True for the label and the words of the phrase. A text
+    mentions the object in two cases:
 
     - The text contains the noun of the label. The attributes of this noun in the text must not contradict the label: a
       text about "the black circle" does not mention a yellow circle. The noun of a label is its last word before "in",
@@ -195,9 +209,10 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
 
 def names_alike(label: str, other: str) -> bool | None:
-    """Return whether ``label`` can name the object that ``other`` names; None if the words do not decide this.
+    """Return whether ``label`` can name the object that ``other`` names. Returns None if the words alone do not decide
+    this.
 
-    The first rule that fits decides:
+    The first rule that applies gives the result:
 
     - True: the labels are equal, or one of them is blank.
     - False: one of the labels names no object (:func:`label_fault`).

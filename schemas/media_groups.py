@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
-    """Yield the id and the group of each question; the name of a group is its smallest media hash.
+    """Divide questions into groups that have no media in common, and yield (question id, group name) for each question.
 
-    Two questions are in the same group if they have a medium in common, or if a chain of such questions connects them.
-    Each item of ``uses`` is a question's id and the hashes of its media. Nothing is yielded for an item with the id
-    None, but its media also connect other questions.
+    ``uses`` has one item for each question: its id and the hashes of its media. Two questions are in the same group if
+    they have a medium in common, or if a chain of such questions connects them. The name of a group is its smallest
+    media hash. Nothing is yielded for an item with the id None, but its media also connect other questions.
     """
     parent: dict[str, str] = {}
 

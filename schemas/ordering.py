@@ -1,6 +1,5 @@
-"""Sorts and samples items only by their ids or positions.
-
-So the results depend neither on the runner nor on the number of workers.
+"""Sorts and samples items by their ids or positions only. So the results depend neither on the Beam runner nor on the
+number of workers.
 """
 
 import hashlib
@@ -11,16 +10,19 @@ T = TypeVar("T")
 
 
 def unit_hash(text: str, seed: int, purpose: str) -> float:
-    """Return a pseudo-random number in [0, 1), for random decisions about an item.
+    """Return a pseudo-random number in [0, 1), for a random decision about one item. Equal arguments always give the
+    same number.
 
-    The number depends only on ``text`` (such as the item's id), the run's ``seed``, and ``purpose`` (a name for the
-    decision, such as "split").
+    ``text`` identifies the item, e.g. by its id. ``seed`` is the seed of the run. ``purpose`` is a name for the
+    decision, such as "split", so that different decisions get independent numbers.
     """
     return int.from_bytes(_digest(text, seed, purpose)[:8], "big") / 2**64
 
 
 def order_key(text: str) -> str:
-    """Return a hash of the text for use as a sort key. The hash is the same in every run."""
+    """Return a hash of ``text`` as 64 hexadecimal digits. Items that are sorted by it are in a random order, which is
+    the same in every run.
+    """
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -29,9 +31,10 @@ def _digest(text: str, seed: int, purpose: str) -> bytes:
 
 
 def thinned(items: Sequence[T], max_items: int) -> tuple[T, ...]:
-    """Return at most ``max_items`` (at least 1) of the items, evenly spread and in order.
+    """Return at most ``max_items`` of the ``items``, evenly spread and in order. ``max_items`` is at least 1.
 
-    If two or more items are returned, the first and the last item are among them; a single item is the middle item.
+    If there are no more than ``max_items`` items, all are returned. If two or more items are chosen, the first and the
+    last item are among them. A single chosen item is the middle item.
     """
     if len(items) <= max_items:
         return tuple(items)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 
 def pass_rate(c: int, k: int) -> float:
-    """Return the share of right attempts, in [0, 1].
+    """Return the pass rate, which is the share of right attempts, in [0, 1].
 
     Args:
-        c: right attempts, 0 <= c <= k.
-        k: scored attempts, at least 1.
+        c: the number of right attempts, 0 <= c <= k.
+        k: the number of scored attempts, at least 1.
 
     Raises:
         ValueError: ``c`` is outside 0..k, or ``k`` is 0. Without attempts, the rate is undefined; it is not 0.
@@ -24,15 +24,16 @@ def pass_rate(c: int, k: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate 1 - C(n-c, k) / C(n, k) of succeeding at least once in k attempts, in [0, 1].
+    """Return pass@k, an estimate in [0, 1] of the probability that at least one of k attempts is right. It is the
+    unbiased estimate 1 - C(n-c, k) / C(n, k).
 
     The quotient of binomials is evaluated as a product of ``1 - k/i``, which neither overflows for large n nor loses
     digits by cancellation (Chen et al. 2021, arXiv:2107.03374, section 2.1).
 
     Args:
-        n: scored attempts.
-        c: right attempts among them, 0 <= c <= n.
-        k: attempts drawn, 1 <= k <= n.
+        n: the number of scored attempts.
+        c: the number of right attempts among them, 0 <= c <= n.
+        k: the number of attempts that are drawn, 1 <= k <= n.
 
     Raises:
         ValueError: a count is outside the range above.

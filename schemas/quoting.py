@@ -1,4 +1,4 @@
-"""Quotes text in a prompt, since the text may try to influence the model that reads the prompt.
+"""Quotes text from models and data sets in a prompt, so that it cannot influence the model that reads the prompt.
 
 A judged response was written by a model that gains from a high score, and any text of a model or a data set may look
 like an instruction. Therefore such a text is changed in three ways:
@@ -23,7 +23,7 @@ from groundtrace.schemas.control_text import TOKEN
 from groundtrace.schemas.text import storable
 
 MAX_CHARS = 20_000
-"""The maximum number of characters of one text that a model is shown."""
+"""The largest number of characters of one quoted text that a model sees."""
 MARK_DIGITS = 16
 
 _BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
@@ -43,10 +43,10 @@ _STRETCH = 512
 
 @dataclass(frozen=True)
 class Quoted:
-    """Holds texts to put into a prompt between the lines ``BEGIN mark`` and ``END mark``.
+    """Holds texts that are ready to be put into a prompt between the lines ``BEGIN mark`` and ``END mark``.
 
-    ``mark`` is 16 hexadecimal digits that occur in none of the original texts. ``texts`` contain the mark only in the
-    ``CUT`` line of a text that was cut.
+    ``mark`` is a word of 16 hexadecimal digits that occurs in none of the original texts. ``texts`` are the texts in
+    order. They contain the mark only in the ``CUT`` line of a text that was shortened.
     """
 
     mark: str
@@ -54,10 +54,11 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Return the texts in a form that is safe for a prompt.
+    """Make texts safe for a prompt, and return them with the word that marks the beginning and end of each quotation.
+    Invisible characters are removed, and special tokens are broken up (:func:`visible`).
 
-    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are kept, with a
-    CUT line between them. Raises ValueError for a limit below 2.
+    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are returned,
+    with a line ``CUT mark`` between them. Raises ValueError for a limit below 2.
     """
     if limit < 2:
         raise ValueError(f"the limit of a quoted text must be at least 2 characters, got {limit}")
@@ -67,9 +68,8 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Return a mark: hexadecimal digits that occur in none of the texts, neither in upper nor in lower case.
-
-    The same texts give the same mark.
+    """Return a word of ``digits`` hexadecimal digits that occurs in none of the texts, neither in upper nor in lower
+    case. It can mark the end of a quotation of these texts. The same texts give the same word.
     """
     texts = [text.casefold() for text in texts]
     base = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()
@@ -78,10 +78,11 @@ def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text as a reader sees it: in NFKC, without invisible characters, with chat-template tokens broken up.
+    """Return the text as a person sees it. Invisible characters are removed, look-alike characters are replaced
+    (Unicode NFKC), and special tokens of chat templates are broken up by a blank.
 
-    Superscripts, subscripts and fraction characters stay: NFKC would turn 5² into 52, so that a right step would look
-    wrong. The function never raises.
+    Superscripts, subscripts and fraction characters are not replaced: NFKC would turn 5² into 52, so that a right step
+    would look wrong. The function never raises an error.
     """
     shown = _BARS.sub(lambda bar: bar.group() + " ", _folded(_without_invisible(text)))
     while _NAMED.search(shown):

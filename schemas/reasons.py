@@ -1,10 +1,12 @@
-"""Lists the reasons for which a line or row of an input is rejected when it is read."""
+"""Lists the reasons for which a record of the input is rejected when it is read."""
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Lists the kinds of faults of an input record. A member's value is the reason in ``rejected/``."""
+    """Lists the faults for which a record of the input is rejected. A member's value is the reason that the rejected
+    rows (folder ``rejected/``) contain.
+    """
 
     INVALID_RECORD = "invalid_record"
     CONTROL_CHARACTERS = "control_characters"

@@ -1,4 +1,4 @@
-"""Defines the records that flow between stages.
+"""Defines the records that the stages of a pipeline exchange.
 
 All records are frozen Beam rows (:mod:`groundtrace.schemas.coding`). A record holds no pixels. It holds the URIs of its
 media: ``input:<path>`` for a file in the input folder, ``run:media/<sha256>.<ext>`` for an image that a stage drew.
@@ -15,10 +15,10 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 
 @record
 class Origin:
-    """Holds data from a record's input that is only passed on to the output; no stage reads it.
+    """Holds data of an input record that no stage reads. The data are only copied to the output.
 
     ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
-    holds the record's values, as texts, in the input columns that the config names to be kept.
+    holds the record's values, as texts, in those input columns that the config lists for the output.
     """
 
     media_names: tuple[str, ...] = ()
@@ -30,12 +30,13 @@ NO_ORIGIN = Origin()
 
 @record
 class RawRecord:
-    """Holds one record as read from the input: its line or row number (from 1) and its fields as JSON text.
+    """Holds one record as it was read from the input. ``number`` is its line or row number (from 1), and ``text`` holds
+    its fields as JSON text.
 
     Some rows of the input contain the bytes of their media. For such a row, the reader writes the media to the run
-    folder, puts their ``run:`` URIs into the row, and sets ``materialised``; ``origin`` holds the names of the media.
-    For all other rows, ``text`` contains these names. ``problem`` is a fault of the record that the reader found; "" if
-    there is no fault.
+    folder, puts their ``run:`` URIs into the row, and sets ``materialised`` to True; ``origin`` holds the names of the
+    media. For all other rows, ``text`` contains these names. ``problem`` is a fault of the record that the reader
+    found; "" if there is no fault.
     """
 
     number: int
@@ -62,14 +63,15 @@ class FrameRef:
 
 @record
 class MediaRef:
-    """Refers to a medium that was decoded and checked.
+    """Describes an image or video of a question that was decoded and checked.
 
-    ``width`` and ``height`` are the size of the upright image in pixels. ``orientation`` is the EXIF orientation that
-    was applied (1: none). ``sha256`` is the digest of the file's bytes, ``pixel_sha256`` is the digest of the decoded
-    pixels, and ``dhash`` is the 64-bit difference hash in hexadecimal.
+    ``uri`` is the place of its file, and ``kind`` is "image" or "video". ``width`` and ``height`` are the size of the
+    upright image in pixels. ``orientation`` is the EXIF orientation that was applied (1: none). ``sha256`` is the hash
+    of the file's bytes, ``pixel_sha256`` is the hash of the decoded pixels, and ``dhash`` is the 64-bit difference hash
+    in hexadecimal.
 
     A video has at least one frame in ``frames``. Its ``width`` and ``height`` are the size of a frame, its
-    ``pixel_sha256`` is a digest of all frames, and its ``dhash`` is that of the first frame.
+    ``pixel_sha256`` is a hash of all frames, and its ``dhash`` is that of the first frame.
     """
 
     uri: str
@@ -85,17 +87,17 @@ class MediaRef:
 
     @property
     def image_uris(self) -> tuple[str, ...]:
-        """Return the URIs of the medium's images: the image itself, or the frames of a video."""
+        """Return the URIs of the images that a model sees: of the image itself, or of the sampled frames of a video."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
     def frame(self, number: int) -> FrameRef | None:
-        """Return the sampled frame with this number; None if there is no such frame."""
+        """Return the sampled frame with this number, counted from 1. Returns None if there is no such frame."""
         return self.frames[number - 1] if 1 <= number <= len(self.frames) else None
 
 
 @record
 class Question:
-    """Holds a validated input record: a question with its media and its gold answer.
+    """Holds a validated input record: a question with its media and its correct (gold) answer.
 
     ``choices`` holds the choices of a multiple-choice question; it is None for other questions. A multiple-choice
     question can also be asked as an open question, without its choices. In this case, ``opened_choices`` holds them.
@@ -118,26 +120,29 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether the record has a question; False if a stage has to write a question about its images."""
+        """Return whether the record has a question. The result is False if the input had only images, and a stage still
+        has to write a question about them.
+        """
         return bool(self.question)
 
 
 @record
 class Call:
-    """Holds the data of one call of a model by a stage, for the lineage and the ledger.
+    """Holds the data of one call that a stage made to a model, for the lineage and for the accounting of costs.
 
     A call returns one or more samples (replies). Some fields have one entry for each sample, or are () if all entries
     would be 0 or "":
 
     - ``keys`` are the cache keys of the samples.
-    - ``worth_usd`` are the costs of the samples without the cache.
+    - ``worth_usd`` are the costs that the samples would have had without the cache.
     - ``answered_by`` are the models that the server named; "" if it named ``model``.
     - ``taken_from`` are the other run folders from whose caches samples were copied; "" for a sample that was not
       copied.
 
-    ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the largest token limit of their
-    requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost of this call. If the same call
-    is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since its replies come from the cache.
+    ``prompt`` is the prompt's name. ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the
+    largest token limit of their requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost
+    of this call. If the same call is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since its
+    replies come from the cache.
     """
 
     role: str
@@ -156,8 +161,11 @@ class Call:
 
 @record
 class Attempt:
-    """Holds one sampled answer of the policy. ``correct`` is None if the answer was not scored, for example because its
-    text is truncated.
+    """Holds one sampled answer of the policy, and whether it is right.
+
+    ``text`` is the response, and ``answer`` is the answer in it (None if the response has none). ``correct`` is None if
+    the answer was not scored, for example because its text is truncated. ``method`` names how the answer was graded,
+    and ``reason`` explains the result.
     """
 
     text: str
@@ -168,18 +176,21 @@ class Attempt:
 
 
 def rate_of(attempts: tuple[Attempt, ...]) -> float | None:
-    """Return the share of the scored attempts that are right; None if no attempt was scored."""
+    """Return the pass rate: the share of right attempts among the scored attempts. Returns None if no attempt was
+    scored.
+    """
     k = sum(attempt.correct is not None for attempt in attempts)
     return pass_rate(sum(attempt.correct is True for attempt in attempts), k) if k else None
 
 
 @record
 class Verdict:
-    """Holds the typed result of one scorer, in one of three states, and the reason.
+    """Holds the result of one scorer for a response, and the reason for it. A scorer is code that checks one property
+    of a response, and ``name`` is its name. A verdict has one of three states:
 
     - Scored: ``value`` is in [0, 1].
     - Not applicable: ``value`` is None, since the response has nothing that the scorer could check.
-    - Failed: ``value`` is None and ``failed`` is set, since the scorer could not check the response, for example
+    - Failed: ``value`` is None and ``failed`` is True, since the scorer could not check the response, for example
       because a server did not answer. A failed verdict never passes.
 
     ``evidence`` holds the data on which the value is based, for programs. Each string is one JSON object, whose fields
@@ -195,10 +206,11 @@ class Verdict:
 
 @record
 class Overlay:
-    """Refers to an image in the run folder that a stage made from a medium, for example by drawing points on it.
+    """Refers to an image in the run folder that a stage made from an image of the question, for example by drawing
+    points on it.
 
-    ``media_index`` is the index of the medium. ``frame`` is the number of the frame if the medium is a clip; otherwise
-    None.
+    ``media_index`` is the index of the original image or video among the question's media. ``frame`` is the number of
+    the video's frame; it is None for an image.
     """
 
     media_index: int
@@ -210,7 +222,9 @@ class Overlay:
 
 @record
 class Event:
-    """Holds an event in a clip that the teacher proposed; ``start_s`` and ``end_s`` are in seconds."""
+    """Holds an event in a clip that the teacher proposed. ``start_s`` and ``end_s`` are its start and end in
+    seconds.
+    """
 
     description: str
     start_s: float
@@ -219,7 +233,8 @@ class Event:
 
 @record
 class Trace:
-    """Holds a teacher's reasoning and answer, and the scorers' verdicts on them.
+    """Holds a teacher's reasoning and answer, and the scorers' verdicts on them. ``index`` is the number of the trace
+    among the traces for its question.
 
     In ``text``, points and boxes are tags of this project, with coordinates in original pixels. Model families write
     points and boxes in other forms, which were converted to these tags.
@@ -236,7 +251,10 @@ class Trace:
 
 @record
 class Rubric:
-    """Holds one criterion and its measurements (RuCL §3.2), which are applicability η, pass rate p and stratum."""
+    """Holds one grading criterion and what was measured about it (RuCL §3.2). ``applicability`` (η) is the share of
+    responses to which it applies. ``pass_rate`` (p) is the share of these responses that meet it (None if there are
+    none). ``stratum`` is "easy" or "hard", or "" if nothing was measured yet.
+    """
 
     id: str
     description: str
@@ -248,20 +266,22 @@ class Rubric:
 
 @record
 class Draft(HasValues):
-    """Holds a question on its way to a shard, with the data that the stages have added to it so far.
+    """Holds a question while it passes through the stages of a pipeline, with the data that the stages have added to it
+    so far.
 
-    ``entities`` are the noun phrases to point at (None if no model was asked for entities). ``events`` are the events
-    in the question's clips. ``points`` are the points that the pointer (the model that points at objects) found for the
-    entities; they are numbered from 1 in order. ``overlays`` are images that a stage made from the media, such as
-    copies with points. ``traces`` are the teacher's traces, and ``best`` is the index of the kept trace. ``form`` is
-    the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a
-    detector's boxes in pixels, for a record without gold boxes; they become the ``gold_boxes`` of the row (iVGR).
+    ``attempts`` are the policy's sampled answers. ``entities`` are the noun phrases to point at (None if no model was
+    asked for entities). ``events`` are the events in the question's clips. ``points`` are the points that the pointer
+    (the model that points at objects) found for the entities; they are numbered from 1 in order. ``overlays`` are
+    images that a stage made from the media, such as copies with points. ``traces`` are the teacher's traces, and
+    ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the responses, a key
+    of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels, for a
+    record without gold boxes; they become the ``gold_boxes`` of the row (iVGR).
 
     ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
-    ``passed`` holds the stages that the draft has passed, in order, and ``calls`` holds the calls made for it. The
-    counts and costs of a run are sums over these two fields of all drafts.
+    ``passed`` holds the names of the stages that the draft has passed, in order. ``calls`` holds the calls to models
+    that were made for it. The counts and costs of a run are sums over these two fields of all drafts.
     """
 
     question: Question
@@ -285,7 +305,9 @@ class Draft(HasValues):
 
     @property
     def pointable(self) -> tuple[str, ...]:
-        """Return the entities (noun phrases) that the pointer, the model that points at objects, found."""
+        """Return the entities (noun phrases) for which the draft has at least one point. The points come from the
+        pointer, the model that points at objects.
+        """
         found = {point.label for point in self.points}
         return tuple(entity for entity in self.entities or () if entity in found)
 
@@ -303,22 +325,26 @@ class Draft(HasValues):
 
     @property
     def scored_attempts(self) -> int:
-        """Return the number of scored attempts, which is the ``k`` of the pass rate."""
+        """Return the number of the policy's attempts that were scored. This is the ``k`` of the pass rate."""
         return sum(attempt.correct is not None for attempt in self.attempts)
 
     @property
     def pass_rate(self) -> float | None:
-        """Return the share of the scored attempts that are right; None if no attempt was scored."""
+        """Return the pass rate: the share of right attempts among the scored attempts. Returns None if no attempt was
+        scored.
+        """
         return rate_of(self.attempts)
 
 
 @record
 class Rejected:
-    """Holds an input record that a stage rejected. ``reason`` is one of the reasons that the stage declares.
+    """Holds an input record that a stage rejected. ``stage`` is the stage's name. ``reason`` is one of the reasons that
+    the stage declares, and ``detail`` explains it in a sentence.
 
-    ``cost_usd`` is the cost of its ``calls`` without the cache. ``draft`` is the last state of the record,
-    without its calls. It is None if the record did not become a question. In this case, ``origin`` holds the data of
-    the input. Comparisons ignore ``draft`` and ``origin``.
+    ``cache_key`` is the key of the reply that led to the rejection (None if no reply did). ``cost_usd`` is the cost
+    that its ``calls`` would have without the cache. ``draft`` is the last state of the record, without its calls. It is
+    None if the record did not become a question. In this case, ``origin`` holds the data of the input. Comparisons
+    ignore ``draft`` and ``origin``.
     """
 
     id: str

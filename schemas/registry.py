@@ -1,7 +1,8 @@
-"""Finds parts by name. Examples of parts are scorers, answer types and input formats. Each kind has its own registry.
+"""Finds the exchangeable parts of this project by name. Parts are, for example, scorers, answer types and input
+formats. Each kind of part has its own registry.
 
 A registry maps a name to a path ``module:NAME``. The value at this path is imported when the name is looked up. Parts
-from outside this repository are found in the same way. They get a name in one of two places:
+from outside this repository (plug-ins) are found in the same way. They get a name in one of two places:
 
 - in a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
 - in an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
@@ -26,7 +27,7 @@ from groundtrace.schemas.errors import UserError
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
-"""The group of entry points by which an installed package adds parts."""
+"""The group of entry points through which an installed package adds parts."""
 KINDS = (
     "answer_types",
     "endpoint_kinds",
@@ -42,7 +43,7 @@ KINDS = (
 
 
 class RegistryError(UserError, ValueError):
-    """Raised if a part cannot be found, imported or used.
+    """Raised if a part, such as a scorer, cannot be found, imported or used.
 
     The message is the end of a sentence, such as "must be one of …". The caller puts the config key in front of it.
     """
@@ -50,9 +51,10 @@ class RegistryError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Plugin:
-    """Describes a part from outside this repository.
+    """Describes a part from outside this repository (a plug-in), such as a user's own scorer.
 
-    ``path`` is ``module:NAME``. ``origin`` is the config or package that names the part, for messages.
+    ``path`` is where the part is defined, as ``module:NAME``. ``origin`` is the config or package that names the part,
+    for messages.
     """
 
     path: str
@@ -71,18 +73,18 @@ _registries: "list[Registry[Any]]" = []
 class Registry(Generic[T]):
     """Maps names to the parts of one kind, such as all scorers.
 
-    Iteration imports nothing. It yields three groups of names in this order: parts of this repository, parts of
-    installed packages, and parts that a config names.
+    Iteration yields names and imports nothing. The names of this repository's parts come first, then those of installed
+    packages, then those that a config names.
     """
 
     def __init__(self, kind: str, what: str, of: str, ours: Mapping[str, str | T], *, classes: bool = False) -> None:
-        """Declare the registry of one of the :data:`KINDS`.
+        """Create the registry of one kind of part.
 
         Args:
-            kind: one of the :data:`KINDS`.
+            kind: the name of the kind, one of the :data:`KINDS`.
             what: the word for one part in messages, such as ``scorer``.
-            of: the type of the parts as ``module:Class``; imported only to check a part.
-            ours: the parts of this repository: ``module:NAME``, or the value itself if no import is needed to make it.
+            of: the type of the parts as ``module:Class``; it is imported only to check a part.
+            ours: the parts of this repository by name: ``module:NAME``, or the value itself if no import is needed.
             classes: whether a part is a subclass of that type, instead of an instance of it.
         """
         self.kind, self.what, self.ours = kind, what, ours
@@ -100,11 +102,11 @@ class Registry(Generic[T]):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """Return the names of the parts that are from outside this repository."""
+        """Return the names of the parts that come from outside this repository."""
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:
-        """Return the part of that name.
+        """Return the part with this name, which is imported at the first use.
 
         Raises RegistryError if there is no such part, if two parts have the name, or if the part cannot be used.
         """
@@ -123,7 +125,8 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Return the part ``name``, which is a name in the registry or ``module:NAME``.
+        """Return the part ``name``. This is a name in the registry, or a path ``module:NAME`` to a part that has no
+        name there.
 
         Raises RegistryError if the part does not exist or cannot be used.
         """
@@ -131,13 +134,17 @@ class Registry(Generic[T]):
         return self[name] if name in self else self._loaded(name)
 
     def check(self, name: str) -> None:
-        """Raise RegistryError if ``name`` is not in the registry and does not have the form ``module:NAME``."""
+        """Check the name of a part without importing the part. Raises RegistryError if ``name`` is not in the registry
+        and does not have the form ``module:NAME``.
+        """
         if name not in self and not is_path(name):
             form = "must be one of {known}, or one of your own as module:NAME, got {name}"
             raise RegistryError(self._unknown(name, form))
 
     def values(self) -> list[T]:
-        """Return all parts, in the order of iteration. Raises RegistryError if a part cannot be used."""
+        """Return all parts of this kind, in the order of their names in the registry. Raises RegistryError if a part
+        cannot be used.
+        """
         return [self[name] for name in self]
 
     def _source(self, name: str) -> str | T:
@@ -170,7 +177,9 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Return ``found``, the value imported from ``path``. Raises RegistryError if its type is wrong."""
+        """Check the value that was imported for a part, and return it. ``path`` is its place as ``module:NAME``, and
+        ``found`` is the value. Raises RegistryError if the value does not have the type of this kind of part.
+        """
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:
@@ -180,9 +189,9 @@ class Registry(Generic[T]):
         return cast("T", found)
 
     def wrong(self, path: str, found: Any, wanted: str) -> str:
-        """Return the error message for ``found``, a value imported from ``path`` that is not a part of this kind.
-
-        ``wanted`` describes the value that the registry requires.
+        """Return the error message for an imported value that is not a part of this kind. ``path`` is the place of the
+        value as ``module:NAME``, ``found`` is the value, and ``wanted`` describes the value that the registry
+        requires.
         """
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
@@ -197,19 +206,22 @@ class Registry(Generic[T]):
 
 
 def near(word: str, known: Collection[str]) -> str:
-    """Return a hint that names the most similar known word, or "" if no known word is similar."""
+    """Return a hint for an error message about an unknown word: ": did you mean X?", where X is the most similar word
+    in ``known``. Returns "" if no word in ``known`` is similar.
+    """
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f": did you mean {found[0]}?" if found else ""
 
 
 def is_path(name: str) -> bool:
-    """Return whether the name has the form ``package.module:NAME``."""
+    """Return whether ``name`` has the form ``package.module:NAME``. Nothing is imported."""
     module, colon, attribute = name.partition(":")
     return bool(colon) and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
 def load(path: str) -> Any:
-    """Return the value at ``module:NAME``. Raises RegistryError if the value cannot be imported.
+    """Import the module of ``path``, which is ``module:NAME``, and return the value with this name in it. Raises
+    RegistryError if the value cannot be imported.
 
     The module is searched for on Python's import path, and then in the current folder.
     """
@@ -237,7 +249,7 @@ def _line_of(error: BaseException, module: str) -> str:
 
 
 def use_plugins(given: Any, where: str = "plugins") -> None:
-    """Register parts in this process, and import them at once.
+    """Register parts from outside this repository (plug-ins) in this process, and import them at once.
 
     ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is the section ``[plugins]`` of a config or, in worker
     processes, the result of :func:`configured_plugins`. A recipe's module may call this function too. If an earlier
@@ -285,7 +297,9 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
-    """Return the plug-ins that :func:`use_plugins` has registered in this process: their paths by kind and name."""
+    """Return the plug-ins that :func:`use_plugins` has registered in this process, as ``{kind: {name:
+    "module:NAME"}}``.
+    """
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
 
 

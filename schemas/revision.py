@@ -1,4 +1,4 @@
-"""Finds the commit of this code. Lineage and run records contain it."""
+"""Finds the commit of this code, which is written into the lineage of rows and the records of runs."""
 
 import contextlib
 import functools
@@ -13,11 +13,12 @@ PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 @functools.cache
 def code_revision() -> str:
-    """Return the commit of the code; if files differ from it, ``+`` and a digest of the differences are added.
+    """Return the git commit of the running code. If files differ from the commit, the result also has ``+`` and 12
+    digits of a hash of the differences.
 
-    The result is cached in each process: if files change later, the process still runs the code that it has loaded. If
-    the code is not in its own git checkout, for example if it was installed as a package, the result is ``groundtrace``
-    and the version.
+    If the code is not in its own git checkout, for example if it was installed as a package, the result is
+    ``groundtrace`` and the version. The result is computed once in each process: if files change later, the process
+    still runs the code that it has loaded.
     """
     home = Path(__file__).resolve().parent.parent
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Checks that the files of a run are those that its ``run.json`` names.
+"""Checks whether the files in a run folder are the files that its ``run.json`` lists.
 
 The checks find files that are truncated, replaced or left from another run, before other code reads them.
 """
@@ -14,9 +14,10 @@ SHARDS = "*.parquet"
 
 @dataclass(frozen=True)
 class FileEntry:
-    """Describes a file of the run: its size in bytes and its SHA-256.
+    """Describes a file of a run by its size in bytes and its SHA-256.
 
-    For a shard, ``rows`` is the number of rows, and ``ids_sha256`` is the digest of the rows' ids in order.
+    For a shard (Parquet file), ``rows`` is the number of rows, and ``ids_sha256`` is the hash of the rows' ids in
+    order. Both are None for other files.
     """
 
     size_bytes: int
@@ -26,15 +27,17 @@ class FileEntry:
 
     @classmethod
     def of(cls, data: bytes) -> "FileEntry":
-        """Return the entry of a file with the content ``data``."""
+        """Return the entry for a file whose content is ``data``."""
         return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """Return the first difference between the shards of these sets and ``files``; "" if there is no difference.
+    """Compare the shards in a run folder with the entries in its ``run.json``. Returns the first difference in a few
+    words, e.g. "sft/1.parquet is missing", or "" if there is no difference.
 
-    ``files`` are the file entries in ``run.json``. The difference is described in a few words. Names and sizes are
-    compared. If ``digests`` is True, each file is read and its SHA-256 is compared, too.
+    ``run`` is the run folder. ``files`` are the file entries in ``run.json``, by file name. ``sets`` are the sets of
+    rows to check, such as "sft" and "rl". Names and sizes are compared. If ``digests`` is True, each file is read and
+    its SHA-256 is compared, too.
     """
     for name in sets:
         named = {file for file in files if file.startswith(f"{name}/")}
@@ -59,12 +62,10 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """Return the file entries of the ``run.json`` in a folder.
+    """Read the file entries from the ``run.json`` in the folder ``run``, and return them by file name.
 
     The result is None if there is no ``run.json``, or if it has no file entries because an earlier version of the code
-    wrote it.
-
-    Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
+    wrote it. Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
     """
     file = run / "run.json"
     if not file.is_file():

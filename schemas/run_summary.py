@@ -1,4 +1,4 @@
-"""Defines the content of ``run.json``, with one type for writing and reading it."""
+"""Defines the content of ``run.json``, the summary of a finished run. The same types write and read the file."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,9 +16,10 @@ TRAINING_SETS = ("sft", "rl")
 
 @dataclass(frozen=True)
 class Counts:
-    """Holds numbers of records. Each record is counted in ``input``, and in exactly one of the other fields.
+    """Holds numbers of records. Each record of the input is counted in ``input``, and also in exactly one of ``sft``,
+    ``rl`` and ``rejected``.
 
-    ``rejected`` holds the numbers by stage and reason.
+    ``sft`` and ``rl`` are the numbers of rows in these training sets. ``rejected`` holds numbers by stage and reason.
     """
 
     input: int
@@ -33,27 +34,28 @@ class Counts:
 
     @property
     def by_reason(self) -> Counter[str]:
-        """Return the number of records that were rejected for each reason, in all stages."""
+        """Return the number of records that were rejected for each reason, summed over all stages."""
         return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
 
     @property
     def kept(self) -> int:
-        """Return the number of rows in all training sets together."""
+        """Return the number of records that became rows of a training set (SFT or RL)."""
         return self.sft + self.rl
 
     def rows(self, name: str) -> int:
-        """Return the number of rows of a training set."""
+        """Return the number of rows of the training set ``name``, which is "sft" or "rl"."""
         return {"sft": self.sft, "rl": self.rl}[name]
 
 
 @dataclass(frozen=True)
 class StageFigures:
-    """Holds a stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
+    """Holds the counts of a stage in a run, and the stage's description
+    (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
     ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` is "" in a ``run.json``
     that an earlier version of the code wrote. ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the
-    sum of the durations of its requests. Both are in seconds, and 0 if the stage ran on other machines. From these
-    two values, a later run estimates its own duration.
+    sum of the durations of its requests. Both are in seconds, and 0 if the stage ran on other machines. From these two
+    values, a later run estimates its own duration.
     """
 
     read: int
@@ -69,19 +71,21 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class RoleLedger:
-    """Holds the usage of one role's calls, separately for each stage."""
+    """Holds the requests, tokens and costs of one role's calls, separately for each stage. A role is the job that a
+    model does, such as judge or teacher.
+    """
 
     stages: Mapping[str, Usage]
 
     @property
     def usage(self) -> Usage:
-        """Return the sum of the usage in all stages."""
+        """Return the requests, tokens and costs of this role, summed over all stages."""
         return reduce(add, self.stages.values(), NOTHING)
 
 
 @dataclass(frozen=True)
 class TruncatedReplies:
-    """Holds the number of truncated replies from one role to one stage.
+    """Holds the number of truncated replies that one stage got from one role.
 
     ``replies`` is the number of all replies. ``truncated`` is the number of truncated replies that were not requested
     again. ``max_tokens`` is the largest token limit of the requests for these replies; a server may have cut a reply
@@ -97,9 +101,10 @@ class TruncatedReplies:
 
 @dataclass(frozen=True)
 class TargetFigures:
-    """Holds the result of a run with a target of ``sft`` SFT rows.
+    """Holds the result of a run that ends when it has a given number of SFT rows. ``sft`` is this number, and
+    ``reached`` is True if the run has that many rows.
 
-    Such a run works in waves: each wave takes a larger random sample of the questions, until the target is reached.
+    Such a run works in waves: each wave takes a larger random sample of the questions, until the number is reached.
     ``waves`` holds three numbers for each wave: ``questions`` (available for the sample), ``drawn`` (questions in the
     sample), and ``accepted`` (SFT rows).
     """
@@ -111,9 +116,11 @@ class TargetFigures:
 
 @dataclass(frozen=True)
 class BudgetFigures:
-    """Holds a run's spending limits in US dollars and tokens (None: no limit), and the amounts that it spent.
+    """Holds a run's spending limits, and the amounts that it spent. ``usd`` (US dollars) and ``tokens`` are the limits;
+    None means no limit. ``spent_usd`` and ``spent_tokens`` are the amounts.
 
-    ``left`` is the number of records that were left out because the budget was used up.
+    ``used_up`` is True if the budget did not suffice. ``left`` is the number of records that were not processed for
+    this reason.
     """
 
     usd: float | None
@@ -126,12 +133,12 @@ class BudgetFigures:
 
 @dataclass(frozen=True)
 class ReplacedFigures:
-    """Describes the earlier finished run whose outputs this run replaced: its time, its numbers of rows, and the
-    differences.
+    """Describes an earlier finished run whose outputs this run replaced in the same folder. ``finished`` is its time,
+    and ``sft`` and ``rl`` are its numbers of rows.
 
-    ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, each with the old and
-    the new value. ``kept`` is True if the earlier outputs are kept in RUN/previous, because they have rows and differ
-    from the new outputs.
+    ``changed`` lists what differs between the two runs, as (name, old value, new value). A name is a key of the config,
+    or ``input``, ``records``, ``recipe`` or ``revision``. ``kept`` is True if the earlier outputs are kept in
+    RUN/previous, because they have rows and differ from the new outputs.
     """
 
     finished: str
@@ -143,7 +150,8 @@ class ReplacedFigures:
 
 @dataclass(frozen=True)
 class PaidFigures:
-    """Holds the total cost, requests and tokens of all runs of a run folder, including failed and stopped runs.
+    """Holds the total cost (``usd``), requests and tokens of all runs that used one run folder, including failed and
+    stopped runs.
 
     ``runs`` is the number of these runs.
     """
@@ -156,7 +164,7 @@ class PaidFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """Holds the replies of an endpoint in which the server named another model than the requested model.
+    """Holds how often the server of an endpoint named another model in its replies than the requested model.
 
     ``asked`` is the requested model. ``answered`` holds the number of replies for each other name. Such a name can be a
     dated version of the requested model, a path to it, or the name of a different model.
@@ -227,7 +235,8 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Return the most frequent detail of the rejections for a reason; "" if there is no detail.
+        """Return the most frequent explanation with which records were rejected for ``reason``. Returns "" if there is
+        none.
 
         Only the stage with the most rejections for this reason is considered.
         """
@@ -237,16 +246,20 @@ class RunSummary:
 
     @property
     def saved_usd(self) -> float:
-        """Return the cost that the replies from the cache would have had without the cache, in US dollars."""
+        """Return how much the cache saved, in US dollars: the cost that the replies from the cache would have had
+        otherwise.
+        """
         return max(0.0, self.usage.worth_usd - self.usage.cost_usd)
 
     @property
     def usage(self) -> Usage:
-        """Return the usage of all calls."""
+        """Return the requests, tokens and costs of all calls of the run."""
         return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the content of ``run.json`` without fields that are None."""
+        """Return the content of ``run.json`` as a dict that can be written as JSON. Fields that are None are left
+        out.
+        """
         fields = asdict(self)
         fields["ledger"] = {
             role: asdict(ledger.usage) | {"stages": {name: asdict(usage) for name, usage in ledger.stages.items()}}
@@ -262,9 +275,8 @@ class RunSummary:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
-        """Return the summary that a ``run.json`` with these fields holds.
-
-        An earlier version of the code may have written the file.
+        """Create a summary from ``fields``, the parsed content of a ``run.json``. An earlier version of the code may
+        have written the file.
 
         Raises ValueError, TypeError, KeyError or AttributeError if the fields are not valid.
         """

@@ -1,4 +1,6 @@
-"""Contains helpers for text, such as safe output to a terminal, comparison ignoring case, and values in messages."""
+"""Provides small functions for text: safe output to a terminal, comparison that ignores case, and values in
+messages.
+"""
 
 import datetime
 import math
@@ -11,18 +13,20 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """Return ``1 record`` or ``2 records``; ``things`` is the plural, by default ``thing`` with an s."""
+    """Return a number with its noun in the right form, e.g. ``1 record`` or ``2 records``. ``thing`` is the singular.
+    ``things`` is the plural; if it is "", the plural is ``thing`` with an s.
+    """
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
 def alternatives(names: Sequence[str]) -> str:
-    """Return the names as ``a``, ``a or b``, ``a, b or c``; ``names`` must not be empty."""
+    """Join ``names`` to a text: ``a``, ``a or b``, or ``a, b or c``. ``names`` must not be empty."""
     return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def dollars(usd: float) -> str:
-    """Return the amount as text in US dollars and cents (``$1,234.50``). An amount below one cent keeps two significant
-    digits (``$0.0031``).
+    """Return an amount in US dollars as text, e.g. ``$1,234.50``. An amount below one cent gets two significant digits,
+    e.g. ``$0.0031``.
     """
     if usd == 0 or abs(usd) >= 0.01:
         return f"${usd:,.2f}"
@@ -30,12 +34,15 @@ def dollars(usd: float) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text with lone surrogates written as escapes (``\\ud83d``), since rows and files cannot hold them."""
+    r"""Return the text in a form that rows and files can hold. A lone surrogate, which UTF-8 cannot encode, becomes an
+    escape (``\ud83d``). All other characters stay unchanged.
+    """
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
-    """Print each text on one line, with escapes as in :func:`printable`, to ``file`` (by default standard output).
+    """Print each of ``lines`` on one line. Characters that are not printable become escapes (:func:`printable`).
+    ``file`` is the stream to print to; None means the standard output.
 
     All text that may come from a server, a model or a file must be printed by this function.
     """
@@ -44,7 +51,7 @@ def say(*lines: str, file: TextIO | None = None) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text with an escape in place of each character that is not printable, such as ESC.
+    r"""Return the text with an escape in place of each character that is not printable, e.g. ``\x1b`` for ESC.
 
     A terminal could execute such characters, so text of models and files must be printed in this form.
     """
@@ -57,7 +64,7 @@ def folded(text: str) -> str:
 
 
 def excerpt(value: object) -> str:
-    """Return the value as a message shows it: its ``repr``, cut to 80 characters."""
+    """Return the ``repr`` of a value, cut to 80 characters, for use in an error message."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -68,16 +75,20 @@ def words_in(text: str) -> list[str]:
 
 
 def without_password(text: str) -> str:
-    """Return the text with three dots instead of the user and password (the part before the @) of each URL."""
+    """Return the text with "..." in place of the user name and password in each URL, e.g. "https://me:secret@host" →
+    "https://...@host".
+    """
     return re.sub(r"//[^/\s]*@", "//...@", text)
 
 
 def last_part(path: str) -> str:
-    """Return the last part of a path or URL. The query of a URL is left out, since it may contain a secret key."""
+    """Return the last part of a path or URL, e.g. "s3://bucket/data/a.json" → "a.json". The query of a URL is left out,
+    since it may contain a secret key.
+    """
     whole = re.split(r"[?#]", path, maxsplit=1)[0] if "://" in path else path
     return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def utc_now() -> str:
-    """Return the current time in UTC as ISO 8601, to the second."""
+    """Return the current UTC time as ISO 8601 text to the second, e.g. "2025-01-31T23:59:59+00:00"."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,4 +1,6 @@
-"""Defines the usage of model calls: requests, tokens and cost. It is recorded for each reply and for a whole run."""
+"""Defines the usage of model calls: the numbers of requests and tokens, and their cost. It is recorded for each reply
+and summed for a whole run.
+"""
 
 import operator
 from collections.abc import Mapping
@@ -10,14 +12,16 @@ from groundtrace.schemas.coding import record
 
 @record
 class Usage:
-    """Holds counts of calls, requests and tokens, and their cost in US dollars.
+    """Holds the numbers of calls, requests and tokens that were needed, and their cost in US dollars.
 
     ``calls`` is the number of calls of stages. ``requests`` is the number of requests to an endpoint; a call that the
-    cache answers sends no request. ``cached`` is the number of samples from the cache or from a call already in flight.
-    ``retries`` are the requests that were sent again. ``repairs`` are the calls that requested another reply because
-    the first reply had the wrong form. ``tokens_cached`` are the input tokens that the server had cached.
-    ``tokens_wasted`` are the input and output tokens of samples that could not be used. ``cost_usd`` is the amount that
-    was paid, and ``worth_usd`` is the amount that would have been paid without the cache.
+    cache answers sends no request. ``cached`` is the number of samples from the cache or from a call that another stage
+    had already started. ``retries`` are the requests that were sent again. ``repairs`` are the calls that requested
+    another reply because the first reply had the wrong form. ``tokens_in`` and ``tokens_out`` are the input and output
+    tokens. ``tokens_reasoning`` are those output tokens that are the model's thinking. ``tokens_cached`` are the input
+    tokens that the server had cached. ``tokens_wasted`` are the input and output tokens of samples that could not be
+    used. ``cost_usd`` is the amount that was paid, and ``worth_usd`` is the amount that would have been paid without
+    the cache.
 
     The names and their order are those of the ledger in run.json.
     """
@@ -39,14 +43,15 @@ class Usage:
         return Usage(*map(operator.add, _values(self), _values(other)))
 
     def beyond(self, part: "Usage") -> "Usage":
-        """Return this usage minus ``part``, which is a part of it; no value is below 0."""
+        """Return the difference between this usage and ``part``, which is a part of it. E.g. if this usage has 5
+        requests and ``part`` has 2, the result has 3. No value is below 0.
+        """
         return Usage(*(max(0, mine - other) for mine, other in zip(_values(self), _values(part), strict=True)))
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> "Usage":
-        """Return the usage in a mapping such as a role's entry in the ledger.
-
-        A field that the mapping lacks is 0, and unknown names in it are ignored.
+        """Create a usage from ``figures``, a mapping such as a role's entry in ``run.json``. A field that the mapping
+        lacks is 0, and unknown names in it are ignored.
         """
         return cls(**{name: figures[name] for name in USAGE_FIELDS if name in figures})
 

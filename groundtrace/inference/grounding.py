@@ -1,4 +1,6 @@
-"""Converts the coordinates of a reply to pixels of the original image, as soon as the reply has arrived."""
+"""Converts the coordinates that a model wrote in a reply to pixels of the original image. This happens as soon as the
+reply has arrived.
+"""
 
 import json
 import math
@@ -24,15 +26,18 @@ class BadReply(ValueError):
 
 @dataclass(frozen=True)
 class Mask:
-    """Holds a boolean mask over the rectangle of pixels whose upper left pixel is (``x``, ``y``). All pixels outside of
-    the rectangle are False."""
+    """Holds a mask of an image: for each pixel, whether it belongs to an object. ``pixels`` is a bool array (H, W) for
+    the rectangle whose upper left pixel is (``x``, ``y``). No pixel outside of this rectangle belongs to the mask.
+    """
 
     x: int
     y: int
     pixels: np.ndarray
 
     def holds(self, x_px: float, y_px: float) -> bool:
-        """Return whether the pixel at this position is in the mask (Argos Eq. 2)."""
+        """Return whether the mask contains the pixel at the position (``x_px``, ``y_px``) of the image (Argos Eq.
+        2).
+        """
         column, row = math.floor(x_px) - self.x, math.floor(y_px) - self.y
         height, width = self.pixels.shape
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
@@ -43,7 +48,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class ParsedPointing(Generic[T_co]):
-    """Holds the points or boxes that a reply has for a label.
+    """Holds the points or boxes that a reply has for a label. They are in ``found``, which is empty if the reply states
+    that the object is absent.
 
     The reply may use another word for the object than the label, such as "sofa" for "couch", or a more general word.
     Then ``called`` is the word of the reply. Otherwise ``called`` is "".
@@ -54,22 +60,25 @@ class ParsedPointing(Generic[T_co]):
 
 
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
-"""A function that parses the points of a reply, but does not convert them. It returns NoPoints if the reply states that
-the object is absent. It raises UnparsablePointing if the points cannot be parsed."""
+"""A function that parses the points of a reply, but does not convert the numbers. It returns NoPoints if the reply
+states that the object is absent. It raises UnparsablePointing if the points cannot be parsed.
+"""
 
 
 @dataclass(frozen=True)
 class RawBox:
-    """Holds one box as a model wrote it: four numbers in the model's frame and order, and the label ("" if the box has
-    none)."""
+    """Holds one box as a model wrote it. ``corners`` are the four numbers, in the order and the coordinate frame of the
+    model. ``label`` is the label of the box, or "" if the model wrote none.
+    """
 
     corners: tuple[float, float, float, float]
     label: str = ""
 
 
 BoxReader = Callable[[str], Sequence[RawBox]]
-"""A function that parses the boxes of a reply, but does not convert them. It returns no boxes if the reply states that
-the object is absent. It raises :class:`BadReply` if the boxes cannot be parsed."""
+"""A function that parses the boxes of a reply, but does not convert the numbers. It returns an empty sequence if the
+reply states that the object is absent. It raises :class:`BadReply` if the boxes cannot be parsed.
+"""
 
 
 def points_in_px(
@@ -80,12 +89,15 @@ def points_in_px(
     media_index: int,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
-    """Convert the points of a reply to pixels of the original image. Each point gets the requested ``label``.
+    """Convert the points of a reply to pixels of the original image.
 
-    ``medium`` is the original image, and ``media_index`` its position among the media of the question. ``rule``
-    describes how the model's processor resizes the image. Raises :class:`BadReply` for a point outside the frame.
-    BadReply is also raised if all numbers are from 0 to 1 and not all are integers, but the frame has larger numbers
-    (such as 0 to 1000). Otherwise all points would be in one corner of the image.
+    ``written`` are the points as the model wrote them, in the coordinate frame ``frame``. ``label`` is the requested
+    label, which each returned point gets. ``medium`` is the original image, and ``media_index`` its position among the
+    media of the question. ``rule`` describes how the model's processor resizes the image.
+
+    Raises :class:`BadReply` for a point outside the frame. BadReply is also raised if all numbers are from 0 to 1 and
+    not all are integers, but the frame has larger numbers (such as 0 to 1000). Otherwise all points would be in one
+    corner of the image.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -96,22 +108,26 @@ def points_in_px(
 
 
 def raw_box(row: object, label: str = "") -> RawBox:
-    """Return the box that a list of four numbers describes, without converting it. Raises :class:`BadReply` for any
-    other value."""
+    """Return a box with the numbers of ``row``, which must be a list of four numbers. The numbers are not converted.
+    ``label`` is the label of the box. Raises :class:`BadReply` for any other value of ``row``.
+    """
     x1, y1, x2, y2 = numbers_of(row, 4, "box")
     return RawBox((x1, y1, x2, y2), label)
 
 
 def raw_point(row: object, label: str = "") -> RawPoint:
-    """Return the point that a list of two numbers describes, without converting it. Raises :class:`BadReply` for any
-    other value."""
+    """Return a point with the numbers of ``row``, which must be a list of two numbers. The numbers are not converted.
+    ``label`` is the label of the point. Raises :class:`BadReply` for any other value of ``row``.
+    """
     x, y = numbers_of(row, 2, "point")
     return RawPoint(label, x, y)
 
 
 def numbers_of(row: object, count: int, what: str) -> list[float]:
-    """Return the numbers of ``row``, which must be a list of ``count`` numbers. Raises :class:`BadReply` for any other
-    value. ``what`` is the word for the list in the error, such as "box"."""
+    """Return the numbers of ``row`` as floats. ``row`` must be a list of ``count`` numbers; a number may also be a
+    text, e.g. "2.5". Raises :class:`BadReply` for any other value. ``what`` is the word for the list in the error
+    message, such as "box".
+    """
     if not isinstance(row, list | tuple) or len(row) != count:
         raise BadReply(f"the {what} {row!r:.80} is not a list of {count} numbers")
     if any(isinstance(value, bool) for value in row):
@@ -131,9 +147,10 @@ def boxes_in_px(
     rule: Resize = QWEN25_IMAGE,
     any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """Convert the boxes of a reply to pixels of the original image, as :func:`points_in_px` does for points.
+    """Convert the boxes of a reply to pixels of the original image.
 
-    If ``any_corners`` is true, a box may be written from any of its corners to the opposite one. Otherwise
+    ``written`` are the boxes as the model wrote them. The other arguments and errors are those of :func:`points_in_px`.
+    If ``any_corners`` is True, a box may be written from any of its corners to the opposite one. If it is False,
     :class:`BadReply` is also raised for a box whose second corner is left of its first, or above it.
     """
     _check_scale(frame, [value for box in written for value in box.corners])
@@ -168,8 +185,8 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """Return the masks of a segmenter's reply, one for each of the ``count`` requested places. ``medium`` is the
-    segmented image.
+    """Parse a segmenter's reply, and return its masks in order. ``text`` is the reply. ``count`` is the number of boxes
+    or points for which masks were requested, so it is also the number of masks. ``medium`` is the segmented image.
 
     Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask is malformed or does not fit into the
     image.
@@ -181,11 +198,12 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
-    """Return a mask as JSON fields of a reply to a ``segment`` prompt. ``pixels`` is the mask over the rectangle whose
-    upper left pixel is (``x``, ``y``).
+    """Convert a mask to JSON fields, in the form of a segmenter's reply. ``pixels`` is a bool array (H, W) for the
+    rectangle whose upper left pixel is (``x``, ``y``).
 
-    The field ``counts`` holds the lengths of the mask's runs, row by row. The first run is background, and may have the
-    length 0.
+    The field ``counts`` describes the pixels row by row. It holds the lengths of runs of equal pixels. The first run is
+    outside of the mask and may have the length 0, the second run is inside, and so on. E.g. the pixels 0 0 1 1 1 0
+    become [2, 3, 1].
     """
     flat = pixels.astype(bool).ravel()
     changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
@@ -215,8 +233,9 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """Return the JSON object of a reply, which may be inside a code fence. Raises :class:`BadReply` if the reply holds
-    no JSON object."""
+    """Parse the JSON object in a reply, and return it. The reply may also have other text before and after the object.
+    Raises :class:`BadReply` if the reply holds no valid JSON object.
+    """
     start, end = text.find("{"), text.rfind("}")
     try:
         fields = json.loads(text[start : end + 1], strict=False)

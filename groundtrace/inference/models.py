@@ -1,4 +1,6 @@
-"""Calls models by role: takes replies from the cache if possible, deduplicates calls in flight, and records usage."""
+"""Calls the models of all roles. Replies come from the cache if possible. Several calls that need the same reply share
+one request. The usage of each call is recorded.
+"""
 
 import asyncio
 import contextlib
@@ -33,7 +35,7 @@ from groundtrace.storage.uploads import Uploads
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
-"""A reply is in the cache at most this time, in seconds, after it has arrived."""
+"""The longest time, in seconds, from the arrival of a reply until it is in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +47,11 @@ class _Flight:
 
 
 class Models:
-    """Calls models for stages and scorers. Methods run on the event loop of :mod:`groundtrace.inference.runtime`. If
-    ``cached`` is false, replies are cached only in memory, and the caches of other runs are not read."""
+    """Calls models for stages and scorers. ``settings`` define the endpoints, the endpoint of each role, the cache and
+    the budget. If ``cached`` is False, replies are cached only in memory, and the caches of other runs are not read.
+
+    Methods run on the event loop of :mod:`groundtrace.inference.runtime`.
+    """
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
@@ -78,8 +83,9 @@ class Models:
         self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
-        """Return the endpoint of ``role``, which is opened at the first use. Raises RunStopped (in a run) or ValueError
-        if it cannot be opened."""
+        """Return the endpoint that ``role`` uses. It is opened at the first use. If it cannot be opened, raises
+        RunStopped in a run and ValueError elsewhere.
+        """
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
@@ -93,8 +99,9 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """Return the circuit breaker of the role's endpoint. While the server is down, the breaker makes calls fail at
-        once. Returns None if the setting ``fails_fast`` is false, and for a model in this process."""
+        """Return the circuit breaker of the endpoint that ``role`` uses. While the server is down, the breaker makes
+        calls fail at once. Returns None if the setting ``fails_fast`` is False, and for a model in this process.
+        """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)
@@ -106,26 +113,30 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a reply of the wrong form may be repaired. For a repair, the model gets its bad reply and a
-        description of the problem, and answers again. The result is 0 for a model in this process, since such a model
-        would return the same reply again."""
+        """Return how many times a reply of the wrong form may be repaired. In a repair, the model gets its bad reply
+        and a description of the problem, and answers again. The result is 0 for a model in this process, since such
+        a model would return the same reply again.
+        """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget for repeating a request whose reply was truncated. If the result is 0,
-        :meth:`generate` does not repeat such a request, but returns the truncated reply. In this case only
-        :func:`groundtrace.inference.role_calls.ask_for` repeats it."""
+        """Return the largest number of tokens with which a request is repeated after its reply was truncated. If the
+        result is 0, :meth:`generate` does not repeat such a request, but returns the truncated reply. In this case
+        only :func:`groundtrace.inference.role_calls.ask_for` repeats it.
+        """
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model. A family consists of models that write coordinates in the same way. It
-        holds their prompts for points and boxes, and the parsers of their replies.
+        """Return the family of the model that plays ``role``. A family consists of models that write coordinates in the
+        same way. It holds their prompts for points and boxes, and the parsers of their replies.
         """
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the role's endpoint declares that it returns the log-probabilities of a continuation."""
+        """Return whether the settings declare that the role's endpoint can return the log-probabilities of a given
+        continuation.
+        """
         return self.settings.endpoint(role).logprobs
 
     async def generate(
@@ -137,11 +148,13 @@ class Models:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Return ``sampling.n`` samples for the prompt, from the cache if it holds them.
+        """Ask the model that plays ``role``, and return ``sampling.n`` samples (replies). Samples that are in the cache
+        are taken from there.
 
-        With a ``continuation`` nothing is sampled: the result holds the log-probabilities of the continuation's tokens.
-        ``repair`` marks the call as a repair in the ledger. Raises :class:`groundtrace.inference.errors.CallError` if a
-        sample cannot be obtained, and BudgetUsedUp if the budget does not suffice. Samples that did arrive stay cached.
+        If ``continuation`` is given, nothing is sampled. Then the result holds the log-probabilities of the
+        continuation's tokens. ``repair`` is True if the prompt asks the model to correct an unusable reply; the call is
+        then counted as a repair. Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained,
+        and BudgetUsedUp if the budget does not suffice. Samples that did arrive stay in the cache.
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
@@ -253,7 +266,8 @@ class Models:
             self._requesting.discard(task)
 
     def flush_notes(self) -> None:
-        """Wait until the run's other processes can see the notes of all requests so far.
+        """Wait until other processes of the run can read the notes about all requests so far. The notes record the
+        usage of the requests.
 
         Raises OSError if the store cannot be reached.
         """
@@ -261,11 +275,11 @@ class Models:
             self._watch.notes.flush()
 
     async def drain(self, limit_s: float) -> int:
-        """Send no more requests, and wait until the replies to the requests in flight are cached. The wait takes at
+        """Send no more requests, and wait until the replies to the requests already sent are cached. The wait takes at
         most ``limit_s`` seconds.
 
-        Later calls raise :class:`groundtrace.inference.errors.RunStopped`. Returns the number of requests still without
-        a reply. Outside of a run the method does nothing and returns 0.
+        Later calls raise :class:`groundtrace.inference.errors.RunStopped`. Returns the number of requests that still
+        have no reply. Outside of a run the method does nothing and returns 0.
         """
         if self._watch is None:
             return 0

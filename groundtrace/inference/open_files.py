@@ -1,6 +1,7 @@
-"""Raises this process's limit of open files if its endpoints need more connections than the limit allows.
+"""Raises the limit of open files of this process if its endpoints need more connections than the limit allows.
 
-A request in flight has a connection, and a connection is an open file. Many systems allow a process 1,024 open files.
+Each concurrent request has a connection, and a connection is an open file. Many systems allow a process 1,024 open
+files.
 """
 
 import resource
@@ -11,7 +12,9 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.errors import UserError
 
 OTHER_FILES = 256
-"""The files that a run opens besides: media, shards, the reply cache, and Beam's connections."""
+"""The number of files that a run opens in addition to its connections: media, shards, the reply cache, and Beam's
+connections.
+"""
 
 
 class TooFewFiles(UserError):
@@ -19,12 +22,11 @@ class TooFewFiles(UserError):
 
 
 def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
-    """Raise this process's limit of open files so that each endpoint can have its maximum of requests in flight.
+    """Raise the limit of open files of this process, so that each endpoint can have its largest number of concurrent
+    requests. ``endpoints`` holds the settings of the endpoints by name.
 
-    Nothing is changed if the limit is high enough, or if no endpoint has connections.
-
-    The limit also applies to the processes that are started later by this process. Raises :class:`TooFewFiles` if the
-    system does not allow the higher limit.
+    Nothing is changed if the limit is high enough, or if all models run in this process. The limit also applies to the
+    processes that this process starts later. Raises :class:`TooFewFiles` if the system does not allow the higher limit.
     """
     most = {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
     if not most:

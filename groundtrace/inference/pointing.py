@@ -1,4 +1,4 @@
-"""Requests the points or boxes of an object in an image, with the prompts of the model's family."""
+"""Asks a model for the points or boxes of an object in an image, with the prompts of the model's family."""
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.caller import Caller
@@ -13,11 +13,15 @@ from groundtrace.schemas.records import MediaRef
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Point]:
-    """Return the points of an entity in an image (or a video frame) of the medium, in pixels of the original image.
-    ``media_index`` is the position of ``medium`` among the media of the question.
+    """Ask the model that plays ``role`` for the points of an object. Returns the points in pixels of the original
+    image. The result has no points if the reply states that the object is absent.
+
+    ``entity`` is the name of the object. ``image`` is the image (or video frame) that the model sees. ``medium`` is the
+    original image or video to which it belongs. ``media_index`` is the position of ``medium`` among the media of the
+    question.
 
     Raises CallError if the call fails. Raises BadReply if the reply cannot be parsed. BadReply is also raised if a
-    prompt cannot name the entity, for example a text without letters and digits.
+    prompt cannot name the object, for example because its name has no letters and digits.
     """
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
@@ -30,8 +34,9 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
-    """Return the boxes of a label, in pixels of the original image. The arguments and the errors are those of
-    :func:`points_of`."""
+    """Ask the model that plays ``role`` for the boxes of all objects with the label ``label``. Returns the boxes in
+    pixels of the original image. The other arguments and the errors are those of :func:`points_of`.
+    """
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
 
@@ -46,8 +51,9 @@ async def objects_of(
     media_index: int,
     sampling: Sampling,
 ) -> ParsedPointing[Box]:
-    """Return the boxes of the objects that a question is about, in pixels of the original image. ``label`` names these
-    objects. A box contains the entire object.
+    """Ask the model that plays ``role`` for the boxes of the objects that ``question`` is about. Returns the boxes in
+    pixels of the original image. ``label`` names these objects. A box contains the entire object, even if the
+    question is about a part of it.
 
     The other arguments and the errors are those of :func:`points_of`.
     """

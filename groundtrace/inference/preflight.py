@@ -1,7 +1,7 @@
-"""Checks before the first call whether the endpoints can play their roles. In these checks no model generates a reply.
+"""Checks before the first call whether the endpoints can play their roles. No model generates a reply for these checks.
 
-A server must be up and have the model. A model in this process is loaded. If an endpoint's model answers only some
-prompts, it must answer at least one of the prompts of its role.
+A server must be up and have the model. A model in this process is loaded. If an endpoint's model can answer only some
+prompts, it must be able to answer at least one of the prompts of its role.
 """
 
 import asyncio
@@ -28,10 +28,11 @@ from groundtrace.schemas.text import printable
 
 
 class NotServed(UserError):
-    """Raised if one or more endpoints cannot play their roles. The message names the endpoints, the reasons and the
-    remedies.
+    """Raised if one or more endpoints cannot play their roles. The message names the endpoints, the reasons, and what
+    the user can do about them.
 
-    ``can_wait`` is True if the only fault is a server that is down. In this case the user has to change nothing.
+    ``can_wait`` is True if the only fault is a server that is down. In this case the user does not have to change the
+    config.
     """
 
     def __init__(self, message: str, can_wait: bool) -> None:
@@ -41,8 +42,9 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """Holds the result of checking an endpoint. ``fault`` is the error that prevents the endpoint from answering calls,
-    or None. ``message`` describes the fault and the remedy.
+    """Holds the result of checking one endpoint. ``name`` is the endpoint's name, and ``roles`` are the roles that use
+    it. ``fault`` is the error that prevents the endpoint from answering calls, or None if it can answer calls.
+    ``message`` describes the fault and what the user can do about it; it is "" without a fault.
     """
 
     name: str
@@ -57,11 +59,11 @@ class Health:
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
-    """Raise NotServed if an endpoint of the roles in ``asks`` cannot play its role. ``where`` is the prefix of config
-    keys in messages, such as ``reward.``.
+    """Check that the endpoints can play their roles. ``asks`` declares the prompts that the stages send to each role.
+    ``where`` is the text before config keys in messages, such as ``reward.``; it is "" for the main config.
 
-    An endpoint of a user's own kind only has to pass its own check. The coroutine runs on the event loop of
-    :mod:`groundtrace.inference.runtime`.
+    Raises NotServed if an endpoint cannot play its role. An endpoint of a kind that the user has written only has to
+    pass its own check. The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
@@ -83,8 +85,11 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """Return a one-line message for each role whose endpoint cannot answer any of the role's prompts. ``where`` is the
-    prefix of config keys in the messages, such as ``reward.``.
+    """Find the roles whose endpoints cannot answer any of the role's prompts. Returns a one-line message for each such
+    role; the list is empty if there is none.
+
+    ``settings`` define the endpoint of each role, and ``asks`` declares the prompts that the stages send to each role.
+    ``where`` is the text before config keys in the messages, such as ``reward.``.
     """
     sent: dict[str, list[str]] = {}
     for ask in asks:
@@ -107,10 +112,11 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
-    """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint. ``where`` is the
-    prefix of config keys in messages. A failed check is repeated at most ``retries`` times.
+    """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint.
 
-    ``timeout_s`` limits the check of a server, but not the loading of a model in this process.
+    ``where`` is the text before config keys in messages, such as ``reward.``. ``retries`` is how many times a failed
+    check is repeated. ``timeout_s`` is the time limit, in seconds, of one check of a server. The loading of a model in
+    this process has no limit.
     """
 
     async def check(name: str, roles: tuple[str, ...]) -> Health:

@@ -20,8 +20,10 @@ Temperature = Annotated[float, Field(ge=0, le=2)]
 
 @dataclass(frozen=True)
 class Sampling:
-    """Holds the sampling parameters: ``n`` samples at ``temperature`` and ``top_p``, each of at most ``max_tokens``
-    tokens."""
+    """Holds the parameters with which a model samples its replies. ``n`` is the number of samples, and ``max_tokens``
+    is the largest number of tokens of each sample. ``temperature`` is from 0 to 2, and ``top_p`` is above 0 and at
+    most 1. The constructor raises ValueError for other values.
+    """
 
     n: int = 1
     temperature: float = 0.0
@@ -40,8 +42,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Continuation:
-    """Holds a text to score. A model returns the log-probability of ``text`` as the continuation of a reply that begins
-    with ``given``.
+    """Holds a text whose log-probability a model computes. ``given`` is the beginning of a reply, and ``text`` is its
+    continuation. The model returns the log-probability of ``text`` after ``given``.
 
     For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
     """
@@ -52,14 +54,14 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Request:
-    """Holds a rendered prompt with its sampling. ``indices`` are the numbers of the samples to return, from
-    ``range(n)``.
+    """Holds one request to a model: a rendered prompt with its sampling parameters. ``indices`` are the numbers of the
+    samples to return, from ``range(n)``.
 
-    With a ``continuation`` nothing is sampled: the only completion is the continuation's text with a log-probability
-    for each token.
+    If ``continuation`` is given, nothing is sampled. The only completion is then the continuation's text with a
+    log-probability for each token.
 
     A reply may arrive in several parts. ``arrived`` is None, or a function that is awaited with each part as soon as
-    the part has arrived. The request holds its slot until the function returns
+    the part has arrived. The request counts as concurrent until the function returns
     (:class:`groundtrace.inference.flow.requests.Flow`). The function has two arguments: the number of samples that
     arrived before this part, and the part itself.
     """
@@ -73,12 +75,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Holds one sample of a model. ``reasoning`` is the thinking if the server returns it separately from the text,
-    else "".
+    """Holds one sample (reply) of a model. ``text`` is the reply. ``reasoning`` is the model's thinking if the server
+    returns it separately from the text, else "". ``finish_reason`` is "stop" for a complete sample and "length" for
+    a truncated one.
 
-    Only a scored continuation has ``logprobs`` (nats), one for each of its tokens. ``answered_by`` is the model that
-    the server names in its response. It is "" if the server names the requested model or no model. ``taken_from`` is
-    the run folder from whose cache the sample was copied. It is "" if the sample was requested in this run.
+    ``logprobs`` are the log-probabilities (nats) of the tokens if a given continuation was scored, else ().
+    ``answered_by`` is the model that the server names in its response. It is "" if the server names the requested model
+    or no model. ``taken_from`` is the run folder from whose cache the sample was copied. It is "" if the sample was
+    requested in this run.
     """
 
     text: str
@@ -96,14 +100,18 @@ class Completion:
 
 @dataclass(frozen=True)
 class Reply:
-    """Holds the samples in the order of the request's indices, with their usage (requests and tokens)."""
+    """Holds the samples that answer a request, in the order of the request's indices. ``usage`` holds the number of
+    requests and the tokens that they needed.
+    """
 
     completions: tuple[Completion, ...]
     usage: Usage = ONE_REQUEST
 
 
 def joined(replies: Sequence[Reply]) -> Reply:
-    """Return one reply with the samples and the total usage of the replies to the parts of a request."""
+    """Combine several replies into one. ``replies`` are the replies to the parts or attempts of one request, in order.
+    The result has all their samples, and the sum of their usage.
+    """
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
         sum((reply.usage for reply in replies), NOTHING),
@@ -118,12 +126,13 @@ def cache_key(
     index: int,
     continuation: Continuation | None = None,
 ) -> str:
-    """Return the cache key of a sample: the SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
+    """Return the cache key of one sample. It is the SHA-256, as 64 hexadecimal digits, of everything that can change
+    the reply. ``index`` is the number of the sample among the samples of its call.
 
-    The hash covers the model and its declared revision, the messages with media digests, the reply schema, the sampling
-    parameters with the sample's number, and the continuation to score, if any. The hash does not cover ``n`` and
-    ``max_tokens``, so that a request with a larger budget finds the complete replies to a request with a smaller
-    budget.
+    The hash covers the model and its declared revision, the messages with the hashes of the media, the reply schema,
+    the sampling parameters with the sample's number, and the continuation to score, if any. The hash does not cover
+    ``n`` and ``max_tokens``. So a request with a larger token budget finds the complete replies to a request with a
+    smaller budget.
     """
     body = {
         "v": KEY_VERSION,
@@ -143,9 +152,12 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """Return the cache key to use if only replies that were requested after the ISO time ``since`` are valid. The
-    result depends on ``key`` and ``since``. So the cache does not find replies that were stored under another
-    ``since``. If ``since`` is "", all replies are valid, and ``key`` is returned unchanged."""
+    """Return the cache key under which a reply is stored if old replies must not be used. ``key`` is the sample's key
+    from :func:`cache_key`. ``since`` is an ISO time: only replies that were requested after it may be used.
+
+    The result depends on both arguments. So the cache does not find replies that were stored under another ``since``.
+    If ``since`` is "", all replies may be used, and ``key`` is returned unchanged.
+    """
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 
@@ -160,8 +172,10 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """Return the reply with an estimate for each token count that the server did not report (0). Otherwise limits and
-    budgets would treat the reply as free."""
+    """Fill in the token counts that the server did not report. Returns a copy of ``reply`` in which a count of 0 is
+    replaced by an estimate from the texts of ``prompt`` and ``reply``. Otherwise limits and budgets would treat the
+    reply as free.
+    """
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)
     tokens_in = usage.tokens_in or estimated_tokens(prompt)
@@ -170,6 +184,8 @@ def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
 
 
 def estimated_tokens(prompt: RenderedPrompt) -> int:
-    """Return an estimate of the prompt's tokens, for rate limits and budgets if the exact number is not known."""
+    """Return an estimate of the prompt's input tokens, from the length of its texts and the number of its images and
+    videos. Rate limits and budgets use it if the exact number is not known.
+    """
     texts = sum(len(part.text) for part in prompt.user if not isinstance(part, MediaPart)) + len(prompt.system)
     return texts // CHARACTERS_PER_TOKEN + TOKENS_PER_MEDIUM * len(prompt.media)

@@ -1,7 +1,7 @@
-"""Requests replies that must have a certain form, and repairs bad replies. For a repair the model gets its bad reply
-and the problem with this reply.
+"""Asks models for replies that must have a certain form, and repairs bad replies. In a repair, the model gets its bad
+reply and a description of the problem, and answers again.
 
-The module also defines how a stage declares its prompts for a role.
+The module also defines how a stage declares the prompts that it sends to a role.
 """
 
 import hashlib
@@ -23,8 +23,9 @@ CUT_OFF = "the reply was cut off at a limit of tokens"
 MAX_SHOWN_CHARS = 4000
 MAX_TOKENS = 16_384
 """The largest token budget with which a truncated reply that cannot be parsed is requested again. Models that think
-before they answer can use up the budget of a judgement before its first word. Good replies of a smaller budget stay
-cached (see :func:`groundtrace.inference.request.cache_key`)."""
+before they answer can use up the budget of a judgement before its first word. Replies to requests with a smaller
+budget stay in the cache and can still be used (see :func:`groundtrace.inference.request.cache_key`).
+"""
 
 
 class TruncatedReply(BadReply):
@@ -34,7 +35,7 @@ class TruncatedReply(BadReply):
 
 @dataclass(frozen=True)
 class Asks:
-    """Declares the prompts that a stage or a scorer may send to one role.
+    """Declares the prompts that a stage or a scorer may send to one role. ``prompts`` are the names of the prompts.
 
     ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
     request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
@@ -50,8 +51,10 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """Return a copy for the model that plays the role. In the copy, this project's own prompts for points and boxes
-        (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by the prompts of the model's family.
+        """Return a copy with the prompts that the role's model really gets. In the copy, this project's own prompts for
+        points and boxes (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by the prompts of the
+        model's family. ``models`` are the settings that define the model of each role. If the role has no model,
+        this object itself is returned.
         """
         if not models.has_role(self.role):
             return self
@@ -68,9 +71,12 @@ async def ask_for(
     read: Callable[[CallResult], T],
     form: str = "",
 ) -> tuple[T, CallResult]:
-    """Send a prompt to a role. Returns the result of ``read`` on the reply, and the call that returned this reply.
+    """Send a prompt to a role until the reply has the requested form. Returns two values: the result of ``read`` on the
+    good reply, and the call that returned this reply.
 
-    If ``read`` raises :class:`BadReply`, the reply is requested again in one of two ways:
+    ``read`` is a function that parses a reply, and raises :class:`BadReply` if the reply does not have the requested
+    form. ``form`` describes this form for the model; it is "" if the prompt already suffices. After a BadReply, the
+    reply is requested again in one of two ways:
 
     - A truncated reply is requested with twice the token budget. The largest budget is the endpoint's
       ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.
@@ -111,8 +117,9 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
-    """Return a function like ``read`` that raises BadReply for a truncated reply. Without this check, the missing items
-    of a truncated list would look like absent objects, and a truncated sentence would be accepted.
+    """Return a function like ``read`` that raises BadReply for a truncated reply. ``read`` is a function that parses a
+    reply. Without this check, the missing items of a truncated list would look like absent objects, and a truncated
+    sentence would be accepted.
     """
 
     def read_whole(reply: CallResult) -> T:
@@ -124,7 +131,8 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 
 
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
-    """Return the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
+    """Return a prompt that asks the model to correct an unusable reply. It consists of ``prompt``, the model's
+    ``reply``, the ``problem`` with this reply and, if it is not "", the requested ``form``.
 
     The name of the result combines the names of ``prompt`` and of the appended text, and its digest combines their
     digests.

@@ -1,7 +1,8 @@
-"""Runs one event loop thread per process for all stages, with one :class:`Models` for each settings object.
+"""Runs all model calls of a process on one event loop, in a separate thread. There is one :class:`Models` for each
+settings object.
 
 Beam calls stages from several threads. All model calls of a process run on this loop, so that they share concurrency
-limits, connections and the deduplication of calls in flight.
+limits and connections, and so that equal requests are sent only once.
 """
 
 import asyncio
@@ -21,12 +22,15 @@ from groundtrace.inference.settings import ModelsSettings
 T = TypeVar("T")
 
 SWITCH_INTERVAL_S = 0.0002
-"""The longest time that another thread may hold the GIL while the loop waits for it. With Python's default of 5 ms, a
-fast server would wait for its next request whenever Beam's own thread is busy."""
+"""The longest time, in seconds, that another thread may hold Python's interpreter lock (GIL) while the loop waits for
+it. With Python's default of 5 ms, a fast server would wait for its next request whenever Beam's own thread is busy.
+"""
 
 
 class Runtime:
-    """Holds the event loop thread of a process, with its models. :func:`runtime` returns this process's runtime."""
+    """Holds the event loop of a process, the thread in which it runs, and the process's models. :func:`runtime` returns
+    this process's runtime.
+    """
 
     def __init__(self) -> None:
         # Modules imported so far live as long as the process: the collector, which pauses the loop, can skip them.
@@ -39,15 +43,19 @@ class Runtime:
         self._thread.start()
 
     def models(self, settings: ModelsSettings) -> Models:
-        """Return the process's models for these settings. They are opened at the first use."""
+        """Return the object through which this process calls models with these settings. It is created at the first
+        use.
+        """
         with self._lock:
             if settings not in self._models:
                 self._models[settings] = Models(settings)
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine on the event loop. Any thread except the event loop's own may call this method. If the
-        coroutine raises SystemExit, the returned future raises RuntimeError."""
+        """Start the coroutine ``work`` on the event loop, and return a future of its result. Any thread except the
+        event loop's own may call this method. If the coroutine raises SystemExit, the returned future raises
+        RuntimeError.
+        """
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 
     def _run(self) -> None:
@@ -58,22 +66,25 @@ class Runtime:
                 return self._loop.run_forever()
 
     def drain(self, settings: ModelsSettings, limit_s: float) -> int:
-        """Send no more requests with these settings, and wait for the replies to the requests in flight
-        (:meth:`groundtrace.inference.models.Models.drain`). Returns the number of missing replies.
+        """Send no more requests with these settings, and wait for the replies to the requests already sent, at most
+        ``limit_s`` seconds (:meth:`groundtrace.inference.models.Models.drain`). Returns the number of requests that
+        still have no reply.
         """
         with self._lock:
             models = self._models.get(settings)
         return 0 if models is None else self.submit(models.drain(limit_s)).result()
 
     def close(self, settings: ModelsSettings) -> None:
-        """Close the models of these settings, if they were opened."""
+        """Close the endpoints and the cache of these settings, if they were opened."""
         with self._lock:
             models = self._models.pop(settings, None)
         if models is not None:
             self.submit(models.close()).result()
 
     def end_all(self, limit_s: float) -> None:
-        """Drain all open models concurrently, each within ``limit_s`` seconds, and close them."""
+        """End the work with all models: send no more requests, wait at most ``limit_s`` seconds for the replies to the
+        requests already sent, and close all endpoints and caches.
+        """
         with self._lock:
             opened = list(self._models.values())
         for draining in [self.submit(models.drain(limit_s)) for models in opened]:
@@ -81,7 +92,7 @@ class Runtime:
         self.close_all()
 
     def close_all(self) -> None:
-        """Close all open models."""
+        """Close the endpoints and caches of all settings."""
         for settings in list(self._models):
             self.close(settings)
 
@@ -109,13 +120,17 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def end_process(limit_s: float) -> None:
-    """Wait at most ``limit_s`` seconds for the replies to this process's requests in flight, and close all models."""
+    """End the work with models in this process. The function waits at most ``limit_s`` seconds for the replies to the
+    requests already sent. Then it closes all endpoints and caches.
+    """
     if _runtime is not None:
         _runtime.end_all(limit_s)
 
 
 def runtime() -> Runtime:
-    """Return this process's runtime. A forked or remote worker has a runtime of its own."""
+    """Return this process's runtime, which is created at the first call. Each process, such as a forked or remote
+    worker, has its own runtime.
+    """
     global _runtime
     with _lock:
         if _runtime is None:

@@ -1,4 +1,6 @@
-"""Requests samples from an endpoint within the budget, notes their usage, and caches them."""
+"""Requests samples from an endpoint as far as the budget allows, records their usage in the run's notes, and caches
+them.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -19,7 +21,9 @@ from groundtrace.schemas.usage import Usage
 
 
 class SampleRequests:
-    """Sends the requests of one process. The function ``watcher`` returns the object that watches a role's calls
+    """Sends the requests of one process for samples, and caches the replies. ``cache`` is the reply cache, and
+    ``budget`` limits the spending. ``notes`` are the run's notes, in which the usage is recorded (None outside of a
+    run). ``watcher`` is a function that returns the object that watches a role's calls
     (:class:`groundtrace.inference.flow.watcher.CallWatcher`), or None.
     """
 
@@ -33,11 +37,11 @@ class SampleRequests:
         self._puts, self._budget, self._notes, self._watcher = BatchedPuts(cache), budget, notes, watcher
 
     async def request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, CachedReply]:
-        """Request the samples of these indices with the token budget ``max_tokens``, and cache them as they arrive.
-        Returns the replies by their keys.
+        """Request samples of a call, and cache them as they arrive. Returns the replies by their cache keys.
 
-        Raises CallError or BudgetUsedUp if a sample is missing. The samples that did arrive are then cached, and
-        ``asked`` counts their usage.
+        ``asked`` is the call. ``indices`` are the numbers of the samples to request, and ``max_tokens`` is the token
+        budget of the request. Raises CallError or BudgetUsedUp if a sample is missing. The samples that did arrive are
+        then cached, and ``asked`` counts their usage.
         """
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, CachedReply] = {}

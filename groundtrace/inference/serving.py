@@ -1,9 +1,9 @@
-"""Starts the servers that a run needs on its own machine. Only some endpoint kinds, such as ``vllm``, have such
+"""Starts the model servers that a run needs on its own machine. Only some endpoint kinds, such as ``vllm``, have such
 servers.
 
 The ``server`` of a :class:`groundtrace.inference.endpoint.Kind` is a context manager ``(models, log_folder) ->
 models``. It starts the servers of all endpoints of its kind. It yields settings in which these endpoints have a URL and
-another kind, such as ``openai``. On exit it stops the servers.
+another kind, such as ``openai``. At the end of the ``with`` statement it stops the servers.
 """
 
 import contextlib
@@ -15,16 +15,18 @@ from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """Return the kinds of endpoints for which a run has to start servers, sorted. Only endpoints with a role are
-    included."""
+    """Return the endpoint kinds for which a run has to start servers on its machine, sorted by name. Only endpoints
+    that a role uses are considered. The result is empty if no server is needed.
+    """
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))
 
 
 @contextlib.contextmanager
 def started_servers(models: ModelsSettings, log_folder: str) -> Iterator[ModelsSettings]:
-    """Start all servers that a run needs on this machine. Yields settings in which the endpoints have the URLs of these
-    servers. The servers write their output to ``log_folder``, and are stopped on exit.
+    """Start all model servers that a run needs on this machine, and stop them when the ``with`` statement ends. Yields
+    a copy of the settings ``models`` in which the endpoints have the URLs of these servers. The servers write their
+    output to files in ``log_folder``.
 
     Only workers on this machine can use the servers. Raises :class:`groundtrace.schemas.errors.UserError` if a server
     cannot be started.

@@ -1,5 +1,6 @@
-"""Records the calls that are made for one element (such as a draft), for its lineage and cost. Failed calls are also
-recorded."""
+"""Records the calls to models that are made for one element of a pipeline (such as one question), so that their lineage
+and cost are known. Failed calls are also recorded.
+"""
 
 from dataclasses import dataclass, field
 
@@ -14,8 +15,11 @@ from groundtrace.schemas.records import Call
 
 @dataclass
 class Session:
-    """Implements a :class:`groundtrace.inference.caller.Caller` that records its calls, and the errors of failed calls.
-    Both records are in the order in which the calls ended."""
+    """Calls models, and records the calls and the errors of failed calls. It implements
+    :class:`groundtrace.inference.caller.Caller`. ``models`` is the object that makes the calls. ``calls`` are the
+    records of all calls, and ``failures`` are the errors of the failed calls. Both are in the order in which the
+    calls ended.
+    """
 
     models: Models
     calls: list[Call] = field(default_factory=list)
@@ -30,8 +34,9 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Return ``sampling.n`` samples for the prompt, and record the call. The arguments are those of
-        :meth:`groundtrace.inference.models.Models.generate`."""
+        """Ask the model that plays ``role`` for ``sampling.n`` samples, and record the call. The arguments are those of
+        :meth:`groundtrace.inference.models.Models.generate`.
+        """
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:
@@ -44,23 +49,26 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """Return how often a bad reply may be repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`).
-        For a repair, the model gets its bad reply and a description of the problem, and answers again."""
+        """Return how many times an unusable reply of the role's model may be repaired
+        (:meth:`groundtrace.inference.models.Models.repair_attempts`). In a repair, the model gets its unusable reply
+        and a description of the problem, and answers again.
+        """
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget with which a truncated reply is requested again
-        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`)."""
+        """Return the largest token budget for the role's model. A truncated reply is requested again with more tokens,
+        but never with more than this budget (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model, which describes how the model writes coordinates
+        """Return the family of the role's model. The family describes how the model writes points and boxes
         (:meth:`groundtrace.inference.models.Models.family`).
         """
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the role's endpoint returns log-probabilities
+        """Return whether the endpoint of the role can return log-probabilities of tokens
         (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         return self.models.gives_logprobs(role)

@@ -1,5 +1,6 @@
-"""Defines the settings of an endpoint, and the settings of all access to models, in the form in which a config holds
-them. They are hashable and picklable."""
+"""Defines the settings of one endpoint, and the settings for all access to models. A config file holds them in this
+form. The objects are hashable and picklable.
+"""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 ROLES = ("policy", "teacher", "pointer", "judge", "second_judge", "detector", "segmenter")
 Role = Annotated[str, OneOf(ROLES)]
 FrameName = Annotated[CoordinateFrame, Field(strict=False)]
-"""A coordinate frame, or its name."""
+"""A coordinate frame, or the name of a coordinate frame, such as "px"."""
 
 
 _METHOD = "/chat/completions"
@@ -56,7 +57,9 @@ def _checked_url(url: str) -> str:
 
 
 MAX_CONCURRENCY = 100_000
-"""The largest limit on concurrent requests: no server accepts more, and no machine can open more connections."""
+"""The largest allowed limit on concurrent requests. No server accepts more, and no machine can open more
+connections.
+"""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -143,16 +146,19 @@ class EndpointSettings:
 
     @property
     def model_family(self) -> "Family":
-        """Return the model's family. A declared frame replaces the family's own frame.
+        """Return the family of the endpoint's model, which describes how the model writes coordinates. If the settings
+        have a coordinate frame, it replaces the frame of the family.
 
-        Raises ValueError for a user's own family that cannot be imported.
+        Raises ValueError if the family is one that the user has written and it cannot be imported.
         """
         family = FAMILIES.named(self.family or DEFAULT)
         return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-        """Return the price of the tokens in dollars. ``tokens_cached`` is the number of tokens in ``tokens_in`` that
-        the server had cached."""
+        """Return the price of a number of tokens in dollars. ``tokens_in`` and ``tokens_out`` are the input and output
+        tokens. ``tokens_cached`` is the number of those input tokens that the server had cached. A price that is not
+        set counts as 0.
+        """
         in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
         cached_usd = self.usd_per_million_tokens_cached
         if cached_usd is None:
@@ -162,18 +168,19 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """Return the names of the price settings that are not set. Without these settings, the cost of a request
-        is unknown."""
+        """Return the names of the price settings that are not set. Without them, the cost of a request is unknown. The
+        result is empty if the prices of input and output tokens are set.
+        """
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """Describes the reply cache of another run folder on this machine.
+    """Describes the reply cache of another run on this machine, from which replies can be copied.
 
-    ``name`` is the folder's name, and ``cache_path`` is the cache's file. Only replies that were requested after the
-    ISO time ``fresh_since`` are valid ("": all replies).
+    ``name`` is the name of the run's folder, and ``cache_path`` is the cache's file. ``fresh_since`` is the ISO time
+    that the other run used: it ignored replies that were requested earlier. "" means that it used all replies.
     """
 
     name: str
@@ -183,13 +190,18 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class ModelsSettings:
-    """Holds everything that a worker needs to call models: endpoints, the endpoint of each role, the cache, the media
-    roots.
+    """Holds everything that a worker needs to call models: the endpoints, the endpoint of each role, the cache, and the
+    folders of the media.
+
+    ``endpoints`` holds the settings of each endpoint by name. ``roles`` maps each role to the name of its endpoint.
+    ``cache_path`` is the file of the reply cache. ``input_root`` and ``run_root`` are the folders of the input and of
+    the run, in which media are searched. ``classical_threads`` is the number of threads that a model in the worker
+    process may use.
 
     ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
-    is the folder in which these processes note their usage and the servers that are down
+    is the folder in which these processes record their usage and the servers that are down
     (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is "". In this case no endpoint is checked,
-    and no call waits for a server that is down. If ``fails_fast`` is true, calls to a server that is down fail at once.
+    and no call waits for a server that is down. If ``fails_fast`` is True, calls to a server that is down fail at once.
     This setting is for callers that do not wait, and applies only if ``notes`` is "".
 
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
@@ -236,21 +248,22 @@ class ModelsSettings:
 
     @property
     def judges_text(self) -> bool:
-        """Return whether the judge can judge text. The embedded engine cannot judge text, since it computes only with
-        pixels. Returns False if the config has no judge.
+        """Return whether the config has a judge that can judge text. The embedded engine (image-processing code in
+        place of a model) cannot judge text, since it computes only with pixels.
         """
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 
     @property
     def self_judging(self) -> bool:
-        """Return whether the judge and the teacher use the same endpoint."""
+        """Return whether the judge and the teacher use the same endpoint, so that a model judges its own replies."""
         both = self.has_role("judge") and self.has_role("teacher")
         return both and self.endpoint_name("judge") == self.endpoint_name("teacher")
 
     @property
     def self_checking(self) -> bool:
-        """Return whether the detector, which checks the pointer's points, has the same kind, URL and model as the
-        pointer. Returns False if one of these roles has no endpoint.
+        """Return whether the detector and the pointer are the same model: they have the same kind, URL and model name.
+        The detector checks the pointer's points, so in this case a model checks its own points. Returns False if one
+        of these roles has no endpoint.
         """
         if not (self.has_role("detector") and self.has_role("pointer")):
             return False

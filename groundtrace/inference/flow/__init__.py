@@ -1,1 +1,3 @@
-"""Decides when requests are sent: concurrency, rate limits, budgets, retries and outages."""
+"""Decides when requests to models are sent: it limits concurrency, rates and spending, repeats failed requests, and
+handles servers that are down.
+"""

@@ -1,5 +1,5 @@
-"""Reserves the run's budget for one call. Each request of the call, and each attempt of a request, has a separate
-reservation.
+"""Reserves a part of the run's budget for one call. Each request of the call, and each attempt of a request, has a
+separate reservation.
 
 A call may send many requests. It may request its samples in parts, repeat a request after an unusable reply that cost
 money, or send a second copy of a request that gets no reply. With a single reservation for all requests, a call could
@@ -16,12 +16,12 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 
 class Allowance:
-    """Holds a call's part of the budget, which is reserved one request at a time. Each request is expected to cost
-    ``expected``.
+    """Holds a call's part of the run's budget, which is reserved one request at a time. ``expected`` is the expected
+    cost of one request.
 
     A call that sends several requests at once has an allowance for each of them (:meth:`another`). ``call`` is the
-    allowance of the call's first request, or None if this allowance is for the first request itself. ``cost_of``
-    returns the cost of a usage. All methods run on one event loop.
+    allowance of the call's first request. It is None if this allowance is for the first request itself. ``cost_of`` is
+    a function that returns the cost of a usage. All methods run on one event loop.
     """
 
     def __init__(
@@ -36,17 +36,20 @@ class Allowance:
         self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
-        """Wait until the cost of the request fits into the budget, and reserve it. Raises BudgetUsedUp if the cost does
-        not fit."""
+        """Wait until the expected cost of the request fits into the budget, and reserve it. Raises BudgetUsedUp if the
+        cost does not fit although no other request is in progress.
+        """
         await self._budget.reserve(self._expected)
         self._is_reserved = True
 
     def another(self) -> "Allowance":
-        """Return an allowance for a request that the call sends at the same time as its other requests."""
+        """Return the allowance for one more request, which the call sends at the same time as its other requests.
+        Nothing is reserved yet.
+        """
         return Allowance(self._budget, self._expected, self._cost_of, self._call)
 
     async def next_try(self) -> None:
-        """Reserve the cost of the next attempt. Call this method before each attempt.
+        """Reserve the cost of the next attempt of the request. Call this method before each attempt.
 
         At the first call the method does nothing, since :meth:`begin` has already reserved the cost of the first
         attempt. At later calls it counts the usage given to :meth:`took` as spent. Then it waits until the next attempt
@@ -58,12 +61,16 @@ class Allowance:
         self._has_tried = True
 
     def took(self, usage: Usage) -> None:
-        """Record the usage of an attempt that has ended."""
+        """Record the requests and tokens that an attempt of the request used. Call this method when the attempt has
+        ended.
+        """
         self._reported += usage
 
     def hedged(self) -> bool:
-        """Reserve the cost of a second copy of the request in flight. The reservation lasts until :meth:`hedge_ended`.
-        Returns False if the cost does not fit into the budget, else True."""
+        """Reserve the cost of a second copy of the request, if it fits into the budget now. A second copy (a hedge) is
+        sent if the first one gets no reply for a long time. The reservation lasts until :meth:`hedge_ended`. Returns
+        whether the cost was reserved; if not, the copy must not be sent.
+        """
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
@@ -75,8 +82,9 @@ class Allowance:
         self._budget.settle(self._expected, Cost())
 
     def gave_up(self, requests: int = 1) -> None:
-        """Count the expected cost of ``requests`` abandoned requests as spent, since the server may still complete
-        them."""
+        """Count the expected cost of ``requests`` requests as spent, although they got no reply. The client does not
+        wait for these requests any more, but the server may still complete and charge them.
+        """
         for _ in range(requests):
             self._unknown += self._expected
 
@@ -87,8 +95,8 @@ class Allowance:
         self._settle(self._reported)
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
-        """Record that the call has ended. ``taken`` is the usage of all its requests, which returned ``samples``
-        samples of the prompt.
+        """Record that the call has ended. ``taken`` is the usage of all its requests. ``prompt`` is the prompt's name,
+        and ``samples`` is the number of samples that the call got. They improve the estimates for later calls.
         """
         self._settle(taken.beyond(self._settled))
         self._budget.saw(prompt, samples, taken.tokens_out)
@@ -105,14 +113,17 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance_of_call() -> Allowance | None:
-    """Return the allowance of the call for which this task sends requests. Returns None outside of a call."""
+    """Return the allowance of the call for which the current asyncio task sends requests. Returns None if the task
+    sends its requests outside of a call, or if no budget applies.
+    """
     return _allowance.get()
 
 
 @contextlib.contextmanager
 def allowed_by(allowance: Allowance) -> Iterator[None]:
-    """Charge the requests of this task, and of the tasks that it starts, to the allowance while the body of the
-    ``with`` statement runs."""
+    """Use ``allowance`` for all requests of the current asyncio task, and of the tasks that it starts, while the body
+    of the ``with`` statement runs.
+    """
     token = _allowance.set(allowance)
     try:
         yield

@@ -7,20 +7,20 @@ from groundtrace.inference.errors import BudgetUsedUp, CallError
 from groundtrace.inference.request import Reply, Request, joined
 
 Send = Callable[[Request, int], Awaitable[Reply]]
-"""A function that makes one attempt: it returns 1 to ``n`` samples for the request. If the attempt fails, it raises
-CallError with the usage in ``partial``."""
+"""A function that makes one attempt: it sends the request for ``n`` samples, and returns 1 to ``n`` of them. If the
+attempt fails, the function raises CallError with the usage in ``partial``.
+"""
 
 
 class NotNeeded(Exception):
-    """Raised instead of sending a part of a request, since another part has failed."""
+    """Raised in place of sending a part of a request, because another part of the same request has failed."""
 
 
 class Arrivals:
-    """Holds the replies to the parts of a request.
+    """Collects the replies to the parts of ``request``. ``send`` is the function that makes one attempt.
 
     The samples get the request's indices in the order in which they arrive. The sample that arrives first has the first
-    index. So the samples that have arrived always have the first indices without a gap, even if a part fails. ``send``
-    makes one attempt.
+    index. So the samples that have arrived always have the first indices without a gap, even if a part fails.
     """
 
     def __init__(self, request: Request, send: Send) -> None:
@@ -31,12 +31,15 @@ class Arrivals:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a part has failed. Parts that are not sent yet are then not sent (:class:`NotNeeded`)."""
+        """Return whether a part of the request has failed. In this case, parts that were not sent yet are not sent any
+        more (:class:`NotNeeded`).
+        """
         return bool(self._errors)
 
     def number(self, samples: int) -> int:
-        """Give the next free numbers to ``samples`` samples that have arrived. Returns the number of the first of these
-        samples."""
+        """Give the next free numbers to new samples, and return the first of these numbers. ``samples`` is the number
+        of samples that have arrived. E.g. if 3 samples have arrived before, the result is 3.
+        """
         first, self._count = self._count, self._count + samples
         return first
 
@@ -51,10 +54,11 @@ class Arrivals:
         self._errors.append(error)
 
     def reply(self) -> Reply:
-        """Return all samples, after all parts have ended.
+        """Return one reply with all samples. Call this method after all parts have ended.
 
-        If a part failed, raises the error that occurred first. The error's ``partial`` holds the usage of all parts. It
-        also holds the samples from the first index up to the first index without a sample.
+        If a part failed, the method raises the error that occurred first. The error's ``partial`` holds the usage of
+        all parts. It also holds the samples that can be used: those from the first index up to the first index without
+        a sample.
         """
         found = sorted(self._replies.items())
         if not self._errors:
@@ -69,19 +73,21 @@ class Arrivals:
 
 
 class Place:
-    """Sends the attempts of one part of a request, and holds the number of the part's first sample. This number is
-    known as soon as the part has a reply."""
+    """Sends the attempts of one part of a request, and numbers the samples of this part. ``first`` is the number of the
+    part's first sample. It is known as soon as the part has a reply.
+    """
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
         self._is_sent = False
         self._size: int | None = None
         self.first = -1
-        """The number of the part's first sample. -1 before the sample has arrived."""
+        """The number of the part's first sample. It is -1 until the sample has arrived."""
 
     async def send(self, request: Request, n: int) -> Reply:
-        """Make one attempt. If the request has a function ``arrived``, await it with the reply while the request still
-        holds its slot. So a killed process loses at most one reply per slot.
+        """Make one attempt to get ``n`` samples for this part, and return the reply. If the request has a function
+        ``arrived``, it is awaited with the reply while the request still counts as concurrent. So a killed process
+        loses at most one reply for each concurrent request.
 
         If a second copy of the same request (a hedge) also gets a reply, its samples get the same numbers. Surplus
         samples of this reply are dropped. Raises :class:`NotNeeded` before the first attempt if another part has

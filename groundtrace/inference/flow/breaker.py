@@ -15,12 +15,13 @@ from groundtrace.inference.flow.checking import checked
 from groundtrace.inference.flow.retry import impatient
 
 UNREACHABLE_IN_A_ROW = 3
-"""The number of attempts in a row without an answer after which the server is checked."""
+"""The number of consecutive attempts without an answer after which the server is checked."""
 SHORT_CHECK_TIMEOUT_S = 5.0
 
 
 class Breaker:
-    """Watches the calls of one endpoint in one process. The function ``check`` raises CallError if the server is down.
+    """Makes calls to one endpoint fail at once while its server is down. The function ``check`` tests the server, and
+    raises CallError if it is down.
 
     The class implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.
@@ -33,8 +34,10 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check the endpoint with at most ``retries`` retries, each attempt within ``timeout_s`` seconds. Returns the
-        error, or None if the check succeeded. If the server does not answer, later calls of the endpoint fail at once.
+        """Check whether the endpoint's server is up. If it does not answer, later calls of the endpoint fail at once,
+        until a later check succeeds. ``retries`` is the largest number of repetitions after a failed check.
+        ``timeout_s`` is the time limit of each attempt, in seconds. Returns the error, or None if the check
+        succeeded.
         """
         async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
@@ -43,7 +46,7 @@ class Breaker:
             return error
 
     async def admit(self) -> None:
-        """Raise CallError (``AWAY``) if the server is down.
+        """Raise CallError (``AWAY``) if the server is down. The method is called before each attempt of a request.
 
         After several attempts without an answer (:data:`UNREACHABLE_IN_A_ROW`), the server is checked first.
         """
@@ -53,21 +56,25 @@ class Breaker:
             raise CallError(Failure.AWAY, self._away.message, unreachable=True)
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait ``wait_s`` seconds before a retry. Raises the error if the server demands a wait that is too long."""
+        """Wait ``wait_s`` seconds before a retry. ``error`` is the error of the failed attempt. If ``wait_s`` is too
+        long (over a minute), ``error`` is raised instead.
+        """
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that does nothing, since the breaker counts no requests in flight. A request that
+        """Return a context manager that does nothing. A breaker does not count the requests in progress. A request that
         :meth:`admit` let through is always sent.
         """
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
-        """Return False, since no call waits for the server."""
+        """Return False: a call whose retries have failed never waits for the server. ``error`` is not used."""
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt has ended. ``error`` is None if the attempt returned a reply. ``call`` is not used."""
+        """Record that an attempt of a request has ended. ``error`` is the error of the attempt, or None if the attempt
+        returned a reply. ``call`` is not used.
+        """
         if error is None or not error.unreachable:
             self._unreachable = 0
         else:

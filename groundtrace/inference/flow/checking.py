@@ -1,4 +1,6 @@
-"""Checks whether an endpoint can answer calls, and describes the remedy if it cannot."""
+"""Checks whether an endpoint can answer calls. If it cannot, the module describes the fault and what the user can do
+about it.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,9 +21,12 @@ async def checked(
     timeout_s: float | None = CHECK_TIMEOUT_S,
     pause: Pause = impatient,
 ) -> CallError | None:
-    """Run the endpoint's ``check``, and retry it at most ``retries`` times, with ``pause`` before each retry. Each
-    attempt takes at most ``timeout_s`` seconds (None: no limit). Returns the last error, or None if the check
-    succeeded."""
+    """Check an endpoint, and return the error of the last attempt, or None if the check succeeded.
+
+    ``check`` is the endpoint's own check, which raises CallError if it fails. ``retries`` is the largest number of
+    repetitions. ``timeout_s`` is the time limit of each attempt, in seconds (None: no limit). ``pause`` is the function
+    that waits before each repetition.
+    """
 
     async def once() -> None:
         try:
@@ -38,21 +43,24 @@ async def checked(
 
 
 def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
-    """Return the description of an endpoint for messages: its name, roles, model and base URL."""
+    """Return a text for messages that identifies an endpoint by its ``name``, its ``roles``, its model and its URL.
+    E.g. "endpoint main (judge, teacher), qwen3 at http://127.0.0.1:8000/v1".
+    """
     at = f" at {settings.base_url}" if settings.base_url else ""
     return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
 
 
 def is_refusal(error: CallError) -> bool:
-    """Return whether the server will also refuse a repetition of the request, for example because the API key is
-    invalid or the model is unknown.
+    """Return whether the server will refuse the same request again. This is the case if the API key is invalid, the
+    model is unknown, or the HTTP status is 401, 402, 403 or 404. ``error`` is the error of the request.
     """
     return error.failure in _REFUSALS or error.status in REFUSED_STATUSES
 
 
 def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
-    """Return whether the server is up, but calls of the endpoint would fail. ``error`` is the error of the endpoint's
-    check."""
+    """Return whether calls to the endpoint would fail although its server is up, e.g. because the API key is invalid.
+    ``error`` is the error of the endpoint's check.
+    """
     if error.failure is Failure.GARBLED:  # such as a web page
         return settings.check_model
     if error.failure in (Failure.UNSUPPORTED, Failure.BAD_REQUEST) and error.status is None:
@@ -62,7 +70,12 @@ def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
 
 def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, error: CallError, where: str = "") -> str:
     """Return a one-line message for the user. It names the endpoint, the reason why the endpoint cannot answer calls,
-    and the remedy. ``where`` is the prefix of the endpoint's config key, such as ``reward.``."""
+    and what the user can do about it.
+
+    ``name`` is the endpoint's name, ``roles`` are the roles that use it, and ``error`` is the error of its check or
+    call. ``where`` is the text before ``endpoints`` in the config keys of the message, such as ``reward.``; it is ""
+    for the main config.
+    """
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:
         why, change = "cannot be reached: ", f"Start the server, or correct {key}.base_url"

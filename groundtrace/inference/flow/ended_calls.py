@@ -6,8 +6,8 @@ from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.settings import EndpointSettings
 
 REFUSED_IN_A_ROW = 8
-"""The run ends after this number of refusals in a row by a server that has answered before. Fewer refusals may be due
-to the images of the requests.
+"""The number of consecutive refusals after which the run ends, although the server has answered other calls. Fewer
+refusals may be due to the images of the requests.
 """
 NEVER_ANSWERED = 20
 """The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""
@@ -18,8 +18,10 @@ _AT_ONCE = frozenset({401, 402})
 
 
 class EndedCalls:
-    """Counts the refused and failed calls of one endpoint in this process. The run's ``notes`` record whether any
-    process of the run has received an answer."""
+    """Counts the failed calls of one endpoint in this process, and decides whether the run can continue. ``name``,
+    ``roles`` and ``settings`` describe the endpoint. ``notes`` are the run's notes, which record whether any process
+    of the run has received an answer.
+    """
 
     def __init__(self, name: str, roles: tuple[str, ...], settings: EndpointSettings, notes: RunNotes) -> None:
         self._name, self._roles, self._settings, self._notes = name, roles, settings, notes
@@ -32,8 +34,10 @@ class EndedCalls:
         return self._answered or self._notes.was_reached(f"{self._name}:answered")
 
     def add(self, error: CallError | None) -> str | None:
-        """Count a finished call. ``error`` is the call's error, or None if the call got a reply. Returns None if the
-        run can continue. Otherwise the run must end, and the result is the message for the user."""
+        """Count a call that has ended, and decide whether the run can continue. ``error`` is the call's error, or None
+        if the call got a reply. Returns None if the run can continue. Otherwise the run must end, and the result is
+        the message for the user.
+        """
         if error is None:
             self._refused = 0
             if not self._answered:

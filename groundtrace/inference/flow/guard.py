@@ -1,5 +1,5 @@
-"""Handles endpoints that do not answer during a run. A guard waits for a server that is down, and ends the run if
-waiting does not help.
+"""Handles servers that do not answer during a run. A guard waits for a server that is down, and ends the run if waiting
+does not help.
 
 Outside of a run (training, a single verification) no guard is used, and the caller handles failed calls. A reward
 server cannot wait, and uses a :class:`groundtrace.inference.flow.breaker.Breaker` instead.
@@ -27,21 +27,26 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import printable
 
 UNREACHABLE_IN_A_ROW = 5
-"""The number of attempts in a row without an answer after which the server is checked."""
+"""The number of consecutive attempts without an answer after which the server is checked."""
 CALLS_BEHIND = 3
-"""If this number of different calls in a row got a status from 502 to 504, or a Retry-After, a server that passes its
-check is treated as down. If fewer calls did, their requests may be too large for the server, and only these calls fail.
+"""The number of calls by which a busy or broken server is recognised. If this many different calls in a row got a
+status from 502 to 504, or a Retry-After, the server is treated as down even if it passes its check. If fewer calls
+did, their requests may be too large for the server, and only these calls fail.
 """
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0
-"""Shorter waits are not shown, since they end before a person could read the message."""
+"""The longest wait, in seconds, that is not shown to the user. A person could not read the message in such a short
+time.
+"""
 
 
 class Guard:
-    """Watches the calls of one endpoint in one process. If the server is down, the calls wait, and the run ends after
-    the outage timeout. The function ``check`` raises CallError if the server is down.
+    """Watches the calls of one endpoint in one process during a run. If the server is down, the calls wait. If it is
+    down for longer than the outage timeout, the run ends.
 
-    All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
+    ``name``, ``roles`` and ``settings`` describe the endpoint. The function ``check`` tests the server, and raises
+    CallError if it is down. ``notes`` are the run's notes, which the progress display reads. All methods run on the
+    event loop of :mod:`groundtrace.inference.runtime`.
     """
 
     def __init__(
@@ -69,8 +74,9 @@ class Guard:
     # The reports of calls
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt of the call with id ``call`` has ended. ``error`` is None if the attempt returned a
-        reply."""
+        """Record that an attempt of a request has ended. ``call`` identifies the call to which the attempt belongs.
+        ``error`` is the error of the attempt, or None if the attempt returned a reply.
+        """
         if self._probing:
             self._probing = False
             self._wake()
@@ -87,12 +93,15 @@ class Guard:
             self._mark_answered()
 
     def failed(self, error: CallError) -> None:
-        """Write a failed attempt to the run's notes, which the progress display reads."""
+        """Write a failed attempt to the run's notes, which the progress display reads. ``error`` is the error of the
+        attempt.
+        """
         self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
 
     def ended(self, error: CallError | None) -> None:
-        """Record that a call has ended. Raises :class:`RunStopped` if the call's error means that the run cannot
-        continue."""
+        """Record that a call has ended after all its attempts. ``error`` is the call's error, or None if the call got a
+        reply. Raises :class:`RunStopped` if the error means that the run cannot continue.
+        """
         if error is not None and error.asks_to_wait and not is_refusal(error) and error.failure not in UNSENT:
             self._outage.forget()  # the next call with a Retry-After gets the whole timeout again
         problem = self._ended_calls.add(error)
@@ -103,15 +112,16 @@ class Guard:
         self.stop(what_to_do(self._name, self._roles, self._settings, error))
 
     def stop(self, message: str, resumable: bool = False) -> None:
-        """End the run by raising :class:`RunStopped` with the message. Later calls of this endpoint raise the same
-        error. ``resumable`` is True if the user only has to repeat the command later."""
+        """End the run: raise :class:`RunStopped` with the message, now and in all later calls of this endpoint.
+        ``resumable`` is True if the user only has to repeat the command later.
+        """
         self._stopped = RunStopped(printable(" ".join(message.split())), resumable)
         self._wake()
         raise self._stopped
 
     def end(self) -> None:
-        """Send no more requests, since the run ends for a reason that does not concern this endpoint. Requests in
-        flight may still get replies.
+        """Send no more requests, because the run ends for a reason that does not concern this endpoint. Requests in
+        progress may still get replies.
         """
         if self._stopped is None:
             self._stopped = RunStopped("the run was stopped", resumable=True)
@@ -119,8 +129,8 @@ class Guard:
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Count a request as in flight while the body of the ``with`` statement runs. Raises :class:`RunStopped` if the
-        run has been stopped.
+        """Count a request as in progress while the body of the ``with`` statement runs. Raises :class:`RunStopped` if
+        the run has been stopped.
         """
         self._go_on()
         self.under_way += 1
@@ -136,7 +146,7 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint before the first call. Raises :class:`RunStopped` in these cases:
+        """Check the endpoint before its first call. Raises :class:`RunStopped` in these cases:
 
         - The server answers the check, but refuses it or cannot serve the endpoint's calls.
         - The server is down, and no process of this run has ever had an answer from it.
@@ -168,8 +178,8 @@ class Guard:
     # While a server is down
 
     async def admit(self) -> None:
-        """Wait as long as the server is down. Raises :class:`RunStopped` if the outage is longer than the outage
-        timeout.
+        """Wait as long as the server is down. The method is called before each attempt of a request. Raises
+        :class:`RunStopped` if the outage is longer than the outage timeout.
 
         While several calls wait, only one of them checks the server. A check may succeed although the server cannot
         answer calls. In this case the call that made the check sends its own request first. The other calls wait for
@@ -185,12 +195,13 @@ class Guard:
         self._go_on()
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After).
+        """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After). ``error`` is the
+        error of the failed attempt.
 
         The outage timer starts with the first Retry-After, and is reset when any call of the endpoint gets an answer.
         The progress display shows the wait. A wait that the server demands never lasts beyond the outage timeout. When
-        the timer has reached the outage timeout, the method raises an error instead of waiting: ``error`` if the server
-        still answers other calls, otherwise :class:`RunStopped`.
+        the timer has reached the outage timeout, the method raises an error instead of waiting. It raises ``error`` if
+        the server still answers other calls, otherwise :class:`RunStopped`.
 
         For an endpoint without an outage timeout, the method raises ``error`` if the server demands a wait and
         ``wait_s`` is above ``MAX_WAIT_S``.
@@ -227,8 +238,8 @@ class Guard:
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
-        """Return whether a call failed because the server is down or demands that all calls wait. If the result is
-        True, the call must wait and is then sent again.
+        """Return whether a call failed because the server is down, or because it demands that all calls wait. ``error``
+        is the call's error after all retries. If the result is True, the call must wait and is then sent again.
         """
         if not self._outage.limit_s:
             return False

@@ -1,4 +1,4 @@
-"""Counts the requests in flight for each stage, for the progress display.
+"""Counts the requests in progress for each stage of a pipeline, for the progress display.
 
 A context variable holds the stage's tally (its counter). A coroutine sets the variable once, for itself and for the
 tasks that it starts. If several stages wait for a request, the request is counted for the stage that sends it.
@@ -11,8 +11,9 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """Holds the number of requests in flight of a ``stage``. Only the event loop of
-    :mod:`groundtrace.inference.runtime` changes the number. Any thread may read it."""
+    """Holds the number of requests in progress (``in_flight``) of one ``stage``. Only the event loop of
+    :mod:`groundtrace.inference.runtime` changes the number. Any thread may read it.
+    """
 
     stage: str
     in_flight: int
@@ -22,19 +23,25 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """Count the later requests of this task, and of the tasks that it starts, in ``tally`` (the counter of a stage)."""
+    """Count the later requests of the current asyncio task, and of the tasks that it starts, in ``tally``. A tally is
+    the counter of one stage.
+    """
     _tally.set(tally)
 
 
 def stage_of_call() -> str:
-    """Return the stage for which this task makes its calls. Returns "" outside of a stage."""
+    """Return the name of the stage for which the current asyncio task makes its calls. Returns "" if the task does not
+    work for a stage.
+    """
     tally = _tally.get()
     return "" if tally is None else tally.stage
 
 
 @contextlib.contextmanager
 def one_in_flight() -> Iterator[None]:
-    """Count one request as in flight while the body of the ``with`` statement runs."""
+    """Count one request as in progress for the current stage while the body of the ``with`` statement runs. Outside of
+    a stage, nothing is counted.
+    """
     tally = _tally.get()
     if tally is None:
         yield

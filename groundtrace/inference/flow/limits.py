@@ -1,4 +1,5 @@
-"""Limits requests in flight (adaptively), the bytes of request bodies in memory, and requests or tokens per minute.
+"""Limits three things: concurrent requests (adaptively), the bytes of request bodies in memory, and requests or tokens
+per minute.
 
 All methods of one object run on one event loop.
 """
@@ -11,28 +12,32 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 OVERLOADED_SHARE = 0.2
-"""If a larger share of the requests met an overloaded server, the limit is lowered. Below half of this share, it is
-raised."""
+"""If a larger share of the requests found the server overloaded, the limit is lowered. If less than half of this share
+did, the limit is raised.
+"""
 MIN_SEEN = 20
 FALL = 0.7
 RISES_TO_FULL = 16
 BURST_S = 1.0
 OPENING_GAP_S = 0.003
-"""The interval between the starts of an endpoint's first requests. If requests of equal duration start together, they
-also end together: first the client waits for all replies, and then the server waits for all new requests."""
+"""The interval, in seconds, between the starts of an endpoint's first requests. If requests of equal duration start
+together, they also end together: first the client waits for all replies, and then the server waits for all new
+requests.
+"""
 
 
 class ConcurrencyLimit:
-    """Limits the requests in flight to ``limit`` slots, as a semaphore does, and adapts this limit to the server.
-    Waiting requests of lower rank, such as retries, get a slot first.
+    """Limits the number of concurrent requests, as a semaphore does, and adapts the limit to the server. A slot permits
+    one concurrent request. ``most`` is the largest number of slots, and ``limit`` the current number. ``inside`` is
+    the number of slots in use. If ``adaptive`` is False, the limit does not change.
 
-    The limit changes by additive increase and multiplicative decrease, unless ``adaptive`` is false. Finished requests
-    are counted in windows. A window has as many requests as there are slots, but at least 20. The rules are:
+    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. A window has as many
+    requests as there are slots, but at least 20. The rules are:
 
-    - If more than a fifth of a window's requests have met an overloaded server, the limit falls at once to 0.7 of the
+    - If more than a fifth of a window's requests found the server overloaded, the limit falls at once to 0.7 of the
       slots. A new window begins, which does not count requests that began before the fall.
-    - If less than a tenth of a full window's requests have met an overloaded server, the limit rises by a sixteenth of
-      ``most``, the largest limit.
+    - If less than a tenth of a full window's requests found the server overloaded, the limit rises by a sixteenth of
+      ``most``.
 
     Single faults change nothing, since a server that drops one request in fifty is not overloaded.
 
@@ -50,8 +55,8 @@ class ConcurrencyLimit:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def enter(self, rank: int = 0) -> int:
-        """Wait for a slot. Waiting requests of lower rank go first. Returns a number that the caller must pass to
-        :meth:`leave`.
+        """Wait for a slot. ``rank`` orders the waiting requests: a lower number gets a slot first, and retries have
+        numbers below 0. Returns a number that the caller must pass to :meth:`leave`.
         """
         self._demand = max(self._demand, self.inside + len(self._waiting) + 1)
         if self.inside >= self._room or self._waiting:
@@ -73,7 +78,7 @@ class ConcurrencyLimit:
 
     def leave(self, token: int, overloaded: bool = False) -> None:
         """Release the slot. ``token`` is the number that :meth:`enter` returned. ``overloaded`` is True if the request
-        met an overloaded server.
+        showed that the server is overloaded, e.g. by the status 429.
         """
         self.inside -= 1
         if self._adaptive and token == self._epoch:
@@ -83,22 +88,24 @@ class ConcurrencyLimit:
         self._admit()
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
-        """Limit this process to ``places`` slots. The function ``more`` is called when a request has to wait because of
-        this limit.
+        """Allow this process to use ``places`` of the endpoint's slots, because other processes use the other slots.
+        The function ``more`` is called when a request has to wait because of this; None means that no function is
+        called.
         """
         self._lent, self._more = places, more
         self._admit()
 
     def refuse(self, error: Exception) -> None:
-        """Make :meth:`enter` raise the error in all requests that wait for a slot now."""
+        """Make all requests that wait for a slot now fail: their calls of :meth:`enter` raise ``error``."""
         waiting, self._waiting = self._waiting, []
         for _, _, place in waiting:
             if not place.done():
                 place.set_exception(error)
 
     def demand(self) -> int:
-        """Return the largest number of requests that needed a slot at the same time since the last call of this method.
-        The result is at most the limit."""
+        """Return how many slots this process has needed: the largest number of requests that had a slot or waited for
+        one at the same time since the last call of this method. The result is at most the limit.
+        """
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
 
@@ -126,8 +133,10 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """Limits the bytes that are held at the same time to ``most``. Waiting calls are served in the order of their
-    arrival. A request body of more than ``most`` bytes waits until no other bytes are held."""
+    """Limits the size of the request bodies that are in memory at the same time to ``most`` bytes. Waiting calls are
+    served in the order of their arrival. A request body of more than ``most`` bytes waits until no other bytes are
+    counted.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -136,7 +145,9 @@ class BytesInFlight:
 
     @contextlib.asynccontextmanager
     async def holding(self, size_bytes: int) -> AsyncIterator[None]:
-        """Wait until ``size_bytes`` fit into the limit, and hold them while the body of the ``with`` statement runs."""
+        """Wait until ``size_bytes`` more bytes fit into the limit. Count these bytes while the body of the ``with``
+        statement runs.
+        """
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size_bytes, place))
         self._admit()
@@ -162,32 +173,34 @@ class BytesInFlight:
 
 
 class Rate:
-    """Limits the units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit. A burst
-    may use all units of one second at once."""
+    """Limits the use of units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit.
+    After a pause, about as many units as belong to one second may be used at once.
+    """
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
         self.free_s = float("-inf")
-        """The time when the next unit is free. It is the only state."""
+        """The time at which the next unit is free, on the clock of the caller."""
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """Return the seconds from ``now_s`` until the next unit (request or token) may be used. The call itself uses no
-        unit.
+        """Return how many seconds a caller must wait until the next unit (request or token) may be used. ``now_s`` is
+        the current time in seconds. The method itself uses no unit.
         """
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
-        """Count ``amount`` units (requests or tokens) as used at time ``now_s``. Before the call, the caller waits
-        until one unit is free. Each unit delays later requests by 60 / ``per_minute`` seconds. A negative ``amount``
-        shortens this delay again."""
+        """Count ``amount`` units (requests or tokens) as used at the time ``now_s``. The caller has waited before until
+        one unit was free. Each unit delays later requests by 60 / ``per_minute`` seconds. A negative ``amount``
+        shortens this delay again.
+        """
         if self.bounded:
             self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each
 
 
 class Opening:
-    """Delays the first ``most`` requests so that they start one after the other, at least ``OPENING_GAP_S`` seconds
-    apart. Later requests are not delayed.
+    """Delays an endpoint's first requests, so that they start one after the other, at least ``OPENING_GAP_S`` seconds
+    apart. ``most`` is the number of these first requests. Later requests are not delayed.
     """
 
     def __init__(self, most: int) -> None:
@@ -195,8 +208,8 @@ class Opening:
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """Return the seconds that a request at time ``now_s`` has to wait, and count this request as one of the first
-        requests.
+        """Return how many seconds a request must wait before it starts, and count it as one of the first requests.
+        ``now_s`` is the current time in seconds. The result is 0 after the first requests.
         """
         if not self._left:
             return 0.0

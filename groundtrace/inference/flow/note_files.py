@@ -1,5 +1,5 @@
-"""Writes the notes of a process (such as the usage of a request) to growing files, and uploads them if the notes are in
-a store.
+"""Writes the notes of a process to files that only grow. A note is a line about an event, such as the tokens of a
+request. If the notes are in a store, the files are uploaded.
 """
 
 import os
@@ -13,13 +13,15 @@ from groundtrace.storage.remote_path import RemotePath
 from groundtrace.storage.uploads import Uploads
 
 OBJECT_BYTES: Final = 2**20
-"""The size at which an object is complete, and the next one begins. Until then each upload writes the whole object
-again, with the added lines."""
+"""The size, in bytes, at which an uploaded file is complete and the next file begins. Until then each upload writes the
+whole file again, with the added lines.
+"""
 
 
 class NoteFiles:
-    """Writes the lines of one process into the folder ``root``, one file for each kind of note:
-    ``<kind>-<process>.jsonl``.
+    """Writes the notes of one process into the folder ``root`` (a path or a URL), one file for each kind of note:
+    ``<kind>-<process>.jsonl``. ``process`` is the unique name of the process. ``storage`` holds the settings of the
+    object storage.
 
     If the folder is on a disk, other processes see a line at once. If it is in a store, the files are first written to
     a temporary folder. :meth:`flush` uploads them as ``<kind>-<process>-<number>.jsonl``. The background thread
@@ -40,7 +42,9 @@ class NoteFiles:
             uploads.add(f"write notes to {root}", self.flush)
 
     def append(self, kind: str, line: bytes) -> None:
-        """Append a line to the process's file for notes of this ``kind``. The line must end with a newline."""
+        """Append ``line`` to the process's file for notes of this ``kind``, e.g. "paid". The line must end with a
+        newline.
+        """
         with self._lock:
             if kind not in self._files:
                 self._here.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
-"""Writes and reads the notes of a run. The run's processes write the notes into a folder that all processes and the
-driver can access.
+"""Writes and reads the notes of a run: lines and files about its requests and servers. The run's processes write the
+notes into a folder that all processes and the driver can access.
 
 ``paid-<process>.jsonl`` has one line for each request that was sent. So the usage of a request is known even if the run
 is stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
 The file ``reached-<endpoint>`` exists if the endpoint's server has answered a request of this run. The file
-``away-<endpoint>-<process>`` exists while the process waits for the endpoint's server. File names contain a digest of
-the endpoint's name, which may be too long for a file name. Workers without access to the driver's disk write their
-notes to a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
+``away-<endpoint>-<process>`` exists while the process waits for the endpoint's server. File names contain a hash of the
+endpoint's name, which may be too long for a file name. Workers without access to the driver's disk write their notes to
+a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
 """
 
 import contextlib
@@ -29,11 +29,11 @@ MAX_MESSAGE_CHARS = 200
 
 @dataclass(frozen=True)
 class Paid:
-    """Holds the usage of one request of a stage, and its number of ``replies``. ``id`` is unique.
+    """Holds a note about one request of a stage: its usage, and its number of ``replies``. ``id`` is unique.
 
     ``in_process`` is True if the model ran in the worker itself, at no cost. The other fields are those of
     :class:`groundtrace.schemas.usage.Usage`. Amounts in dollars use the prices of the config. Notes of earlier versions
-    lack the fields that have defaults.
+    lack the fields that have default values.
     """
 
     id: str
@@ -53,8 +53,9 @@ class Paid:
 
 @dataclass(frozen=True)
 class FailedTry:
-    """Describes a failed attempt: the endpoint, the HTTP status (0 if the server sent none), and the error's
-    message."""
+    """Holds a note about a failed attempt of a request. ``endpoint`` is the endpoint's name, ``status`` is the HTTP
+    status (0 if the server sent none), and ``said`` is the error's message.
+    """
 
     endpoint: str
     status: int
@@ -62,13 +63,15 @@ class FailedTry:
 
 
 PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_FIELDS)
-"""The fields of a usage that the notes contain."""
+"""The names of the fields of a usage that the notes contain."""
 
 
 class RunNotes:
-    """Writes the notes of the process with the unique name ``process`` to the folder ``root``, which is a path or a
-    URL. The first note creates the folder. If the folder is in a store, the background thread ``uploads`` uploads the
-    notes regularly, and :meth:`flush` uploads them at once.
+    """Writes the notes of one process of a run to the folder ``root``, which is a path or a URL. ``process`` is a
+    unique name of the process; if it is "", a name is chosen. ``storage`` holds the settings of the object storage.
+
+    The first note creates the folder. If the folder is in a store, the background thread ``uploads`` uploads the notes
+    regularly, and :meth:`flush` uploads them at once.
     """
 
     def __init__(
@@ -82,9 +85,10 @@ class RunNotes:
         self._closed = False
 
     def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
-        """Write a note with the usage of a request of ``role``, before its reply is used. ``replies`` is the number of
-        its replies. ``in_process`` is True if the model ran in the worker itself, at no cost. Nothing is written for a
-        request without replies and without usage."""
+        """Write a note about the usage of a request, before its reply is used. ``role`` is the role that the model
+        plays, and ``replies`` is the number of replies to the request. ``in_process`` is True if the model ran in
+        the worker itself, at no cost. Nothing is written for a request without replies and without usage.
+        """
         taken = {name: getattr(usage, name) for name in PAID_FIELDS}
         if not (replies or any(taken.values())):
             return
@@ -96,8 +100,9 @@ class RunNotes:
             )
 
     def failed(self, endpoint: str, status: int, message: str) -> None:
-        """Write a note about a failed attempt. ``status`` is the HTTP status, or 0 if the server sent none. ``message``
-        is a one-line message for a person."""
+        """Write a note about a failed attempt of a request. ``endpoint`` is the endpoint's name. ``status`` is the HTTP
+        status, or 0 if the server sent none. ``message`` is one line for the user.
+        """
         with self._lock:
             self._append("failed", FailedTry(endpoint, status, message[:MAX_MESSAGE_CHARS]))
 
@@ -110,19 +115,23 @@ class RunNotes:
         self._files.flush()
 
     def reached(self, endpoint: str) -> None:
-        """Record that the endpoint's server has answered."""
+        """Record that the server of the endpoint with this name has answered."""
         self._write(f"reached-{_digest(endpoint)}", "")
 
     def was_reached(self, endpoint: str) -> bool:
-        """Return whether any process of the run has recorded that the endpoint's server answered."""
+        """Return whether any process of the run has recorded that the server of the endpoint with this name answered
+        (:meth:`reached`).
+        """
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
     def begin_wait(self, endpoint: str, message: str) -> None:
-        """Record that this process waits for the endpoint's server. ``message`` is a message for a person."""
+        """Record that this process waits for the server of the endpoint with this name. ``message`` is the text that
+        the progress display shows to the user.
+        """
         self._write(self._wait_file(endpoint), message)
 
     def end_wait(self, endpoint: str) -> None:
-        """Record that this process does not wait for the endpoint's server any more."""
+        """Record that this process does not wait any more for the server of the endpoint with this name."""
         (self._root / self._wait_file(endpoint)).unlink(missing_ok=True)
 
     def _wait_file(self, endpoint: str) -> str:
@@ -135,7 +144,9 @@ class RunNotes:
                 (self._root / name).write_text(text, "utf-8")
 
     def close(self) -> None:
-        """Flush and close the files. Later notes are dropped, since the run may have ended."""
+        """Make all notes visible to other processes, and close the files. Later notes are dropped, since the run may
+        have ended.
+        """
         with self._lock:
             self._closed = True
         self._files.close()
@@ -146,8 +157,9 @@ def _digest(endpoint: str) -> str:
 
 
 def waiting(root: str) -> list[str]:
-    """Return the messages of the processes that wait for a server, without duplicates. ``root`` is the folder of the
-    run's notes."""
+    """Return the messages of the processes that wait for a server now, sorted and without duplicates. ``root`` is the
+    folder of the run's notes.
+    """
     messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
@@ -156,7 +168,9 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yield the notes in ``root`` about the usage of requests. Duplicates and truncated lines are left out."""
+    """Yield the notes about the usage of requests, from all processes. ``root`` is the folder of the run's notes.
+    Duplicates and truncated lines are left out.
+    """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as lines:

@@ -1,7 +1,8 @@
-"""Controls the flow of requests to one endpoint: retries, adaptive concurrency, and rate limits.
+"""Controls when requests to one endpoint are sent: it applies retries, adaptive concurrency and rate limits.
 
-An endpoint makes single attempts. :class:`Flow` decides when each attempt is made, and whether to retry. A request that
-waits for a retry holds no slot, so no other request waits for it. The retry itself is sent before new requests.
+An endpoint makes single attempts. :class:`Flow` decides when each attempt is made, and whether to retry. A slot permits
+one concurrent request. A request that waits for a retry holds no slot, so no other request waits for it. The retry
+itself is sent before new requests.
 """
 
 import asyncio
@@ -31,7 +32,9 @@ _log = logging.getLogger(__name__)
 
 
 class Flow:
-    """Decides when an endpoint's requests are sent. The endpoint's quota may be shared with other worker processes."""
+    """Decides when the requests of one endpoint are sent. ``settings`` are the endpoint's settings, with its limits.
+    Other worker processes may share these limits.
+    """
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
@@ -45,9 +48,12 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Run ``read`` in a thread, and yield its result: the files of a request. ``size_bytes`` returns the size of
-        these files. It counts against the limit of request bodies in memory (setting ``max_bytes_in_flight``) until the
-        context manager exits.
+        """Read the files of a request, and yield them while their size counts as used memory. The files are the images
+        and videos of its prompt.
+
+        ``read`` is a function that returns the files. It runs in a thread. ``size_bytes`` is a function that returns
+        the size of these files. This size counts against the limit of request bodies in memory (setting
+        ``max_bytes_in_flight``) until the ``with`` statement ends.
 
         The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. The size is
         known only after ``read`` has returned. So at most ``READ_AT_ONCE`` reads run at the same time, which keeps the
@@ -60,16 +66,16 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """Return all samples of the request. Unusable and missing samples are requested again. ``send`` makes one
-        attempt.
+        """Send a request, and return one reply with all its samples. ``send`` is the function that makes one attempt.
+        Unusable and missing samples are requested again.
 
         A request for more than ``samples_per_request`` samples is split into parts, which are sent concurrently. The
-        samples are numbered in the order in which they arrive. If a part fails, the parts that are already in flight
+        samples are numbered in the order in which they arrive. If a part fails, the parts that have already been sent
         are completed. Parts that still wait for their first attempt are then not sent.
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt. ``partial`` of the error holds the samples that did arrive. If the
-        request needs a capability that the endpoint does not declare, it is not sent, and CallError is raised.
+        request needs a capability that the endpoint's settings do not declare, it is not sent, and CallError is raised.
         """
         reason = _undeclared(self._settings, request)
         if reason:

@@ -1,4 +1,6 @@
-"""Implements the only retry layer. It uses exponential backoff with jitter, and obeys a server's Retry-After."""
+"""Repeats failed requests. No other module does this. The wait between two attempts grows exponentially and has a
+random part (jitter). If the server demands a wait (Retry-After), the module obeys.
+"""
 
 import asyncio
 import random
@@ -13,21 +15,24 @@ FIRST_WAIT_S = 0.2
 FIRST_WAIT_AFTER_FAULT_S = 0.05
 MAX_WAIT_S = 60.0
 MAX_RETRY_AFTER_S = 600.0
-"""The longest wait for a server's Retry-After; a :class:`groundtrace.inference.flow.guard.Guard` may wait longer."""
+"""The longest wait, in seconds, if a server sends a Retry-After. A :class:`groundtrace.inference.flow.guard.Guard` may
+wait longer.
+"""
 
 Pause = Callable[[CallError, float], Awaitable[None]]
-"""A function that waits for the given seconds after a failed attempt. To end the call, it raises an exception, for
-example the error itself.
+"""A function that waits after a failed attempt. Its arguments are the error of the attempt and the seconds to wait. To
+end the call, it raises an exception, for example the error itself.
 """
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
-    """Return the seconds to wait after failed attempt number ``tries`` (from 1). If the server sent a Retry-After, the
-    result is this time, at most :data:`MAX_RETRY_AFTER_S`.
+    """Return how many seconds to wait before the next attempt. ``tries`` is the number of failed attempts so far (at
+    least 1), and ``error`` is the error of the last one. If the server sent a Retry-After, the result is this time,
+    at most :data:`MAX_RETRY_AFTER_S`.
 
-    Otherwise the result is between half of a maximum and this maximum. ``jitter`` in [0, 1) chooses the value between
-    them, so that callers do not retry at the same time. The maximum doubles with each attempt, up to
-    :data:`MAX_WAIT_S`. Its value after the first attempt depends on the failure:
+    Otherwise the result is between half of a maximum and this maximum. ``jitter`` is a random number in [0, 1) that
+    chooses the value between them, so that callers do not retry at the same time. The maximum doubles with each
+    attempt, up to :data:`MAX_WAIT_S`. Its value after the first attempt depends on the failure:
 
     - 0.2 s if the server refused the request because of its load;
     - 0.05 s after a fault unrelated to load (a reset, a garbled body, empty content);
@@ -43,13 +48,15 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
 
 async def sleep(_: CallError, seconds: float) -> None:
-    """Wait for ``seconds`` before a retry. This function is a :data:`Pause` that never raises the error."""
+    """Wait ``seconds`` before a retry. This :data:`Pause` never raises an error; the first argument, the error of the
+    attempt, is not used.
+    """
     await asyncio.sleep(seconds)
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """Wait for ``seconds`` before a retry. This function is a :data:`Pause` that raises ``error`` if the wait is longer
-    than ``MAX_WAIT_S``.
+    """Wait ``seconds`` before a retry, but not if the wait is too long. This :data:`Pause` raises ``error``, the error
+    of the attempt, if ``seconds`` is above ``MAX_WAIT_S``.
     """
     if seconds > MAX_WAIT_S:
         raise error
@@ -57,11 +64,11 @@ async def impatient(error: CallError, seconds: float) -> None:
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: Pause = sleep) -> T:
-    """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between two attempts. Returns the result of the first
-    attempt that succeeds.
+    """Call ``attempt`` until it succeeds, at most 1 + ``max_retries`` times, and return its result. ``pause`` is the
+    function that waits between two attempts.
 
-    Raises :class:`groundtrace.inference.errors.CallError` at once if it is not retryable, and otherwise after the last
-    retry. The error's ``tries`` is the number of attempts.
+    Raises the :class:`groundtrace.inference.errors.CallError` of ``attempt`` at once if a retry cannot help, and
+    otherwise after the last retry. The error's ``tries`` is the number of attempts.
     """
     tries = 0
     while True:

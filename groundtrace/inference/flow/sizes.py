@@ -4,14 +4,16 @@ from groundtrace.inference.request import Reply, Request, estimated_tokens
 
 
 class Sizes:
-    """Records the tokens that an endpoint's requests used, by prompt. All methods run on one event loop."""
+    """Estimates how many tokens a request of one endpoint will use, from the tokens that earlier requests with the same
+    prompt used. All methods run on one event loop.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """Return the expected tokens of ``n`` samples of a request. The result is the average over the earlier replies
-        to the same prompt.
+        """Return the expected number of tokens (input plus output) of ``request`` with ``n`` samples. The estimate uses
+        the averages of the earlier replies to the same prompt.
 
         Before the first reply, the result is the largest number of tokens that the request may use. A lower guess could
         be too low for many requests that start together.
@@ -22,7 +24,7 @@ class Sizes:
         return round(tokens_in / requests + n * tokens_out / samples)
 
     def saw(self, request: Request, reply: Reply) -> None:
-        """Record the tokens of a reply, for later estimates."""
+        """Record the tokens that ``request`` used, for later estimates. ``reply`` is its reply."""
         requests, tokens_in, samples, tokens_out = self._seen.get(request.prompt.name, (0, 0, 0, 0))
         self._seen[request.prompt.name] = (
             requests + 1,

@@ -1,5 +1,6 @@
-"""Watches the calls of a run in one process. The watch holds the run's notes, and for each endpoint a guard, which
-handles a server that is down."""
+"""Watches the calls of a run in one process. The watch holds the run's notes. For each endpoint it has a guard, which
+waits for a server that is down or ends the run.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -12,8 +13,11 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 class Watch:
-    """Holds the guards of a run's endpoints (:class:`groundtrace.inference.flow.guard.Guard`). The function
-    ``endpoint`` returns the endpoint of a role.
+    """Holds the guards of all endpoints of a run (:class:`groundtrace.inference.flow.guard.Guard`). A guard waits for a
+    server that is down, or ends the run.
+
+    ``settings`` are the settings of the endpoints and roles. ``endpoint`` is a function that returns the endpoint of a
+    role. ``notes`` are the run's notes.
     """
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
@@ -24,10 +28,12 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """Return the guard of the role's endpoint, or None for a model in this process.
+        """Return the guard of the endpoint that ``role`` uses. Returns None for a model in this process, which needs no
+        guard.
 
-        The first call (at the first cache miss) checks all endpoints, so that no paid request is wasted if the run
-        cannot continue. Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint cannot answer calls.
+        The first call of this method checks all endpoints. It happens when the first reply is not in the cache. So no
+        paid request is wasted if the run cannot continue. Raises :class:`groundtrace.inference.errors.RunStopped` if an
+        endpoint cannot answer calls.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)
@@ -37,14 +43,14 @@ class Watch:
         return self._guards.get(self._settings.endpoint_name(role))
 
     def end(self) -> None:
-        """Send no more requests, since the run ends."""
+        """Send no more requests to any endpoint, because the run ends."""
         self._has_ended = True
         for guard in self._guards.values():
             guard.end()
 
     @property
     def under_way(self) -> int:
-        """Return the number of requests in flight."""
+        """Return the number of requests that were sent and have no reply yet."""
         return sum(guard.under_way for guard in self._guards.values())
 
     async def _check(self) -> None:

@@ -1,5 +1,5 @@
-"""Defines the interface of a watcher of an endpoint's calls (a guard or a circuit breaker), and finds the watcher of
-the current task.
+"""Defines the interface of a watcher: an object that watches the calls of one endpoint and handles a server that is
+down. A guard or a circuit breaker is a watcher. The module also finds the watcher of the current task.
 """
 
 import contextlib
@@ -11,43 +11,48 @@ from groundtrace.inference.errors import CallError
 
 
 class CallWatcher(Protocol):
-    """Defines the interface of an object that watches the calls of one endpoint. All methods run on the event loop of
-    :mod:`groundtrace.inference.runtime`.
+    """Defines the interface of an object that watches the calls of one endpoint and handles a server that is down. All
+    methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
 
     async def admit(self) -> None:
-        """Wait until an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
-        it may not be sent.
+        """Wait until an attempt may be sent. The method is called before each attempt. Raises
+        :class:`groundtrace.inference.errors.CallError` or RunStopped if the attempt may not be sent.
         """
         ...
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait ``wait_s`` seconds or longer before a retry. Raises the error, or RunStopped, if the call must not be
-        retried."""
+        """Wait at least ``wait_s`` seconds before a retry. ``error`` is the error of the failed attempt. Raises
+        ``error`` or RunStopped if the call must not be retried.
+        """
         ...
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that counts a request as in flight while the body of the ``with`` statement runs.
-        The context manager raises RunStopped if the run has ended."""
+        """Return a context manager that counts a request as in progress while the body of the ``with`` statement runs.
+        The context manager raises RunStopped if the run has ended.
+        """
         ...
 
     async def is_away(self, error: CallError) -> bool:
-        """Return whether a call must wait until the server is up, and must then be sent again. ``error`` is the call's
-        error after all retries.
+        """Return whether a failed call must wait until the server is up, and must then be sent again. ``error`` is the
+        call's error after all retries.
         """
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt of the call with id ``call`` has ended. ``error`` is None if the attempt returned a
-        reply."""
+        """Record that an attempt has ended. ``call`` identifies the call to which the attempt belongs. ``error`` is the
+        error of the attempt, or None if the attempt returned a reply.
+        """
         ...
 
     def failed(self, error: CallError) -> None:
-        """Record that an attempt has failed."""
+        """Record that an attempt has failed. ``error`` is the error of the attempt."""
         ...
 
     def ended(self, error: CallError | None) -> None:
-        """Record that a call has ended. Raises RunStopped if the call's error means that the run cannot continue."""
+        """Record that a call has ended after all its attempts. ``error`` is the call's error, or None if the call got a
+        reply. Raises RunStopped if the error means that the run cannot continue.
+        """
         ...
 
 
@@ -55,14 +60,17 @@ _guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
 def guard_of_call() -> CallWatcher | None:
-    """Return the watcher of this task's calls, or None if the calls are not watched."""
+    """Return the object that watches the calls of the current asyncio task. Returns None if the calls are not
+    watched.
+    """
     return _guard.get()
 
 
 @contextlib.contextmanager
 def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
-    """Let ``guard`` watch the requests of this task, and of the tasks that it starts, while the body of the ``with``
-    statement runs."""
+    """Let ``guard`` watch the requests of the current asyncio task, and of the tasks that it starts, while the body of
+    the ``with`` statement runs. If ``guard`` is None, these requests are not watched.
+    """
     before = _guard.set(guard)
     try:
         yield
