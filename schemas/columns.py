@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 
 class ColumnError(ValueError):
-    """Raised if a column cannot be declared, or if a value is not of a column's type. The message names the column."""
+    """Raised if a stage cannot declare a column, or if a value does not have the type of its column. The message names
+    the column.
+    """
 
 
 @dataclass(frozen=True)

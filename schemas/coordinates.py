@@ -84,7 +84,7 @@ class ResizeRule:
     max_area_px: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError for limits that no image can meet."""
+        """Check the limits. Raises ValueError if no image can meet them."""
         if self.factor < 1 or not 0 < self.min_area_px <= self.max_area_px:
             raise ValueError(f"{self} needs factor >= 1 and 0 < min_area_px <= max_area_px")
 
@@ -97,12 +97,12 @@ class ResizeRule:
 
 @dataclass(frozen=True)
 class FitRule:
-    """Describes how Claude resizes an image: the image is never enlarged, and keeps its aspect ratio.
+    """Describes how Claude resizes an image. The image is never enlarged, and keeps its aspect ratio.
 
     The sides are padded to multiples of ``patch_px``, and the padded image is divided into square patches of this side.
-    The new size is the largest for which the padded image has at most ``max_patches`` patches, and no side above
-    ``max_side_px``. Positions refer to the size without padding (the page vision-coordinates of the Claude
-    documentation).
+    The new size is the largest size that meets two limits: the padded image has at most ``max_patches`` patches, and no
+    side of it is above ``max_side_px``. Coordinates refer to the size without padding (the page vision-coordinates of
+    the Claude documentation).
     """
 
     patch_px: int
@@ -110,7 +110,7 @@ class FitRule:
     max_patches: int
 
     def __post_init__(self) -> None:
-        """Raise ValueError for limits that no image can meet."""
+        """Check the limits. Raises ValueError if no image can meet them."""
         if not 1 <= self.patch_px <= self.max_side_px or self.max_patches < 1:
             raise ValueError(f"{self} needs 1 <= patch_px <= max_side_px and max_patches >= 1")
 

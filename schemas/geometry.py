@@ -1,8 +1,8 @@
-"""Defines points and boxes in original pixels, the only geometry that stages exchange.
+"""Defines points and boxes in pixels of the original image. Stages exchange positions only in this form.
 
 Coordinates are float pixels of the upright original image (or video frame) with the origin at the top left. Boxes are
-``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. A model's own coordinates are converted by
-:mod:`groundtrace.schemas.coordinates`, when the model's endpoint writes a request or reads a reply.
+``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. :mod:`groundtrace.schemas.coordinates` converts coordinates of a
+model, when a request to the model is written or its reply is read.
 """
 
 from groundtrace.schemas.coding import record

@@ -1,4 +1,4 @@
-"""Finds media groups: sets of questions that are connected by common media."""
+"""Divides questions into media groups: questions that have an image or video in common are in the same group."""
 
 from collections.abc import Iterable, Iterator
 

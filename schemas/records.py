@@ -48,10 +48,10 @@ class RawRecord:
 
 @record
 class FrameRef:
-    """Refers to a sampled frame of a clip, and to the frame's file in the run folder.
+    """Describes a sampled frame of a clip, which is stored as an image file in the run folder.
 
     ``number`` is the frame's number among the sampled frames, from 1. ``t_s`` is the frame's time in seconds after the
-    clip's first frame.
+    clip's first frame. ``uri``, ``sha256`` and ``size_bytes`` describe the file.
     """
 
     number: int
@@ -313,10 +313,11 @@ class Draft(HasValues):
 
     @property
     def reference_boxes(self) -> tuple[Box, ...]:
-        """Return the boxes with which responses are compared: the record's gold boxes or, if it has no gold boxes, the
-        boxes of a detector.
+        """Return the boxes with which the boxes of responses are compared. These are the record's gold boxes (boxes
+        from the input). If the input has no field for boxes, they are the boxes that a detector found. The result is
+        () if there are no boxes at all.
 
-        The result is () for a question about clips, since a box has no frame number.
+        The result is also () for a question about clips, since a box has no frame number.
         """
         if any(medium.frames for medium in self.question.media):
             return ()

@@ -29,7 +29,7 @@ class Counts:
 
     @property
     def rejected_records(self) -> int:
-        """Return the number of rejected records."""
+        """Return the number of rejected records, summed over all stages and reasons."""
         return sum(sum(reasons.values()) for reasons in self.rejected.values())
 
     @property
@@ -176,24 +176,30 @@ class AnsweredFigures:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Holds the summary of a finished run.
+    """Holds the summary of a finished run, which is the content of ``run.json``.
 
     Attributes:
         recipe, makes: the recipe's name, and the recipe's description of its rows.
         input: the value of ``--input``.
+        counts: the numbers of records in the input, in the training sets, and among the rejected records.
         sets: the training sets that the recipe makes, with or without rows.
         stages: the stages that ran, in the recipe's order.
-        ledger: the usage of the calls, by role.
+        ledger: the usage (requests, tokens, costs) of the calls, by role.
+        finished, wall_s: the time at which the run ended, and its duration in seconds.
+        revision, config_sha256: the commit of the code, and the hash of the config.
+        self_judged: whether the judge used the same endpoint as the teacher.
+        self_checked: whether the detector, which checks the pointer's points, was the same model as the pointer.
+        target, budget: the results for a requested number of rows and for a budget; None if there was none.
         truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.
         judges: the agreement of two judges, by scorer.
         roles: the model of each role.
-        taken_over: the number of replies that were copied from the cache of each neighbouring run folder, by folder.
+        taken_over: the number of replies that were copied from the caches of other run folders, by folder.
         fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
         answered: the counts of replies in which the server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: for a preview, the sums over its records from which a full run is estimated; None for other runs.
-        details: the most frequent detail of the rejections, by stage and reason; one line each.
+        details: the most frequent explanation of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if the folder had no finished run.
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.
         files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that

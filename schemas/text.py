@@ -59,7 +59,9 @@ def printable(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Return the text in lower case with single blanks, for comparisons that ignore case and blanks."""
+    """Return the text in lower case, with a single blank between its words and none at its ends. Two texts that differ
+    only in case and blanks give the same result.
+    """
     return " ".join(text.casefold().split())
 
 

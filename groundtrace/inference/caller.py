@@ -1,4 +1,6 @@
-"""Defines the interface through which scorers and stages call models, and the result of a call."""
+"""Defines the interface through which stages and scorers call models, and the result of such a call. A scorer is code
+that checks one property of a response.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol

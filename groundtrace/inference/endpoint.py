@@ -28,8 +28,9 @@ class Endpoint(Protocol):
 
     @property
     def revision(self) -> str:
-        """Return the version of the model, which distinguishes models of the same name. It is a part of every cache
-        key."""
+        """Return the version of the model. It is a part of every cache key, so that replies of another version with the
+        same model name are not used.
+        """
         ...
 
     async def generate(self, request: Request) -> Reply:
@@ -134,7 +135,9 @@ KINDS = Kinds("endpoint_kinds", "endpoint kind", "groundtrace.inference.endpoint
 
 
 class EndpointError(UserError, ValueError):
-    """Raised if an endpoint cannot be opened with its settings. The message gives the reason and the remedy."""
+    """Raised if an endpoint cannot be opened with its settings. The message gives the reason and tells the user what to
+    do.
+    """
 
 
 def kind_of(name: str) -> Kind:

@@ -1,5 +1,6 @@
-"""Defines the errors of model calls, and the errors that end a run. It also lists the failures after which a call may
-be retried."""
+"""Defines the errors of model calls, and the errors that end a run. It also lists the failures after which a request
+may be sent again.
+"""
 
 import json
 import re
@@ -108,7 +109,9 @@ class CallError(Exception):
 
     @property
     def asks_to_wait(self) -> bool:
-        """Return whether the server demanded a wait before the next request. Returns False for "Retry-After: 0"."""
+        """Return whether the server demanded a wait before the next request (Retry-After). Returns False for a wait of
+        0 seconds.
+        """
         return bool(self.retry_after_s)
 
 

@@ -18,8 +18,9 @@ from groundtrace.schemas.text import storable
 
 
 class BadReply(ValueError):
-    """Raised if a reply does not have the requested form. ``key`` is the reply's cache key, or None if the caller does
-    not know it."""
+    """Raised if a model's reply does not have the requested form. ``key`` is the reply's cache key. It is None if the
+    code that raises the error does not know the key.
+    """
 
     key: str | None = None
 

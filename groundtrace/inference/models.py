@@ -292,7 +292,7 @@ class Models:
         return self._watch.under_way
 
     async def close(self) -> None:
-        """Close all endpoints and the cache."""
+        """Close the connections, threads and files of all endpoints, of the reply caches and of the run's notes."""
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._uploads.close()

@@ -18,7 +18,7 @@ connections.
 
 
 class TooFewFiles(UserError):
-    """Raised if the system allows this process too few open files."""
+    """Raised if the system does not allow this process to open as many files as its connections need."""
 
 
 def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:

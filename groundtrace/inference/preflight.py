@@ -54,7 +54,7 @@ class Health:
 
     @property
     def is_away(self) -> bool:
-        """Return whether the endpoint's server did not answer the check."""
+        """Return whether the endpoint's server did not answer the check, e.g. because it is down."""
         return self.fault is not None and (self.fault.unreachable or self.fault.failure is Failure.TIMEOUT)
 
 

@@ -1,4 +1,4 @@
-"""Defines the request and the reply of a model call, and the cache key of a reply."""
+"""Defines the request to a model and its reply, and the key under which the cache stores a reply."""
 
 import hashlib
 import json
@@ -94,7 +94,7 @@ class Completion:
 
     @property
     def is_truncated(self) -> bool:
-        """Return whether the sample was cut off by the token budget or the server's own limit."""
+        """Return whether the sample is incomplete, because it reached the token budget or a limit of the server."""
         return self.finish_reason == "length"
 
 

@@ -29,8 +29,9 @@ budget stay in the cache and can still be used (see :func:`groundtrace.inference
 
 
 class TruncatedReply(BadReply):
-    """Raised if a truncated reply does not have the requested form, or if its missing end may hold a part of the
-    answer."""
+    """Raised if a truncated reply cannot be used. Either it does not have the requested form, or its missing end may
+    hold a part of the answer.
+    """
 
 
 @dataclass(frozen=True)

@@ -234,8 +234,9 @@ class ModelsSettings:
         raise ValueError(f"no endpoint is set for the role {role!r}: add roles.{role} to the config")
 
     def endpoint(self, role: str) -> EndpointSettings:
-        """Return the settings of the endpoint that ``role`` uses. Raises ValueError if the config does not define the
-        endpoint."""
+        """Return the settings of the endpoint that ``role`` uses. Raises ValueError if the config names no endpoint for
+        the role, or does not define this endpoint.
+        """
         name = self.endpoint_name(role)
         for key, endpoint in self.endpoints:
             if key == name:

@@ -1,5 +1,6 @@
-"""Reads and writes the SQLite database of the reply cache. The module contains the database's schema, imports
-logs, detects damage, and rebuilds a damaged database."""
+"""Reads and writes the SQLite database of the reply cache. The module defines the database's tables, imports replies
+from logs, detects damage, and rebuilds a damaged database.
+"""
 
 import sqlite3
 import uuid
@@ -103,8 +104,8 @@ def _crc(values: tuple[object, ...]) -> int:
 
 @contextmanager
 def reporting_damage() -> Iterator[None]:
-    """Convert the SQLite errors that mean a damaged file to :class:`Damaged` while the body of the ``with`` statement
-    runs. All other errors are raised unchanged.
+    """Convert SQLite errors that mean a damaged file to :class:`Damaged`. The conversion applies to the body of the
+    ``with`` statement. All other errors are raised unchanged.
     """
     try:
         yield
@@ -120,8 +121,9 @@ def reporting_damage() -> Iterator[None]:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Run the body of the ``with`` statement in a transaction that holds the write lock from the beginning. The
-    transaction is rolled back if the body raises an exception."""
+    """Run the body of the ``with`` statement in a database transaction, and yield ``db``. The transaction holds the
+    write lock from its beginning. It is rolled back if the body raises an exception.
+    """
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db

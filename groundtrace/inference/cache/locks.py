@@ -1,8 +1,9 @@
-"""Locks files. The operating system releases the locks of a process when the process ends.
+"""Locks files, so that processes do not use them at the same time. The operating system releases the locks of a process
+when the process ends.
 
-This module uses ``flock`` instead of the package filelock for two reasons. Several processes can hold a shared lock
-(LOCK_SH) at the same time, while an exclusive lock (LOCK_EX) excludes all other locks. And an exclusive lock can be
-turned into a shared lock without a release in between.
+This module uses ``flock`` instead of the package filelock for two reasons. First, several processes can hold a shared
+lock (LOCK_SH) at the same time, while an exclusive lock (LOCK_EX) excludes all other locks. Second, an exclusive lock
+can be turned into a shared lock without a release in between.
 """
 
 import contextlib

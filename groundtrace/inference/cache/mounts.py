@@ -8,7 +8,9 @@ _NETWORK = re.compile(r"nfs4?|cifs|smb3|smbfs|9p|lustre|ceph|glusterfs|beegfs|gp
 
 
 def on_network(folder: Path) -> bool:
-    """Return whether a folder is on a network file system of this machine. The folder may not exist yet."""
+    """Return whether ``folder`` is on a network file system. The folder does not have to exist yet. On systems without
+    /proc/mounts the result is False.
+    """
     try:
         mounts = Path("/proc/mounts").read_text("utf-8", "surrogateescape")
     except OSError:  # not Linux: the folder is assumed to be local

@@ -1,11 +1,12 @@
-"""Holds the durable reply cache: a reply is written before it is used, and is not lost if a file is damaged.
+"""Stores the replies of models in a cache on a local disk. A reply is written before it is used, and is not lost if a
+file is damaged.
 
 ``replies.sqlite`` is the database. The folder ``log/`` beside it holds a second copy of every reply, in one file for
-each process. A damaged or truncated database is moved aside and rebuilt from this log. At the next opening, replies
-that only the log holds are imported. Such replies exist if the process died between the two writes, or if SQLite's own
-write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long as the database is
-undamaged. A killed process loses at most the replies that had not arrived. Several processes on one machine may use one
-cache. Each cache needs a folder of its own.
+each process. A damaged or truncated database is moved aside and rebuilt from this log. When the cache is opened again,
+replies that only the log holds are imported. Such replies exist if the process died between the two writes, or if
+SQLite's own write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long as the database
+is undamaged. A killed process loses at most the replies that had not arrived. Several processes on one machine may use
+one cache. Each cache needs its own folder.
 
 A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``).
 """
@@ -47,7 +48,7 @@ T = TypeVar("T")
 
 
 class CacheInUse(Exception):
-    """Raised if another process has the cache open."""
+    """Raised if a process needs the cache for itself alone, but another process has the cache open."""
 
 
 @dataclass(frozen=True)

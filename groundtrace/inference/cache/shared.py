@@ -1,11 +1,11 @@
-"""Keeps the reply cache on object storage or a network file system. Each machine has a local cache, and all machines
-share the cache's segments.
+"""Stores the reply cache on object storage or a network file system, so that several machines can share it. Each
+machine has a local copy of the cache.
 
 SQLite needs a local disk. So each machine has a :class:`groundtrace.inference.cache.replies.ReplyCache` in a local
-folder. Every few seconds the machine uploads the new lines of its log to the shared location as a segment: an immutable
-file ``segments/<UTC time>-<uuid>.jsonl.zz``. It also imports the segments of other machines. If a process dies, no
-reply is lost: its replies are in the local log, and the next process on that machine uploads them. If a machine is lost
-with its disk, two kinds of replies are lost at most: those of the last seconds
+folder. Every few seconds the machine uploads the new lines of its log to the shared location as a segment: a file that
+is never changed, ``segments/<UTC time>-<uuid>.jsonl.zz``. It also imports the segments of other machines. If a process
+dies, no reply is lost: its replies are in the local log, and the next process on that machine uploads them. If a
+machine is lost with its disk, two kinds of replies are lost at most: those of the last seconds
 (:data:`groundtrace.storage.uploads.EVERY_S`) and those of the upload in progress.
 """
 
@@ -65,10 +65,10 @@ class SegmentStore(ReplyCache):
             uploads.add(f"synchronise the reply cache with {location}", self.synchronize)
 
     def close(self) -> None:
-        """Upload new replies, and close the files. Raises OSError if the upload fails; the replies are then kept on
-        this machine, and are uploaded later.
+        """Upload new replies, and close the files. Raises OSError if the upload fails. In this case the replies are
+        still on this machine, and a later process uploads them.
 
-        Close ``uploads`` before you call this method.
+        Close ``uploads`` (the background thread) before you call this method.
         """
         if self.is_closed:
             return
@@ -79,8 +79,9 @@ class SegmentStore(ReplyCache):
             super().close()
 
     def synchronize(self) -> None:
-        """Upload the new lines of the local logs, and import the segments of other machines. Raises OSError if the
-        shared location cannot be reached."""
+        """Upload the new replies of this machine, and import the new replies of other machines. Raises OSError if the
+        shared location cannot be reached.
+        """
         with self._state() as own:
             self._upload(own)
             self._download(own)

@@ -1,1 +1,1 @@
-"""Coordinates the processes of one machine that share an endpoint, a budget or a reply cache."""
+"""Coordinates the processes that share an endpoint, a budget or a reply cache on one machine."""

@@ -1,4 +1,6 @@
-"""Keeps a run within its budget of dollars and tokens, which the requests of all its worker processes use together."""
+"""Limits the dollars and tokens that a run spends on model requests. All worker processes of the run share one
+budget.
+"""
 
 import asyncio
 import contextlib

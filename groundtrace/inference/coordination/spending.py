@@ -1,4 +1,6 @@
-"""Reads from a run's notes how much each of its processes has spent."""
+"""Reads what each process of a run has spent so far, from the notes (files with the usage of each request) that the
+processes write.
+"""
 
 import contextlib
 import json

@@ -151,12 +151,14 @@ class ChatEndpoint:
         return self._model
 
     async def check(self) -> str:
-        """Load the model, and return one line that names it. Raises CallError if it cannot be loaded."""
+        """Load the model, and return one line for the user that names the model. Raises CallError if the model cannot
+        be loaded.
+        """
         await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers with {self.settings.model} in this process"
 
     async def close(self) -> None:
-        """Stop the thread, and release the model."""
+        """Wait for the thread of the model to end, and free the model's memory."""
         self._thread.shutdown()
         self._model = None
 

@@ -1,8 +1,8 @@
-"""Implements endpoints with Gemini's REST API, over the official ``google-genai`` client.
+"""Sends requests to Google's Gemini models over Gemini's REST API, with the official ``google-genai`` client.
 
-The client's typed responses are not used, because one candidate of an unknown form would make all candidates fail. The
-client's own session is not used either. It has no connect or read timeout, reads a body of any size, and sends the API
-key along with a redirect.
+Two parts of this client are not used. Its typed responses are not used, because one candidate of an unknown form would
+make all candidates fail. Its HTTP session is not used, because it has no connect or read timeout, reads a body of any
+size, and follows redirects with the API key.
 """
 
 import json

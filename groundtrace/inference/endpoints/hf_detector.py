@@ -95,7 +95,9 @@ class Detector(ABC):
 
     @abstractmethod
     def text_of(self, label: str) -> str:
-        """Return the label in the form that the model was trained on."""
+        """Convert a label to the text that the model expects. Each detector was trained with another form, e.g. "red
+        dog." for Grounding DINO.
+        """
 
     @property
     @abstractmethod

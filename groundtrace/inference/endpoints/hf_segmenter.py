@@ -1,10 +1,11 @@
-"""Runs promptable segmenters for :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`.
-They are the segmenter h of Argos Eq. 1.
+"""Runs promptable segmenters (models that make a mask from a box or point) for
+:class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`. They are the segmenter h of Argos
+Eq. 1.
 
 The features of an image are computed once and are used for all boxes and points, also those of later prompts. For a box
 the model returns a single mask. For a point the model returns three masks, since a point may mean a part or a whole
-object. The best-scored of these three masks is used, as the models' authors advise. Masks have the size of the image
-and may extend beyond their boxes. A reply crops each mask to its bounding rectangle.
+object. The mask with the best score is used, as the models' authors advise. Masks have the size of the image and may
+extend beyond their boxes. A reply crops each mask to its bounding rectangle.
 """
 
 import json
@@ -116,33 +117,43 @@ class Segmenter(ABC):
 
 
 class Sam2(Segmenter):
-    """Runs SAM 2 in its image mode. The model's input is the image stretched to a square."""
+    """Makes masks with SAM 2 in its image mode. The model's input is the image stretched to a square."""
 
     model_class = Sam2Model
     processor_class = Sam2Processor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
+        """Convert boxes (1, N, 4) or points (1, N, 2) from pixels of the image to pixels of the model's input
+        (:meth:`Segmenter.scaled`).
+        """
         return places * (self.processor.target_size / seen["original_sizes"][0]).flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
+        """Resize the model's masks to the image's size, and return them as bool (N, 1, H, W)
+        (:meth:`Segmenter.full_size`).
+        """
         return self.processor.post_process_masks(masks, seen["original_sizes"])[0]
 
 
 class Sam(Segmenter):
-    """Runs SAM 1. The model's input is the image scaled so that the longer side has the model's input size."""
+    """Makes masks with SAM 1. The model's input is the image scaled so that the longer side has the model's input
+    size.
+    """
 
     model_class = SamModel
     processor_class = SamProcessor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
+        """Convert boxes (1, N, 4) or points (1, N, 2) from pixels of the image to pixels of the model's input
+        (:meth:`Segmenter.scaled`).
+        """
         scale = seen["reshaped_input_sizes"][0] / seen["original_sizes"][0]
         return places * scale.flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
+        """Resize the model's masks to the image's size, and return them as bool (N, 1, H, W)
+        (:meth:`Segmenter.full_size`).
+        """
         return self.processor.post_process_masks(masks, seen["original_sizes"], seen["reshaped_input_sizes"])[0]
 
 

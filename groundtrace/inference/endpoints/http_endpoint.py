@@ -101,11 +101,12 @@ class HttpEndpoint(abc.ABC):
         return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
 
     async def check(self) -> str:
-        """Request the list of the server's models, and return one line that names the endpoint's model.
+        """Ask the server for the list of its models, and check that the endpoint's model is in it. Returns one line for
+        the user that names the model.
 
-        The request is a GET of ``models`` under the base URL. In the response, ``data`` must hold an object with an
-        ``id`` for each model. Raises CallError if the list lacks the endpoint's model, unless the setting
-        ``check_model`` is false.
+        The request is a GET of ``models`` under the base URL. In the response, ``data`` must be a list with one object
+        for each model, which has the model's name as ``id``. Raises CallError if the request fails. Raises CallError
+        also if the endpoint's model is not in the list, unless the setting ``check_model`` is False.
         """
         try:
             listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")

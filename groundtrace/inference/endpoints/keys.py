@@ -1,4 +1,6 @@
-"""Reads API keys from the environment or a file when an endpoint is opened, and removes them from all texts."""
+"""Reads API keys from the environment or a file when an endpoint is opened, and removes the keys from texts such as
+error messages.
+"""
 
 import base64
 import os
@@ -22,10 +24,11 @@ _ESCAPES = ("%", "&", "\\")
 
 
 def api_key(settings: EndpointSettings) -> str:
-    """Return the endpoint's API key. Returns :data:`NO_KEY` if the settings name neither an environment variable nor a
-    file.
+    """Read the endpoint's API key from the environment variable or the file that the settings name, and return it.
+    Returns :data:`NO_KEY` if the settings name neither.
 
-    Raises EndpointError if the key is missing or not valid in a header. The message names the variable or the file.
+    Raises EndpointError if the key is missing or cannot be sent in an HTTP header. The message names the variable or
+    the file.
     """
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()

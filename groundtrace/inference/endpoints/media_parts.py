@@ -1,5 +1,6 @@
-"""Encodes an image or a video for a server. Videos stay unchanged. JPEG and PNG files also stay unchanged if their EXIF
-orientation is upright. All other images become PNG files."""
+"""Prepares an image or a video of a prompt so that it can be sent to a server. Videos stay unchanged. JPEG and PNG
+files also stay unchanged if their EXIF orientation is upright. All other images become PNG files.
+"""
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.vision.media import MediaStore

@@ -1,7 +1,7 @@
-"""Implements endpoints with OpenAI's chat API, which vLLM, SGLang, OpenAI and others provide.
+"""Sends requests to servers with OpenAI's chat API, which vLLM, SGLang, OpenAI and others provide.
 
-The official client is not used. It needs several times the CPU time per call, so it cannot send enough requests to keep
-a fast server busy (benchmarks/bench_saturation.py measures both).
+OpenAI's official client is not used. It needs several times the CPU time per call, so it cannot send enough requests to
+keep a fast server busy (benchmarks/bench_saturation.py measures both).
 """
 
 import base64
@@ -26,7 +26,9 @@ class OpenAIEndpoint(HttpEndpoint):
 
     @property
     def revision(self) -> str:
-        """Return the model's revision from the settings, with the seed, which changes the samples."""
+        """Return the model's revision from the settings, followed by the seed if the settings have one. Another seed
+        gives other samples, so the seed is a part of the cache key.
+        """
         return revision_of(self.settings)
 
     def conversation(self, request: Request, files: Sequence[File]) -> list[dict[str, Any]]:

@@ -198,7 +198,7 @@ class TransformersEndpoint:
         return f"answers {_listed(model)} prompts with {self.settings.model}"
 
     async def close(self) -> None:
-        """Stop the thread, and release the model."""
+        """Wait for the thread of the model to end, and free the model's memory."""
         self._thread.shutdown()
         self._model = None
 

@@ -27,7 +27,9 @@ class VllmEndpoint:
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
-        """Raise :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError` for every request."""
+        """Raise :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError`, because the endpoint has no
+        server.
+        """
         model = self.settings.model
         raise VllmServerError(
             f"the vllm endpoint {model!r} has no server: only a run on this machine starts one; start the server "

@@ -44,7 +44,7 @@ GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class VllmServerError(UserError, ValueError):
-    """Raised if a server could not be started. The message gives the reason and the remedy."""
+    """Raised if a vLLM server cannot be started or used. The message gives the reason and tells the user what to do."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,11 @@ class _Wanted:
 
 
 def find_vllm() -> str:
-    """Return the path of the ``vllm`` executable. This is ``$GROUNDTRACE_VLLM``, or else a file beside this Python
-    interpreter or on PATH.
+    """Return the path of the ``vllm`` command, with which servers are started. If the environment variable
+    ``GROUNDTRACE_VLLM`` is set, it names the command. Otherwise the command is searched for beside this Python
+    interpreter and on PATH.
 
-    Raises :class:`VllmServerError` if the executable is not found.
+    Raises :class:`VllmServerError` if the command is not found.
     """
     named = os.environ.get(EXECUTABLE_ENV)
     if named:

@@ -1,5 +1,5 @@
-"""Describes a model family (models that write coordinates in the same way): its coordinates, its prompts for points
-and boxes, and the parsers of its replies.
+"""Defines the description of a model family. A family consists of models that write coordinates in the same way. Its
+description has its coordinates, its prompts for points and boxes, and the parsers of its replies.
 """
 
 import re

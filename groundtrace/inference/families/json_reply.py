@@ -1,5 +1,5 @@
-"""Parses points and boxes in JSON, the form of most families. The JSON is a list of objects. It may be the whole reply,
-or be in a code fence or in prose.
+"""Parses points and boxes that a model wrote as JSON, which is the form of most families. The JSON is a list of
+objects. It may be the whole reply, or be in a code fence or between sentences.
 
 A truncated list is rejected as a whole, since its missing items would look like absent objects.
 """

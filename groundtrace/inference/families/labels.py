@@ -30,11 +30,11 @@ SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
 
 
 class Labelled(Protocol):
-    """Defines the interface of a point or box with a label. The label is "" if the reply has none."""
+    """Defines the interface of a point or box that has a label."""
 
     @property
     def label(self) -> str:
-        """Return the label as the model wrote it."""
+        """Return the label as the model wrote it. Returns "" if the model wrote no label."""
         ...
 
 

@@ -1,4 +1,6 @@
-"""Parses coordinates in brackets of any kind, which some families write outside of JSON."""
+"""Parses coordinates that are written in brackets of any kind, but not as JSON. Some families write this form, e.g.
+"(1, 2), (3, 4)".
+"""
 
 import re
 

@@ -74,7 +74,7 @@ class Allowance:
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
-        """Release the reservation of the request's second copy (the hedge).
+        """Release the reservation of the second copy of the request (the hedge), because the copy has ended.
 
         If the second copy got a reply, its usage is part of the usage that :meth:`took` receives. If the second copy
         was abandoned, :meth:`gave_up` adds its expected cost.
@@ -89,8 +89,8 @@ class Allowance:
             self._unknown += self._expected
 
     def end_request(self) -> None:
-        """Replace the reservation of this request by its usage, since the request has ended. The reservation must not
-        last until the call ends, since other requests of the call may wait for this part of the budget.
+        """Replace the reservation of this request by its real cost, because the request has ended. Other requests of
+        the call may wait for this part of the budget, so the method is called before the call ends.
         """
         self._settle(self._reported)
 

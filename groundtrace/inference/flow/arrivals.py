@@ -50,7 +50,7 @@ class Arrivals:
         self._replies[place.first] = reply
 
     def failed(self, error: CallError | BudgetUsedUp) -> None:
-        """Record that a part has failed with the error."""
+        """Record that a part of the request has failed. ``error`` is the error of this part."""
         self._errors.append(error)
 
     def reply(self) -> Reply:

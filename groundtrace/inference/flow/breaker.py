@@ -1,4 +1,4 @@
-"""Implements the circuit breaker of a reward server. While an endpoint is down, its calls fail at once, so that clients
+"""Makes calls to a server that is down fail at once (a circuit breaker). A reward server uses this, so that its clients
 get an error before their timeout and can retry.
 
 The server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
@@ -81,7 +81,7 @@ class Breaker:
             self._unreachable += 1
 
     def failed(self, error: CallError) -> None:
-        """Do nothing, since :meth:`tried` gets the error too."""
+        """Do nothing. :meth:`tried` already records each failed attempt."""
 
     def ended(self, error: CallError | None) -> None:
-        """Do nothing, since the caller handles the call's error."""
+        """Do nothing. The caller handles the error of a failed call."""

@@ -1,4 +1,4 @@
-"""Decides from the finished calls of an endpoint whether the run can continue."""
+"""Decides whether a run can continue, from the errors of the calls to an endpoint that have ended."""
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.checking import described, is_refusal, what_to_do
@@ -30,7 +30,7 @@ class EndedCalls:
 
     @property
     def any_answered(self) -> bool:
-        """Return whether the endpoint has answered any call of the run."""
+        """Return whether the endpoint has answered at least one call of the run, in any process."""
         return self._answered or self._notes.was_reached(f"{self._name}:answered")
 
     def add(self, error: CallError | None) -> str | None:

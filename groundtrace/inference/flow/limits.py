@@ -219,6 +219,8 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until this request may start."""
+        """Wait until this request may start. If it is one of the first requests, it waits for the delay of
+        :meth:`delay_s`.
+        """
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

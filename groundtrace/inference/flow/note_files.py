@@ -66,8 +66,8 @@ class NoteFiles:
         return self._here / f"{kind}-{self._process}{part}.jsonl"
 
     def flush(self) -> None:
-        """Wait until other processes can see all lines that were appended so far. If the lines cannot be written,
-        OSError is raised, and the method can be called again.
+        """Upload the lines that were not uploaded yet, so that other processes can see all lines. Raises OSError if the
+        upload fails; the method can then be called again. If the folder is on a disk, the method does nothing.
         """
         if self._there is None:
             return
@@ -85,7 +85,7 @@ class NoteFiles:
                     raise
 
     def close(self) -> None:
-        """Flush all lines, and close the files."""
+        """Upload the remaining lines if the folder is in a store, and close the files."""
         with self._lock:
             for handle, _ in self._files.values():
                 os.close(handle)

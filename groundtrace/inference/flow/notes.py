@@ -111,7 +111,9 @@ class RunNotes:
             self._files.append(kind, json.dumps(asdict(line)).encode() + b"\n")
 
     def flush(self) -> None:
-        """Wait until other processes can see all notes. Raises OSError if the store cannot be reached."""
+        """Upload all notes that were not uploaded yet, so that other processes can see them. Raises OSError if the
+        store cannot be reached.
+        """
         self._files.flush()
 
     def reached(self, endpoint: str) -> None:

@@ -1,4 +1,4 @@
-"""Estimates the tokens of a request before it is sent, for the rate limits."""
+"""Estimates how many tokens a request will use, before it is sent. The rate limits need this estimate."""
 
 from groundtrace.inference.request import Reply, Request, estimated_tokens
 
