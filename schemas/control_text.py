@@ -128,9 +128,9 @@ def without_hidden(text: str) -> str:
 
 
 def without_end(text: str) -> str:
-    """Remove the end token (such as ``<|im_end|>``) that some servers leave at the end of a response, and return the
-    response. Blanks before and after the token are removed, too. A response without an end token is returned
-    unchanged.
+    """Remove the end token (such as ``<|im_end|>``) that some servers leave at the end of a response. ``text`` is the
+    response. Returns the response without the token and without the blanks before and after it. A response without
+    an end token is returned unchanged.
     """
     bare = text.rstrip()
     return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)

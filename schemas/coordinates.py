@@ -244,11 +244,12 @@ def box_to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
-    """Convert a box that a model wrote to ``(x1, y1, x2, y2)``, pixels of the upright original image. The result has x1
-    <= x2 and y1 <= y2.
+    """Convert a box that a model wrote to ``(x1, y1, x2, y2)``, pixels of the upright original image. In the result,
+    ``(x1, y1)`` is the upper left corner.
 
-    ``corners`` holds two opposite corners, as four numbers in the order in which the model wrote them. The other
-    arguments are those of :func:`to_px`.
+    ``corners`` holds two opposite corners, as four numbers in the order in which the model wrote them. ``width_px`` and
+    ``height_px`` are the size of the upright original. ``rule`` describes how the model's processor resizes the image;
+    only frames in pixels of a resized image use it.
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.
@@ -269,7 +270,8 @@ def box_from_px(
     """Convert a box in pixels of the original image to the four numbers that a model with this frame would write. This
     is the inverse of :func:`box_to_px`.
 
-    ``box_px`` is the box as ``(x1, y1, x2, y2)``. The other arguments are those of :func:`from_px`.
+    ``box_px`` is the box as ``(x1, y1, x2, y2)``. ``width_px`` and ``height_px`` are the size of the upright original.
+    ``rule`` describes how the model's processor resizes the image; only frames in pixels of a resized image use it.
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.

@@ -10,7 +10,8 @@ from groundtrace.schemas.coding import record
 
 @record
 class Point:
-    """Holds a labelled position in pixels of the upright original image. ``label`` is the name of the object.
+    """Holds a labelled position ``(x, y)`` in pixels of the upright original image. ``label`` is the name of the
+    object.
 
     ``media_index`` is the index of the image or video among the question's media, from 0. For a video, ``frame`` is the
     number of the frame (from 1), and ``t_s`` is its time in seconds. Both are None for an image.

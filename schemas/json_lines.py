@@ -43,7 +43,7 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Parse one line, and return its JSON object as a dict.
+    """Parse ``text``, one line of a file, and return its JSON object as a dict.
 
     Raises :class:`NotAnObject` if the line is not a JSON object, or if the object is nested too deeply.
     """

@@ -59,8 +59,8 @@ _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
 
 
 def singular(word: str) -> str:
-    """Return an English noun in the singular. The rules use the ending of the noun, e.g. "boxes" → "box", and a list of
-    exceptions, e.g. "men" → "man". The noun must be in lower case.
+    """Return an English noun in the singular. ``word`` is the noun in lower case. The rules use its ending, e.g.
+    "boxes" → "box", and a list of exceptions, e.g. "men" → "man".
     """
     if word in _IRREGULAR:
         return _IRREGULAR[word]

@@ -99,9 +99,10 @@ class MediaRef:
 class Question:
     """Holds a validated input record: a question with its media and its correct (gold) answer.
 
-    ``choices`` holds the choices of a multiple-choice question; it is None for other questions. A multiple-choice
-    question can also be asked as an open question, without its choices. In this case, ``opened_choices`` holds them.
-    ``gold_boxes`` are the boxes in the input (None if the input has no field for boxes); no model sees them.
+    ``id``, ``source`` and ``license`` are copied from the input. ``choices`` holds the choices of a multiple-choice
+    question; it is None for other questions. A multiple-choice question can also be asked as an open question, without
+    its choices. In this case, ``opened_choices`` holds them. ``gold_boxes`` are the boxes in the input (None if the
+    input has no field for boxes); no model sees them. ``origin`` holds input data that are only copied to the output.
     ``question``, ``answer`` and ``answer_type`` are "" if the input has only images, until a stage has written a
     question.
     """
@@ -128,7 +129,8 @@ class Question:
 
 @record
 class Call:
-    """Holds the data of one call that a stage made to a model, for the lineage and for the accounting of costs.
+    """Records one call that a stage made to a model. The record shows later which calls led to a row of the output, and
+    what they cost.
 
     A call returns one or more samples (replies). Some fields have one entry for each sample, or are () if all entries
     would be 0 or "":
@@ -139,10 +141,11 @@ class Call:
     - ``taken_from`` are the other run folders from whose caches samples were copied; "" for a sample that was not
       copied.
 
-    ``prompt`` is the prompt's name. ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the
-    largest token limit of their requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost
-    of this call. If the same call is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since its
-    replies come from the cache.
+    ``role`` is the job that the model had, such as "judge". ``prompt`` is the prompt's name, and ``prompt_sha256`` the
+    hash of its template. ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the largest
+    token limit of their requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost of this
+    call. If the same call is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since its replies
+    come from the cache.
     """
 
     role: str
@@ -206,8 +209,8 @@ class Verdict:
 
 @record
 class Overlay:
-    """Refers to an image in the run folder that a stage made from an image of the question, for example by drawing
-    points on it.
+    """Describes an image in the run folder that a stage made from an image of the question, for example by drawing
+    points on it. ``uri``, ``sha256`` and ``size_bytes`` describe its file.
 
     ``media_index`` is the index of the original image or video among the question's media. ``frame`` is the number of
     the video's frame; it is None for an image.
@@ -222,8 +225,8 @@ class Overlay:
 
 @record
 class Event:
-    """Holds an event in a clip that the teacher proposed. ``start_s`` and ``end_s`` are its start and end in
-    seconds.
+    """Holds an event in a clip that the teacher proposed. ``description`` describes it in words. ``start_s`` and
+    ``end_s`` are its start and end in seconds.
     """
 
     description: str
@@ -234,7 +237,8 @@ class Event:
 @record
 class Trace:
     """Holds a teacher's reasoning and answer, and the scorers' verdicts on them. ``index`` is the number of the trace
-    among the traces for its question.
+    among the traces for its question. ``score`` is the value by which traces are compared; it is None until the
+    trace is scored.
 
     In ``text``, points and boxes are tags of this project, with coordinates in original pixels. Model families write
     points and boxes in other forms, which were converted to these tags.
@@ -251,9 +255,10 @@ class Trace:
 
 @record
 class Rubric:
-    """Holds one grading criterion and what was measured about it (RuCL §3.2). ``applicability`` (η) is the share of
-    responses to which it applies. ``pass_rate`` (p) is the share of these responses that meet it (None if there are
-    none). ``stratum`` is "easy" or "hard", or "" if nothing was measured yet.
+    """Holds one grading criterion and what was measured about it (RuCL §3.2). ``description`` and ``criteria`` are its
+    text. ``applicability`` (η) is the share of responses to which it applies. ``pass_rate`` (p) is the share of
+    these responses that meet it (None if there are none). ``stratum`` is "easy" or "hard", or "" if nothing was
+    measured yet.
     """
 
     id: str

@@ -52,10 +52,15 @@ class StageFigures:
     """Holds the counts of a stage in a run, and the stage's description
     (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
-    ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` is "" in a ``run.json``
-    that an earlier version of the code wrote. ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the
-    sum of the durations of its requests. Both are in seconds, and 0 if the stage ran on other machines. From these two
-    values, a later run estimates its own duration.
+    ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` describes the stage's
+    work in one sentence; it is "" in a ``run.json`` that an earlier version of the code wrote. ``is_sample`` is True if
+    the stage only reads a sample of the records and passes none on. ``for_target`` is True if the stage has an effect
+    only in a run that ends with an exact number of rows. ``prompts`` are the names of its prompts, and ``reasons`` are
+    its reasons to reject a record, each with its meaning.
+
+    ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the sum of the durations of its requests. Both
+    are in seconds, and 0 if the stage ran on other machines. From these two values, a later run estimates its own
+    duration.
     """
 
     read: int
@@ -71,8 +76,8 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class RoleLedger:
-    """Holds the requests, tokens and costs of one role's calls, separately for each stage. A role is the job that a
-    model does, such as judge or teacher.
+    """Holds the requests, tokens and costs of one role's calls; ``stages`` has them separately for each stage. A role
+    is the job that a model does, such as judge or teacher.
     """
 
     stages: Mapping[str, Usage]

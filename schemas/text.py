@@ -25,8 +25,8 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def dollars(usd: float) -> str:
-    """Return an amount in US dollars as text, e.g. ``$1,234.50``. An amount below one cent gets two significant digits,
-    e.g. ``$0.0031``.
+    """Return the amount ``usd`` in US dollars as text, e.g. ``$1,234.50``. An amount below one cent gets two
+    significant digits, e.g. ``$0.0031``.
     """
     if usd == 0 or abs(usd) >= 0.01:
         return f"${usd:,.2f}"

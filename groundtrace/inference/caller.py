@@ -14,7 +14,7 @@ from groundtrace.schemas.records import Call
 @dataclass(frozen=True)
 class CallResult:
     """Holds the result of one call to a model. ``completions`` are the samples in order. ``call`` is the record of the
-    call for lineage and for the accounting of costs.
+    call. It shows later which calls led to a row of the output, and what they cost.
     """
 
     completions: tuple[Completion, ...]
@@ -40,7 +40,10 @@ class Caller(Protocol):
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Ask the model that plays ``role`` for ``sampling.n`` samples, and return them. The arguments are those of
+        """Ask the model that plays ``role`` for ``sampling.n`` samples (replies to ``prompt``), and return them.
+
+        If ``continuation`` is given, nothing is sampled. Then the result holds the log-probabilities of its tokens.
+        ``repair`` is True if the prompt asks the model to correct an unusable reply. The errors are those of
         :meth:`groundtrace.inference.models.Models.generate`.
         """
         ...

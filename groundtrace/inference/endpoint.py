@@ -20,8 +20,8 @@ from groundtrace.vision.media import MediaStore
 
 
 class Endpoint(Protocol):
-    """Defines the interface to one model, which runs on a server or in this process. All methods run on the event loop
-    of :mod:`groundtrace.inference.runtime`.
+    """Defines the interface to one model, which runs on a server or in this process. ``settings`` are the endpoint's
+    settings. All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
 
     settings: EndpointSettings
@@ -152,15 +152,16 @@ def kind_of(name: str) -> Kind:
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
-    """Return whether the endpoint is the embedded engine: image-processing code that is used in place of a model. This
-    engine recognises drawn shapes, but it does not recognise objects in photographs.
+    """Return whether the endpoint with these settings is the embedded engine: image-processing code that is used in
+    place of a model. This engine recognises drawn shapes, but it does not recognise objects in photographs.
     """
     return kind_of(settings.kind).embedded
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Return whether the endpoint surely serves a real model. Returns False for the embedded engine (image-processing
-    code without a model). Also returns False for a kind that the user has written, since its models are unknown.
+    """Return whether the endpoint with these settings surely serves a real model. Returns False for the embedded engine
+    (image-processing code without a model). Also returns False for a kind that the user has written, since its
+    models are unknown.
     """
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 

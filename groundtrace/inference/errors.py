@@ -15,10 +15,11 @@ from groundtrace.schemas.usage import NOTHING
 class Failure(StrEnum):
     """Lists the reasons why a call to a model can fail.
 
-    ``GARBLED`` means that the server's response does not have the expected form. ``UNSUPPORTED`` means that the
-    endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL`` means that the endpoint can find objects, but
-    does not know the label in this request. ``AWAY`` means that the request was not sent, since the server is known to
-    be down.
+    ``GARBLED`` means that the response of the server does not have the expected form. ``EMPTY`` means that the reply
+    has no text. ``REFUSED`` means that the model or the server declined to answer, e.g. for safety. ``UNSUPPORTED``
+    means that the endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL`` means that the endpoint can
+    find objects, but does not know the label in this request. ``AWAY`` means that the request was not sent, since the
+    server is known to be down.
     """
 
     RATE_LIMITED = "rate_limited"

@@ -150,9 +150,13 @@ def boxes_in_px(
 ) -> tuple[Box, ...]:
     """Convert the boxes of a reply to pixels of the original image.
 
-    ``written`` are the boxes as the model wrote them. The other arguments and errors are those of :func:`points_in_px`.
-    If ``any_corners`` is True, a box may be written from any of its corners to the opposite one. If it is False,
-    :class:`BadReply` is also raised for a box whose second corner is left of its first, or above it.
+    ``written`` are the boxes as the model wrote them, in the coordinate frame ``frame``. ``label`` is the requested
+    label, which each returned box gets. ``medium`` is the original image, and ``media_index`` its position among the
+    media of the question. ``rule`` describes how the model's processor resizes the image. If ``any_corners`` is True, a
+    box may be written from any of its corners to the opposite one.
+
+    Raises :class:`BadReply` in the cases of :func:`points_in_px`. If ``any_corners`` is False, BadReply is also raised
+    for a box whose second corner is left of its first, or above it.
     """
     _check_scale(frame, [value for box in written for value in box.corners])
     corners = [_corners(box.corners, frame, medium, rule, any_corners) for box in written]
@@ -189,8 +193,8 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
     """Parse a segmenter's reply, and return its masks in order. ``text`` is the reply. ``count`` is the number of boxes
     or points for which masks were requested, so it is also the number of masks. ``medium`` is the segmented image.
 
-    Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask is malformed or does not fit into the
-    image.
+    Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask does not have the right form or does
+    not fit into the image.
     """
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:

@@ -113,17 +113,19 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """Return how many times a reply of the wrong form may be repaired. In a repair, the model gets its bad reply
-        and a description of the problem, and answers again. The result is 0 for a model in this process, since such
-        a model would return the same reply again.
+        """Return how many times a reply of the wrong form may be repaired if the model that plays ``role`` wrote it. In
+        a repair, the model gets its bad reply and a description of the problem, and answers again. The result is 0
+        for a model in this process, since such a model would return the same reply again.
         """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest number of tokens with which a request is repeated after its reply was truncated. If the
-        result is 0, :meth:`generate` does not repeat such a request, but returns the truncated reply. In this case
-        only :func:`groundtrace.inference.role_calls.ask_for` repeats it.
+        """Return the largest number of tokens for the model that plays ``role``. If a reply is truncated, its request
+        is repeated with more tokens, but never with more than this number.
+
+        If the result is 0, :meth:`generate` does not repeat such a request, but returns the truncated reply. In this
+        case only :func:`groundtrace.inference.role_calls.ask_for` repeats it.
         """
         return self.settings.endpoint(role).max_tokens_limit
 

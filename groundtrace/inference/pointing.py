@@ -16,9 +16,9 @@ async def points_of(
     """Ask the model that plays ``role`` for the points of an object. Returns the points in pixels of the original
     image. The result has no points if the reply states that the object is absent.
 
-    ``entity`` is the name of the object. ``image`` is the image (or video frame) that the model sees. ``medium`` is the
-    original image or video to which it belongs. ``media_index`` is the position of ``medium`` among the media of the
-    question.
+    ``caller`` makes the call, with the sampling parameters ``sampling``. ``entity`` is the name of the object.
+    ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image or video to which it
+    belongs. ``media_index`` is the position of ``medium`` among the media of the question.
 
     Raises CallError if the call fails. Raises BadReply if the reply cannot be parsed. BadReply is also raised if a
     prompt cannot name the object, for example because its name has no letters and digits.
@@ -35,7 +35,11 @@ async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
     """Ask the model that plays ``role`` for the boxes of all objects with the label ``label``. Returns the boxes in
-    pixels of the original image. The other arguments and the errors are those of :func:`points_of`.
+    pixels of the original image. The result has no boxes if the reply states that the object is absent.
+
+    ``caller`` makes the call, with the sampling parameters ``sampling``. ``image`` is the image (or video frame) that
+    the model sees. ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of
+    ``medium`` among the media of the question. The errors are those of :func:`points_of`.
     """
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
@@ -55,7 +59,9 @@ async def objects_of(
     pixels of the original image. ``label`` names these objects. A box contains the entire object, even if the
     question is about a part of it.
 
-    The other arguments and the errors are those of :func:`points_of`.
+    ``caller`` makes the call, with the sampling parameters ``sampling``. ``image`` is the image (or video frame) that
+    the model sees. ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of
+    ``medium`` among the media of the question. The errors are those of :func:`points_of`.
     """
     prompt = caller.family(role).ask_object(image, label, question)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)

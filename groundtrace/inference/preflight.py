@@ -59,8 +59,9 @@ class Health:
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
-    """Check that the endpoints can play their roles. ``asks`` declares the prompts that the stages send to each role.
-    ``where`` is the text before config keys in messages, such as ``reward.``; it is "" for the main config.
+    """Check that the endpoints can play their roles. ``models`` gives access to the endpoints. ``asks`` declares the
+    prompts that the stages send to each role. ``where`` is the text before config keys in messages, such as
+    ``reward.``; it is "" for the main config.
 
     Raises NotServed if an endpoint cannot play its role. An endpoint of a kind that the user has written only has to
     pass its own check. The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
@@ -114,9 +115,9 @@ async def healths(
 ) -> tuple[Health, ...]:
     """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint.
 
-    ``where`` is the text before config keys in messages, such as ``reward.``. ``retries`` is how many times a failed
-    check is repeated. ``timeout_s`` is the time limit, in seconds, of one check of a server. The loading of a model in
-    this process has no limit.
+    ``models`` gives access to the endpoints. ``where`` is the text before config keys in messages, such as ``reward.``.
+    ``retries`` is how many times a failed check is repeated. ``timeout_s`` is the time limit, in seconds, of one check
+    of a server. The loading of a model in this process has no limit.
     """
 
     async def check(name: str, roles: tuple[str, ...]) -> Health:

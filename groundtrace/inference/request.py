@@ -100,8 +100,8 @@ class Completion:
 
 @dataclass(frozen=True)
 class Reply:
-    """Holds the samples that answer a request, in the order of the request's indices. ``usage`` holds the number of
-    requests and the tokens that they needed.
+    """Holds the answer to a request. ``completions`` are the samples, in the order of the request's indices. ``usage``
+    holds the number of requests and the tokens that they needed.
     """
 
     completions: tuple[Completion, ...]
@@ -129,10 +129,10 @@ def cache_key(
     """Return the cache key of one sample. It is the SHA-256, as 64 hexadecimal digits, of everything that can change
     the reply. ``index`` is the number of the sample among the samples of its call.
 
-    The hash covers the model and its declared revision, the messages with the hashes of the media, the reply schema,
-    the sampling parameters with the sample's number, and the continuation to score, if any. The hash does not cover
-    ``n`` and ``max_tokens``. So a request with a larger token budget finds the complete replies to a request with a
-    smaller budget.
+    The hash covers the model and its declared revision, the messages of ``prompt`` with the hashes of the media, the
+    reply schema, the sampling parameters with the sample's number, and the continuation to score, if any. The hash does
+    not cover ``n`` and ``max_tokens``. So a request with a larger token budget finds the complete replies to a request
+    with a smaller budget.
     """
     body = {
         "v": KEY_VERSION,

@@ -75,9 +75,9 @@ async def ask_for(
     """Send a prompt to a role until the reply has the requested form. Returns two values: the result of ``read`` on the
     good reply, and the call that returned this reply.
 
-    ``read`` is a function that parses a reply, and raises :class:`BadReply` if the reply does not have the requested
-    form. ``form`` describes this form for the model; it is "" if the prompt already suffices. After a BadReply, the
-    reply is requested again in one of two ways:
+    ``caller`` makes the calls, with the sampling parameters ``sampling``. ``read`` is a function that parses a reply,
+    and raises :class:`BadReply` if the reply does not have the requested form. ``form`` describes this form for the
+    model; it is "" if no description is needed. After a BadReply, the reply is requested again in one of two ways:
 
     - A truncated reply is requested with twice the token budget. The largest budget is the endpoint's
       ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.

@@ -15,8 +15,9 @@ from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """Return the endpoint kinds for which a run has to start servers on its machine, sorted by name. Only endpoints
-    that a role uses are considered. The result is empty if no server is needed.
+    """Return the endpoint kinds for which a run has to start servers on its machine, sorted by name. ``models`` are the
+    settings of the endpoints and roles. Only endpoints that a role uses are considered. The result is empty if no
+    server is needed.
     """
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))

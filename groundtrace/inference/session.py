@@ -1,5 +1,5 @@
-"""Records the calls to models that are made for one element of a pipeline (such as one question), so that their lineage
-and cost are known. Failed calls are also recorded.
+"""Records the calls to models that are made for one element of a pipeline (such as one question). So it is known later
+which calls led to a row, and what they cost. Failed calls are also recorded.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,10 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Ask the model that plays ``role`` for ``sampling.n`` samples, and record the call. The arguments are those of
+        """Ask the model that plays ``role`` for ``sampling.n`` samples (replies to ``prompt``), and record the call.
+
+        If ``continuation`` is given, nothing is sampled. Then the result holds the log-probabilities of its tokens.
+        ``repair`` is True if the prompt asks the model to correct an unusable reply. The errors are those of
         :meth:`groundtrace.inference.models.Models.generate`.
         """
         try:

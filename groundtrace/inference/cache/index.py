@@ -216,7 +216,7 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
-    """Yield the entries of the database in the order of their keys.
+    """Yield the entries of the open database ``db`` in the order of their keys.
 
     ``after`` is a key: only entries with greater keys are yielded. If it is None, the entries start with the first key.
     ``limit`` is the largest number of entries; -1 means no limit. Raises :class:`Damaged` if an entry is damaged.
@@ -229,9 +229,9 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
-    """Return the entries that the database holds for ``keys``. Keys without an entry are missing in the result, which
-    has no particular order. ``keys`` must be short enough for one SQL query. Raises :class:`Damaged` if an entry is
-    damaged.
+    """Return the entries that the open database ``db`` holds for ``keys``. Keys without an entry are missing in the
+    result, which has no particular order. ``keys`` must be short enough for one SQL query. Raises :class:`Damaged`
+    if an entry is damaged.
     """
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
@@ -241,8 +241,8 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> int:
-    """Insert rows into the table of replies, and return how many of them were stored. A row that replaces an existing
-    row counts as stored.
+    """Insert rows into the table of replies in the open database ``db``, and return how many of them were stored. A row
+    that replaces an existing row counts as stored.
 
     ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. If ``log``
     is a name, the function also records that the first ``taken_bytes`` bytes of this log are imported. If ``log`` is

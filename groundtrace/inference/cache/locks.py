@@ -38,8 +38,10 @@ def locked(path: Path, how: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_now(path: Path) -> Iterator[TextIO | None]:
-    """Try to lock the file exclusively, without waiting. The file is created if it does not exist. Yields the open
-    file, which is locked until the ``with`` statement ends. Yields None if another process holds a lock on the file."""
+    """Try to lock the file ``path`` exclusively, without waiting. The file is created if it does not exist. Yields the
+    open file, which is locked until the ``with`` statement ends. Yields None if another process holds a lock on the
+    file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as handle:
         yield handle if lock_alone(handle.fileno()) else None

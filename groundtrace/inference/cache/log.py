@@ -29,8 +29,9 @@ _MAX_NUMBER = 2**63 - 1
 class CacheEntry:
     """Holds one reply for the cache, with the fields by which users can search the cache.
 
-    ``key`` is the cache key. ``prompt`` is the name of the prompt. ``max_tokens`` is the token budget of the request,
-    and ``completion`` is the reply. ``tokens_in`` and ``tokens_out`` are the reply's input and output tokens.
+    ``key`` is the cache key. ``role`` is the job for which the model was called, such as "judge". ``prompt`` is the
+    name of the prompt, and ``model`` the name of the model. ``max_tokens`` is the token budget of the request, and
+    ``completion`` is the reply. ``tokens_in`` and ``tokens_out`` are the reply's input and output tokens.
     """
 
     key: str
@@ -71,9 +72,9 @@ def stamp() -> str:
 
 
 def encode_body(completion: Completion) -> str:
-    """Return a reply as JSON text with ASCII characters only. Other characters are escaped, because a reply may contain
-    a lone surrogate, which UTF-8 cannot encode. Fields that are empty (``logprobs``, ``answered_by``,
-    ``taken_from``) are left out. Raises ValueError if the reply cannot be encoded.
+    """Return the reply ``completion`` as JSON text with ASCII characters only. Other characters are escaped, because a
+    reply may contain a lone surrogate, which UTF-8 cannot encode. Fields that are empty (``logprobs``,
+    ``answered_by``, ``taken_from``) are left out. Raises ValueError if the reply cannot be encoded.
     """
     fields: dict[str, Any] = {
         "text": completion.text,

@@ -105,8 +105,8 @@ class Peers:
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
-        """Add one kind of shared state, such as the claims. From now on this object moves the state between memory and
-        the shared file.
+        """Add ``part``, one kind of shared state, such as the claims. From now on this object moves the state between
+        memory and the shared file.
         """
         with self.lock:
             self._parts.append(part)

@@ -18,7 +18,7 @@ _NOTES = re.compile(r"paid-([0-9]+-[0-9a-f]+)(-[0-9]+)?\.jsonl")
 
 @dataclass(frozen=True)
 class Cost:
-    """Holds an amount of dollars and an amount of tokens (input plus output)."""
+    """Holds an amount of US dollars (``usd``) and a number of tokens (``tokens``, input plus output)."""
 
     usd: float = 0.0
     tokens: int = 0

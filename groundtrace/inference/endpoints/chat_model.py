@@ -48,10 +48,11 @@ class ChatEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``transformers_chat``: a
     vision-language model that runs in this process.
 
-    ``media`` is the store from which the images of prompts are read. The model is loaded at the first use, and runs on
-    a thread of its own. Loading is not retried after an error. The random numbers of a sample depend only on the prompt
-    and the sample's index. So a sample does not depend on the other samples of its batch, except for rounding. The
-    argument ``threads`` is not used, since torch runs on all cores or on the GPU.
+    ``settings`` are the endpoint's settings. ``media`` is the store from which the images of prompts are read. The
+    model is loaded at the first use, and runs in a separate thread. Loading is not retried after an error. The random
+    numbers of a sample depend only on the prompt and the sample's index. So a sample does not depend on the other
+    samples of its batch, except for rounding. The argument ``threads`` is not used, since torch runs on all cores or on
+    the GPU.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:

@@ -106,9 +106,9 @@ class Detector(ABC):
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each text, and return two values. The first is the image's width and height in pixels.
-        The second is a list with one element for each text: the boxes above the threshold, in pixels, and their
-        scores.
+        """Search the image for each of the ``texts``, and return two values. The first is the image's width and height
+        in pixels. The second is a list with one element for each text: the boxes above the threshold, in pixels, and
+        their scores.
         """
 
 
@@ -133,7 +133,9 @@ class GroundingDino(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's size in pixels and the boxes with scores of each text (:meth:`Detector.find`)."""
+        """Search the image for each of the ``texts``. Returns the image's width and height in pixels, and for each text
+        its boxes with scores (:meth:`Detector.find`).
+        """
         pixels = image.load()
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
@@ -155,7 +157,7 @@ class GroundingDino(Detector):
 
 class Owlv2(Detector):
     """Runs the detector OWLv2. The features that it computes for an image do not depend on the label, so they are
-    computed once for all labels.
+    computed once for all labels. ``settings`` are the settings of the endpoint.
     """
 
     model_class = Owlv2ForObjectDetection
@@ -178,8 +180,9 @@ class Owlv2(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Return the image's size in pixels and the boxes with scores of each text (:meth:`Detector.find`). The texts
-        are processed as separate rows of a batch, so that each text gets all boxes that match it.
+        """Search the image for each of the ``texts``. Returns the image's width and height in pixels, and for each text
+        its boxes with scores (:meth:`Detector.find`). The texts are processed as separate rows of a batch, so that
+        each text gets all boxes that match it.
         """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
@@ -202,13 +205,13 @@ class Owlv2(Detector):
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """Remove duplicate boxes of one label, and return the rest: boxes in pixels (N, 4) xyxy, clipped to the image, with
-    the best score first.
+    """Remove duplicate and useless boxes of one label. Returns the other boxes in pixels (N, 4) xyxy, clipped to the
+    image, with the best score first.
 
     ``boxes`` are in pixels (N, 4) xyxy, and ``scores`` (N,) are their scores. ``width`` and ``height`` are the image's
     size. A box is a duplicate if its IoU with a better box is above :data:`SAME_OBJECT_IOU`. At most :data:`MAX_BOXES`
-    boxes are returned. Boxes that are less than half a pixel wide or high are dropped. This removes the boxes outside
-    of the image, which exist because OWLv2 pads images to a square.
+    boxes are returned. Boxes that are less than half a pixel wide or high are removed, too. These include the boxes
+    outside of the image, which exist because OWLv2 pads images to a square.
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)

@@ -49,8 +49,8 @@ class Segmenter(ABC):
         self._seen: LruCache[dict[str, Any]] = LruCache(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
-        """Return the places of a prompt, in pixels: boxes [x1, y1, x2, y2] or points [x, y]. Raises CallError if they
-        are malformed.
+        """Return the places of a prompt, in pixels: boxes [x1, y1, x2, y2] or points [x, y]. Raises CallError if the
+        prompt does not hold such lists.
         """
         what = "points" if prompt.name.startswith("segment_points") else "boxes"
         text = prompt.variable(what)
@@ -66,8 +66,8 @@ class Segmenter(ABC):
         return places
 
     def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
-        """Return one reply for each element of ``asked``, which is a list of places (boxes or points, in pixels). A
-        reply is a JSON text with one mask for each place, in the order of the places.
+        """Return one reply for each element of ``asked``, all about ``image``. An element is a list of places (boxes or
+        points, in pixels). A reply is a JSON text with one mask for each place, in the order of the places.
         """
         masks = {
             size: map(
@@ -105,8 +105,8 @@ class Segmenter(ABC):
 
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes (1, N, 4) or points (1, N, 2) from pixels of the image to pixels of the model's input. ``seen``
-        holds the features and the sizes of the image.
+        """Convert ``places``, which are boxes (1, N, 4) or points (1, N, 2), from pixels of the image to pixels of the
+        model's input. ``seen`` holds the features and the sizes of the image.
         """
 
     @abstractmethod
@@ -123,14 +123,14 @@ class Sam2(Segmenter):
     processor_class = Sam2Processor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes (1, N, 4) or points (1, N, 2) from pixels of the image to pixels of the model's input
-        (:meth:`Segmenter.scaled`).
+        """Convert ``places`` (boxes or points) from pixels of the image to pixels of the model's input
+        (:meth:`Segmenter.scaled`). ``seen`` holds the sizes of the image.
         """
         return places * (self.processor.target_size / seen["original_sizes"][0]).flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's masks to the image's size, and return them as bool (N, 1, H, W)
-        (:meth:`Segmenter.full_size`).
+        """Resize the model's ``masks`` to the image's size, and return them as bool (N, 1, H, W)
+        (:meth:`Segmenter.full_size`). ``seen`` holds the sizes of the image.
         """
         return self.processor.post_process_masks(masks, seen["original_sizes"])[0]
 
@@ -144,15 +144,15 @@ class Sam(Segmenter):
     processor_class = SamProcessor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert boxes (1, N, 4) or points (1, N, 2) from pixels of the image to pixels of the model's input
-        (:meth:`Segmenter.scaled`).
+        """Convert ``places`` (boxes or points) from pixels of the image to pixels of the model's input
+        (:meth:`Segmenter.scaled`). ``seen`` holds the sizes of the image.
         """
         scale = seen["reshaped_input_sizes"][0] / seen["original_sizes"][0]
         return places * scale.flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's masks to the image's size, and return them as bool (N, 1, H, W)
-        (:meth:`Segmenter.full_size`).
+        """Resize the model's ``masks`` to the image's size, and return them as bool (N, 1, H, W)
+        (:meth:`Segmenter.full_size`). ``seen`` holds the sizes of the image.
         """
         return self.processor.post_process_masks(masks, seen["original_sizes"], seen["reshaped_input_sizes"])[0]
 

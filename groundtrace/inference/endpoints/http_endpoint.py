@@ -129,7 +129,9 @@ class HttpEndpoint(abc.ABC):
         return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
 
     def text(self, written: str) -> str:
-        """Return a text that a model wrote without the API key, and without characters that cannot be stored."""
+        """Return ``written``, a text that a model wrote, without the API key, and without characters that cannot be
+        stored.
+        """
         return scrub(storable(written), self.key)
 
     async def close(self) -> None:

@@ -91,10 +91,10 @@ class TransformersEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) with a detector or a segmenter that
     runs in this process.
 
-    ``media`` is the store from which the images of prompts are read. The model is loaded at the first use and runs on a
-    thread of its own, so that it never blocks the event loop. Requests about one image that arrive while the thread is
-    busy are answered together. The argument ``threads`` is not used, since torch runs a forward pass on all cores or on
-    the GPU. Loading is not retried after an error.
+    ``settings`` are the endpoint's settings. ``media`` is the store from which the images of prompts are read. The
+    model is loaded at the first use and runs in a separate thread, so that it never blocks the event loop. Requests
+    about one image that arrive while the thread is busy are answered together. The argument ``threads`` is not used,
+    since torch runs a forward pass on all cores or on the GPU. Loading is not retried after an error.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:

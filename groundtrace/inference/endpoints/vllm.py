@@ -12,8 +12,9 @@ from groundtrace.vision.media import MediaStore
 
 
 class VllmEndpoint:
-    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started. It has a
-    revision for cache keys, but every request raises an error. ``media`` and ``threads`` are not used.
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started.
+    ``settings`` are its settings. It has a revision for cache keys, but every request raises an error. ``media`` and
+    ``threads`` are not used.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:

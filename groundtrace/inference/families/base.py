@@ -39,9 +39,9 @@ _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of a reply, without converting the numbers. The reply has either tags (``<points x1="…"
-    y1="…">``, this project's own form), or a JSON list of points. Returns NoPoints if the reply states that the
-    object is absent.
+    """Parse the points of the reply ``text``, without converting the numbers. The reply has either tags (``<points
+    x1="…" y1="…">``, this project's own form), or a JSON list of points. Returns NoPoints if the reply states that
+    the object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
     :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
@@ -113,8 +113,9 @@ class Family:
         return self._asked(self.box_prompt, image, label)
 
     def ask_object(self, image: MediaPart, label: str, question: str) -> RenderedPrompt:
-        """Return the prompt that asks the model for the boxes of the objects that ``question`` is about. ``label``
-        names these objects. A box must contain the entire object, even if the question is about a part of it.
+        """Return the prompt that asks the model for the boxes of those objects in ``image`` that ``question`` is about.
+        ``label`` names these objects. A box must contain the entire object, even if the question is about a part of
+        it.
 
         The families' own prompts for boxes are not used, since they ask for every object with a label. Instead all
         families get the same prompt, which asks for boxes in the family's :attr:`box_form`. Raises BadReply in the same
@@ -147,8 +148,11 @@ class Family:
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
         """Parse a model's reply to :meth:`ask_boxes` or :meth:`ask_object`, and return the boxes in pixels of the
-        original image. ``text`` is the reply, and ``label`` is the label that was requested. The other arguments and
-        the errors are those of :meth:`points`.
+        original image. The result has no boxes if the reply states that the image has no such object.
+
+        ``text`` is the reply, and ``label`` is the label that was requested. ``medium`` is the original image, whose
+        size is used. ``media_index`` is the position of this image among the media of the question. The errors are
+        those of :meth:`points`.
         """
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
@@ -199,8 +203,8 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """Return the answer of a reply without the thinking before it (``<think>…</think>``). Boxes within the thinking are
-    only drafts. A reply without thinking is returned unchanged.
+    """Return the answer in the reply ``text`` without the thinking before it (``<think>…</think>``). Boxes within the
+    thinking are only drafts. A reply without thinking is returned unchanged.
 
     Some chat templates write ``<think>`` into the prompt, so a reply may have only ``</think>``. Raises
     :class:`groundtrace.inference.grounding.BadReply` if the reply ends within its thinking.

@@ -114,8 +114,12 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """Return a parser for replies that hold points as JSON. The arguments are those of :func:`box_reader`. The parser
-    returns NoPoints if the reply states that the object is absent.
+    """Return a parser for replies that hold points as JSON. The parser gets the text of a reply, and returns its points
+    without converting the numbers. It returns NoPoints if the reply states that the object is absent, and raises
+    BadReply if it cannot parse the text.
+
+    ``numbers`` is a function that returns the coordinates of one item. The list of items may be in an object, under one
+    of the keys ``wrappers``, e.g. "points" for {"points": […]}.
     """
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
@@ -154,7 +158,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
     Raises BadReply in these cases:
 
-    - The JSON is truncated or malformed.
+    - The JSON is truncated or not valid.
     - An item has no coordinates.
     - The reply has two different lists.
     - The reply has no item, and does not clearly state that the object is absent.
@@ -203,8 +207,8 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON lists and objects of a text in order. Raises BadReply if a list or object is truncated or
-    malformed.
+    """Yield the JSON lists and objects of a text in order. Raises BadReply if a list or object is truncated or is not
+    valid JSON.
 
     Brackets that belong to ordinary sentences are skipped. Single quotes and a trailing comma, as in Python literals,
     are accepted.

@@ -61,8 +61,8 @@ class Allowance:
         self._has_tried = True
 
     def took(self, usage: Usage) -> None:
-        """Record the requests and tokens that an attempt of the request used. Call this method when the attempt has
-        ended.
+        """Record ``usage``, the requests and tokens that an attempt of the request used. Call this method when the
+        attempt has ended.
         """
         self._reported += usage
 

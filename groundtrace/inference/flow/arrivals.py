@@ -73,8 +73,9 @@ class Arrivals:
 
 
 class Place:
-    """Sends the attempts of one part of a request, and numbers the samples of this part. ``first`` is the number of the
-    part's first sample. It is known as soon as the part has a reply.
+    """Sends the attempts of one part of a request, and numbers the samples of this part. ``arrivals`` collects the
+    replies to all parts of the request. ``first`` is the number of the part's first sample. It is known as soon as
+    the part has a reply.
     """
 
     def __init__(self, arrivals: Arrivals) -> None:

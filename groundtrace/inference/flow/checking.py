@@ -59,7 +59,7 @@ def is_refusal(error: CallError) -> bool:
 
 def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
     """Return whether calls to the endpoint would fail although its server is up, e.g. because the API key is invalid.
-    ``error`` is the error of the endpoint's check.
+    ``settings`` are the endpoint's settings, and ``error`` is the error of its check.
     """
     if error.failure is Failure.GARBLED:  # such as a web page
         return settings.check_model
@@ -72,9 +72,9 @@ def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, erro
     """Return a one-line message for the user. It names the endpoint, the reason why the endpoint cannot answer calls,
     and what the user can do about it.
 
-    ``name`` is the endpoint's name, ``roles`` are the roles that use it, and ``error`` is the error of its check or
-    call. ``where`` is the text before ``endpoints`` in the config keys of the message, such as ``reward.``; it is ""
-    for the main config.
+    ``name`` is the endpoint's name, ``roles`` are the roles that use it, ``settings`` are its settings, and ``error``
+    is the error of its check or call. ``where`` is the text before ``endpoints`` in the config keys of the message,
+    such as ``reward.``; it is "" for the main config.
     """
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:

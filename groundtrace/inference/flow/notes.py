@@ -29,7 +29,8 @@ MAX_MESSAGE_CHARS = 200
 
 @dataclass(frozen=True)
 class Paid:
-    """Holds a note about one request of a stage: its usage, and its number of ``replies``. ``id`` is unique.
+    """Holds a note about one request that was sent for a stage and a role: its usage, and its number of ``replies``.
+    ``id`` is unique.
 
     ``in_process`` is True if the model ran in the worker itself, at no cost. The other fields are those of
     :class:`groundtrace.schemas.usage.Usage`. Amounts in dollars use the prices of the config. Notes of earlier versions

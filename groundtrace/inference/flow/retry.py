@@ -35,7 +35,7 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
     attempt, up to :data:`MAX_WAIT_S`. Its value after the first attempt depends on the failure:
 
     - 0.2 s if the server refused the request because of its load;
-    - 0.05 s after a fault unrelated to load (a reset, a garbled body, empty content);
+    - 0.05 s after a fault unrelated to load (a broken connection, an unreadable or empty response);
     - 0.05 s after a timeout, since the caller has already waited.
 
     Concurrent requests are limited elsewhere, by :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
