@@ -34,8 +34,8 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices, in their order. A sample has an empty text
-        only if it was truncated.
+        """Send the request to the model, and return the reply. It has one sample for each number in
+        ``request.indices``, in their order. A sample has an empty text only if it was truncated.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """

@@ -75,7 +75,9 @@ class Runtime:
         return 0 if models is None else self.submit(models.drain(limit_s)).result()
 
     def close(self, settings: ModelsSettings) -> None:
-        """Close the endpoints and the cache of these settings, if they were opened."""
+        """Close the endpoints and the cache that this process opened with these settings. Nothing happens if it opened
+        none.
+        """
         with self._lock:
             models = self._models.pop(settings, None)
         if models is not None:
@@ -92,7 +94,7 @@ class Runtime:
         self.close_all()
 
     def close_all(self) -> None:
-        """Close the endpoints and caches of all settings."""
+        """Close all endpoints and caches that this process opened."""
         for settings in list(self._models):
             self.close(settings)
 

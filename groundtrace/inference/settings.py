@@ -249,8 +249,8 @@ class ModelsSettings:
 
     @property
     def judges_text(self) -> bool:
-        """Return whether the config has a judge that can judge text. The embedded engine (image-processing code in
-        place of a model) cannot judge text, since it computes only with pixels.
+        """Return whether the config has a judge that can judge text. The result is False without a judge, and for the
+        embedded engine (image-processing code in place of a model), which computes only with pixels.
         """
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 

@@ -241,8 +241,8 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> int:
-    """Insert rows into the table of replies in the open database ``db``, and return how many of them were stored. A row
-    that replaces an existing row counts as stored.
+    """Insert ``rows`` into the table of replies in the open database ``db``, and return how many of them were stored. A
+    row that replaces an existing row counts as stored.
 
     ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. If ``log``
     is a name, the function also records that the first ``taken_bytes`` bytes of this log are imported. If ``log`` is

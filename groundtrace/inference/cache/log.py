@@ -207,7 +207,7 @@ class LogWriter:
         self.size_bytes += len(data)
 
     def abandon(self) -> None:
-        """Close the file. The next :meth:`append` begins a new file."""
+        """Close the log file, because its last line may be incomplete. The next :meth:`append` begins a new file."""
         if self._file is not None:
             os.close(self._file)
         self._file = None

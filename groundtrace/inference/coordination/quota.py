@@ -122,8 +122,9 @@ class Quota:
                 await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
-        """Correct the schedule after a request that used more or fewer tokens than expected. ``tokens`` is the
-        difference: positive if the request used more tokens than expected, negative if it used fewer.
+        """Correct the limit on tokens per minute after a request that used more or fewer tokens than expected.
+        ``tokens`` is the difference: positive if the request used more tokens than expected, negative if it used
+        fewer.
         """
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
@@ -216,9 +217,10 @@ class Quota:
     # The state that peers share
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write the schedule into the file ``db`` that the processes of this machine share. Register all slots of the
-        endpoint as held by this process. :meth:`changed` reduces them later to this process's part
-        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """Move this process's state into the file ``db``, because other processes now share the endpoint. The state
+        consists of the times at which the next request and the next tokens are allowed, and of the slots for
+        concurrent requests. At first all slots are registered as held by this process; :meth:`changed` reduces them
+        later to this process's part.
         """
         requests_free_s, tokens_free_s, *_ = self._row(db)
         self._requests.free_s = max(self._requests.free_s, requests_free_s)
@@ -228,8 +230,9 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the schedule from the shared file ``db``, and remove this process's slots from this file. The method is
-        called when the process has no peers. The schedule includes the requests that other processes have sent.
+        """Read the shared state from the file ``db`` into memory, because no other process shares the endpoint any
+        more. The state consists of the times at which the next request and the next tokens are allowed. They take
+        the requests of other processes into account. This process's slots are removed from the file.
 
         The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
         measured in Unix time.
@@ -241,8 +244,9 @@ class Quota:
         self._hold_none(db)
 
     def changed(self) -> None:
-        """Adjust the number of this process's slots to its part. The method is called when the process has got its
-        first peer, or has no peers any more. Any thread may call it.
+        """Adjust how many of the endpoint's concurrent requests this process may use. The method is called when the
+        process has got its first peer (another process that shares the endpoint), or has no peers any more. Any
+        thread may call it.
         """
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._beat)

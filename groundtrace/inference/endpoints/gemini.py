@@ -76,11 +76,13 @@ class GeminiEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the model's revision from the settings."""
+        """Return the version of the model from the settings. It is a part of the cache keys."""
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. Raises CallError if the request fails."""
+        """Send the request to the API, and return a reply with one sample for each number in ``request.indices``.
+        Raises CallError if the request fails after all retries.
+        """
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} cannot score a continuation over Gemini's API: use another model")
         if not request.prompt.media:

@@ -75,11 +75,13 @@ class HttpEndpoint(abc.ABC):
 
     @property
     def revision(self) -> str:
-        """Return the model's revision from the settings."""
+        """Return the version of the model from the settings. It is a part of the cache keys."""
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. Raises CallError if the request fails."""
+        """Send the request to the server, and return a reply with one sample for each number in ``request.indices``.
+        Raises CallError if the request fails after all retries.
+        """
         if not request.prompt.media:
             return await self._collect(request, [])
         media = request.prompt.media

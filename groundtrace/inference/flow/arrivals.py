@@ -38,7 +38,7 @@ class Arrivals:
 
     def number(self, samples: int) -> int:
         """Give the next free numbers to new samples, and return the first of these numbers. ``samples`` is the number
-        of samples that have arrived. E.g. if 3 samples have arrived before, the result is 3.
+        of new samples. Numbers begin with 0, e.g. if 3 samples have arrived before, the result is 3.
         """
         first, self._count = self._count, self._count + samples
         return first
