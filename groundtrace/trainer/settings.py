@@ -339,7 +339,7 @@ class TrainerSettings:
         environment, recipe = self.environment.make(), self.reward.make_recipe()
         if TRAJECTORY in recipe.needs and not environment.gives_trajectory:
             raise ConfigError(
-                f"reward.recipe = {recipe.name!r} needs {recipe.needs[TRAJECTORY]}, which no row of the data has: "
-                'set environment.kind = "sandbox", which executes the code'
+                f"reward.recipe = {recipe.name!r} needs {recipe.needs[TRAJECTORY]}, but the environment executes no "
+                'code: set environment.kind = "sandbox"'
             )
         environment.check_ready()
