@@ -13,8 +13,8 @@ from groundtrace.schemas.records import Call
 
 @dataclass(frozen=True)
 class CallResult:
-    """Holds the result of one call to a model. ``completions`` are the samples in order. ``call`` is the record of the
-    call. It shows later which calls led to a row of the output, and what they cost.
+    """Holds the result of one call to a model. ``completions`` are the samples (replies) in order. ``call`` is the
+    record of the call. It shows later which calls led to a row of the output, and what they cost.
     """
 
     completions: tuple[Completion, ...]
@@ -22,7 +22,7 @@ class CallResult:
 
     @property
     def text(self) -> str:
-        """Return the text of the first sample."""
+        """Return the text of the first sample (reply)."""
         return self.completions[0].text
 
 
@@ -42,9 +42,9 @@ class Caller(Protocol):
     ) -> CallResult:
         """Ask the model that plays ``role`` for ``sampling.n`` samples (replies to ``prompt``), and return them.
 
-        If ``continuation`` is given, nothing is sampled. Then the result holds the log-probabilities of its tokens.
-        ``repair`` is True if the prompt asks the model to correct an unusable reply. The errors are those of
-        :meth:`groundtrace.inference.models.Models.generate`.
+        If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
+        this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
+        reply. The errors are those of :meth:`groundtrace.inference.models.Models.generate`.
         """
         ...
 
@@ -68,7 +68,7 @@ class Caller(Protocol):
         ...
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the endpoint of the role can return log-probabilities of tokens
+        """Return whether the endpoint of the role can return the log-probabilities of the tokens of a given text
         (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         ...

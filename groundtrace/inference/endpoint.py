@@ -34,8 +34,8 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """Send the request to the model, and return the reply. It has one sample for each number in
-        ``request.indices``, in their order. A sample has an empty text only if it was truncated.
+        """Send the request to the model, and return the reply. It has one sample for each number in ``request.indices``
+        (the numbers of the requested samples), in the same order. A sample has an empty text only if it was truncated.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """
@@ -174,8 +174,8 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
     - An endpoint has an unknown kind or family.
     - The endpoint of a role is not defined.
     - The endpoint of a role has no URL, but its kind needs one.
-    - The endpoint of a pointer or a detector does not pass :func:`check_coordinates`. These roles return points and
-      boxes.
+    - The endpoint of a pointer or a detector fails :func:`check_coordinates`, which checks that the model writes points
+      or boxes in a known form.
     """
     for name, endpoint in endpoints.items():
         try:
@@ -227,8 +227,9 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
     """Raise ValueError if the model of the endpoint ``name`` cannot write boxes. ``role`` is the role that needs the
-    boxes; it appears in the message. ``settings`` are the endpoint's settings. The error is also raised in the first
-    two cases of :func:`check_coordinates`.
+    boxes; it appears in the message. ``settings`` are the endpoint's settings. The error is also raised if the settings
+    do not declare how the model writes coordinates (``family`` or ``frame``), or if they name a family although the
+    endpoint's kind has its own form of coordinates.
     """
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:

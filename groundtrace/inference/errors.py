@@ -123,9 +123,9 @@ NOT_SENT = Reply((), NOTHING)
 class BudgetUsedUp(Exception):
     """Raised if a call was not sent, or not completed, because the run's budget is used up.
 
-    This is not a :class:`CallError`. A scorer catches CallError and turns the failed judge call into an unscored
-    verdict, which would be wrong here. ``call`` is the record of the call so far, for the accounting of costs.
-    ``partial`` holds the samples that did arrive.
+    This is not a :class:`CallError`. Scorers, which check responses, catch CallError and continue without a score. This
+    would be wrong here, since all later calls would fail in the same way. ``call`` is the record of the call so far,
+    for the accounting of costs. ``partial`` holds the samples that did arrive.
     """
 
     call: Call | None = None
@@ -135,10 +135,10 @@ class BudgetUsedUp(Exception):
 class RunStopped(Exception):
     """Raised if the run cannot continue, because an endpoint cannot answer its calls or a server stays down.
 
-    This is not a :class:`CallError`. Stages and scorers catch CallError and turn the failed call into a rejection or an
-    unscored verdict, which would be wrong here. ``message`` is one line that names the endpoint and tells the user what
-    to do. ``resumable`` is True if the user only has to repeat the command later, for example when the server is up
-    again. It is False if the user has to change something first.
+    This is not a :class:`CallError`. Stages and scorers catch CallError. They then reject the record, or continue
+    without a score. This would be wrong here, since all later calls would fail in the same way. ``message`` is one line
+    that names the endpoint and tells the user what to do. ``resumable`` is True if the user only has to repeat the
+    command later, for example when the server is up again. It is False if the user has to change something first.
 
     A Beam runner passes on only the text of a worker's exception. :func:`stop_in` restores the exception from this
     text.

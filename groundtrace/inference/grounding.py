@@ -36,8 +36,8 @@ class Mask:
     pixels: np.ndarray
 
     def holds(self, x_px: float, y_px: float) -> bool:
-        """Return whether the mask contains the pixel at the position (``x_px``, ``y_px``) of the image (Argos Eq.
-        2).
+        """Return whether the mask contains the pixel at the position (``x_px``, ``y_px``) of the image (Eq. 2 of the
+        paper Argos).
         """
         column, row = math.floor(x_px) - self.x, math.floor(y_px) - self.y
         height, width = self.pixels.shape
@@ -97,8 +97,8 @@ def points_in_px(
     media of the question. ``rule`` describes how the model's processor resizes the image.
 
     Raises :class:`BadReply` for a point outside the frame. BadReply is also raised if all numbers are from 0 to 1 and
-    not all are integers, but the frame has larger numbers (such as 0 to 1000). Otherwise all points would be in one
-    corner of the image.
+    not all are integers, but the frame has larger numbers (such as 0 to 1000). Without this check, all points would be
+    in one corner of the image.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -109,16 +109,18 @@ def points_in_px(
 
 
 def raw_box(row: object, label: str = "") -> RawBox:
-    """Return a box with the numbers of ``row``, which must be a list of four numbers. The numbers are not converted.
-    ``label`` is the label of the box. Raises :class:`BadReply` for any other value of ``row``.
+    """Return a box with the numbers of ``row``, which must be a list of four numbers. The numbers stay in the
+    coordinate frame of the model. ``label`` is the label of the box. Raises :class:`BadReply` for any other value of
+    ``row``.
     """
     x1, y1, x2, y2 = numbers_of(row, 4, "box")
     return RawBox((x1, y1, x2, y2), label)
 
 
 def raw_point(row: object, label: str = "") -> RawPoint:
-    """Return a point with the numbers of ``row``, which must be a list of two numbers. The numbers are not converted.
-    ``label`` is the label of the point. Raises :class:`BadReply` for any other value of ``row``.
+    """Return a point with the numbers of ``row``, which must be a list of two numbers. The numbers stay in the
+    coordinate frame of the model. ``label`` is the label of the point. Raises :class:`BadReply` for any other value of
+    ``row``.
     """
     x, y = numbers_of(row, 2, "point")
     return RawPoint(label, x, y)
@@ -155,8 +157,8 @@ def boxes_in_px(
     media of the question. ``rule`` describes how the model's processor resizes the image. If ``any_corners`` is True, a
     box may be written from any of its corners to the opposite one.
 
-    Raises :class:`BadReply` in the cases of :func:`points_in_px`. If ``any_corners`` is False, BadReply is also raised
-    for a box whose second corner is left of its first, or above it.
+    Raises :class:`BadReply` for numbers that do not fit the frame (:func:`points_in_px`). If ``any_corners`` is False,
+    BadReply is also raised for a box whose second corner is left of its first, or above it.
     """
     _check_scale(frame, [value for box in written for value in box.corners])
     corners = [_corners(box.corners, frame, medium, rule, any_corners) for box in written]

@@ -136,8 +136,8 @@ class Models:
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the settings declare that the role's endpoint can return the log-probabilities of a given
-        continuation.
+        """Return whether the settings declare that the role's endpoint can return the log-probabilities of the tokens
+        of a given text (a continuation of a reply).
         """
         return self.settings.endpoint(role).logprobs
 
@@ -153,10 +153,10 @@ class Models:
         """Ask the model that plays ``role``, and return ``sampling.n`` samples (replies). Samples that are in the cache
         are taken from there.
 
-        If ``continuation`` is given, nothing is sampled. Then the result holds the log-probabilities of the
-        continuation's tokens. ``repair`` is True if the prompt asks the model to correct an unusable reply; the call is
-        then counted as a repair. Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained,
-        and BudgetUsedUp if the budget does not suffice. Samples that did arrive stay in the cache.
+        If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
+        this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
+        reply; the call is then counted as a repair. Raises :class:`groundtrace.inference.errors.CallError` if a sample
+        cannot be obtained, and BudgetUsedUp if the budget does not suffice. Samples that did arrive stay in the cache.
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision

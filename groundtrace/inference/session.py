@@ -36,9 +36,9 @@ class Session:
     ) -> CallResult:
         """Ask the model that plays ``role`` for ``sampling.n`` samples (replies to ``prompt``), and record the call.
 
-        If ``continuation`` is given, nothing is sampled. Then the result holds the log-probabilities of its tokens.
-        ``repair`` is True if the prompt asks the model to correct an unusable reply. The errors are those of
-        :meth:`groundtrace.inference.models.Models.generate`.
+        If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
+        this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
+        reply. The errors are those of :meth:`groundtrace.inference.models.Models.generate`.
         """
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
@@ -71,7 +71,7 @@ class Session:
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the endpoint of the role can return log-probabilities of tokens
+        """Return whether the endpoint of the role can return the log-probabilities of the tokens of a given text
         (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         return self.models.gives_logprobs(role)

@@ -7,8 +7,8 @@ from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCa
 
 
 class BatchedPuts:
-    """Collects the replies that arrive in one turn of the event loop, and puts them into ``cache`` in one database
-    transaction. A separate transaction for each reply would take four times as long.
+    """Puts replies into ``cache``, the reply cache. All replies that arrive in one iteration of the event loop are put
+    in one database transaction. A separate transaction for each reply would take four times as long.
     """
 
     def __init__(self, cache: ReplyCache) -> None:
@@ -16,7 +16,8 @@ class BatchedPuts:
         self._waiting: list[tuple[list[CacheEntry], asyncio.Future[dict[str, CachedReply]]]] = []
 
     async def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies in the cache, in one transaction with the other replies of this turn of the event loop.
+        """Store the replies in the cache, in one transaction with the other replies that arrive in this iteration of
+        the event loop.
 
         ``entries`` holds each reply with its cache key. Returns the replies that the cache then holds for these keys,
         by key. A returned reply can differ from the given one, because another process may have stored a reply for the

@@ -75,9 +75,9 @@ class Damaged(Exception):
 
 
 def row_of(logged: LogEntry, body: str) -> Row:
-    """Return the database row for ``logged``, a log entry. ``body`` is the reply of this entry as JSON text
-    (:func:`groundtrace.inference.cache.log.encode_body`). The last column of the row is a checksum of the other
-    columns.
+    """Return the database row for ``logged``, an entry of the reply log (one reply and its creation time). ``body`` is
+    the reply of this entry as JSON text (:func:`groundtrace.inference.cache.log.encode_body`). The last column of the
+    row is a checksum of the other columns.
     """
     e = logged.entry
     row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
@@ -244,9 +244,10 @@ def insert(
     """Insert ``rows`` into the table of replies in the open database ``db``, and return how many of them were stored. A
     row that replaces an existing row counts as stored.
 
-    ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. If ``log``
-    is a name, the function also records that the first ``taken_bytes`` bytes of this log are imported. If ``log`` is
-    None, nothing is recorded. Call this function inside of a :func:`transaction`.
+    ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. The
+    default keeps a complete reply, and replaces a truncated one by a better one. If ``log`` is a name, the function
+    also records that the first ``taken_bytes`` bytes of the log file with this name are imported. If ``log`` is None,
+    nothing is recorded. Call this function inside of a :func:`transaction`.
     """
     stored = db.executemany(statement, rows).rowcount
     if log is not None:
@@ -255,9 +256,9 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Return the logs in ``log_folder`` that have lines which the database has not imported yet. Each log comes with
-    the offset (in bytes) at which the import must start. The offset is 0 if a log is shorter than at its last
-    import, since such a log is read again from its start.
+    """Return the log files in ``log_folder`` that have lines (one reply each) which the database has not imported yet.
+    Each log comes with the offset (in bytes) at which the import must start. The offset is 0 if a log is shorter than
+    at its last import, since such a log is read again from its start.
     """
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
@@ -270,9 +271,9 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 
 
 def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
-    """Insert the entries of one batch of a log into the database. ``log`` is the path of the log from which ``batch``
-    was read. The function also records how far this log is imported now. Raises :class:`Damaged` if the database is
-    damaged.
+    """Insert replies from a log file into the open database ``db``. ``batch`` holds some consecutive entries of this
+    file, and ``log`` is the file's path. The function also records up to which byte the file is now imported. Raises
+    :class:`Damaged` if the database is damaged.
     """
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
@@ -280,10 +281,10 @@ def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
-    """Delete replies, and record that the cache has only one log now.
+    """Delete replies from the open database ``db``, and record that the cache now has only one log file.
 
-    ``doomed`` holds the keys of the replies to delete. ``log`` is the name of the one remaining log. ``taken_bytes`` is
-    the number of bytes at the beginning of this log that the database already contains. Raises :class:`Damaged` if the
+    ``doomed`` holds the keys of the replies to delete. ``log`` is the name of this log file. ``taken_bytes`` is the
+    number of bytes at the beginning of this log that the database already contains. Raises :class:`Damaged` if the
     database is damaged.
     """
     with reporting_damage(), transaction(db):
@@ -293,7 +294,7 @@ def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_
 
 
 def logs(log_folder: Path) -> list[Path]:
-    """Return the paths of the log files in ``log_folder``, oldest first."""
+    """Return the paths of the log files in ``log_folder``, oldest first. A log file holds a second copy of replies."""
     return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
 
 

@@ -54,9 +54,9 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogEntries:
-    """Holds a batch of entries that were read from a log. ``entries`` are in the order of the log. ``damaged`` is the
-    number of damaged lines in the batch. ``end_bytes`` is the offset in the file, in bytes, after the last complete
-    line of the batch.
+    """Holds a batch of entries that were read from a log file of replies. ``entries`` are in the order of the file.
+    ``damaged`` is the number of damaged lines in the batch. ``end_bytes`` is the offset in the file, in bytes, after
+    the last complete line of the batch.
     """
 
     entries: list[LogEntry]
@@ -121,7 +121,9 @@ def encode_line(logged: LogEntry, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> LogEntry | None:
-    """Return the entry that one line of a log holds. Returns None if the line is damaged or does not hold an entry."""
+    """Return the entry (one reply with its key) that ``line``, one line of a log file, holds. Returns None if the line
+    is damaged or does not hold an entry.
+    """
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
         return None
@@ -135,8 +137,8 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
-    """Yield the entries of the log ``path`` in batches of ``batch_lines`` lines. Reading starts at the offset
-    ``start_bytes``.
+    """Yield the entries (replies with their keys) of the log file ``path`` in batches of ``batch_lines`` lines. Reading
+    starts at the offset ``start_bytes``.
 
     A last line without a line feed is counted as damaged, since another process may still be writing it. In this case
     the ``end_bytes`` of the last batch is the offset at which this incomplete line begins, so a later call can start
@@ -176,7 +178,8 @@ def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
 
 
 class LogWriter:
-    """Writes this process's own log file in ``folder``. The file is created when the first line is written.
+    """Writes the log file of this process, which holds the replies that it received, in ``folder``. The file is created
+    when the first line is written.
 
     ``name`` is the file's name, and ``size_bytes`` the number of bytes written to it so far. A writer is not
     thread-safe.

@@ -8,7 +8,8 @@ SQLite's own write-ahead log was truncated. If a file in ``log/`` is truncated, 
 is undamaged. A killed process loses at most the replies that had not arrived. Several processes on one machine may use
 one cache. Each cache needs its own folder.
 
-A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``).
+A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``). So it is used again
+only for requests with at most this budget.
 """
 
 import contextlib
@@ -160,8 +161,9 @@ class ReplyCache:
             return reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
 
     def take_in(self) -> None:
-        """Import the log lines that are not in the database yet. The lines are imported in batches, and other threads
-        can use the cache between two batches. A cache in memory has no logs, so the method then does nothing.
+        """Import the replies that are in the log files, but not in the database yet. They are imported in batches, and
+        other threads can use the cache between two batches. A cache in memory has no logs, so the method then does
+        nothing.
         """
         if self._path is None:
             return

@@ -182,8 +182,8 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
-    """Yield a temporary cache that contains the replies of all segments. The temporary files are deleted when the
-    ``with`` statement ends.
+    """Yield a temporary cache that contains the replies of all segments. Segments are the files through which machines
+    share a reply cache. The temporary files are deleted when the ``with`` statement ends.
 
     ``files`` gives access to the segments. ``scratch`` is the folder in which the temporary folder is created; None
     means the system's temporary folder. The yielded tuple has three values: the cache, the names of the undamaged
@@ -208,7 +208,8 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[LogEntry], bool] = lambda _: True
 ) -> tuple[int, int]:
-    """Merge all undamaged segments into one new segment, and delete the old ones.
+    """Merge all undamaged segments into one new segment, and delete the old ones. Segments are the files through which
+    machines share a reply cache.
 
     ``files`` gives access to the segments. The new segment holds only the replies for which ``keep`` returns True. It
     is written before the old segments are deleted, so other machines may read and write in the meantime. ``scratch`` is
@@ -234,9 +235,10 @@ def prune_segments(
     """Delete replies from a shared cache and from this machine's copy of it. A reply is deleted if ``keep`` returns
     False for it.
 
-    ``location`` is the shared folder or URL with the segments. ``local_folder`` is the folder of this machine's copy.
-    ``storage`` holds the settings of the object storage. The number of deleted replies is counted once in the segments
-    and once in the copy; the larger of the two numbers is returned.
+    ``location`` is the shared folder or URL with the segments (the files that hold the shared replies).
+    ``local_folder`` is the folder of this machine's copy. ``storage`` holds the settings of the object storage. The
+    number of deleted replies is counted once in the segments and once in the copy; the larger of the two numbers is
+    returned.
 
     The copies on other machines are not changed, so these machines still use the deleted replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
@@ -256,10 +258,10 @@ def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads 
     ``replies.sqlite``.
 
     A path on a local disk is a SQLite file. If ``path`` is on a network file system or is a URL, the file itself is
-    never created. Instead its folder holds segments, which several machines share (:class:`SegmentStore`). ``storage``
-    holds the settings of the object storage. ``uploads`` is the background thread that regularly exchanges the segments
-    with other machines. If it is None, they are exchanged only when the cache is opened, and uploaded when it is
-    closed.
+    never created. Instead its folder holds segments: files with replies, which several machines share
+    (:class:`SegmentStore`). ``storage`` holds the settings of the object storage. ``uploads`` is the background thread
+    that regularly exchanges the segments with other machines. If it is None, they are exchanged only when the cache is
+    opened, and uploaded when it is closed.
     """
     location = shared_location(path)
     if location is None:

@@ -26,8 +26,9 @@ class TornSegment(Exception):
 
 
 class SegmentFiles:
-    """Accesses the segments of a shared cache: the files in the folder ``segments`` at ``location`` (a folder path or a
-    URL). ``storage`` holds the settings of the object storage.
+    """Lists, downloads, uploads and deletes the segments of a shared cache. A segment is a compressed file with replies
+    in the folder ``segments`` at ``location`` (a folder path or a URL). ``storage`` holds the settings of the object
+    storage.
 
     The methods raise OSError if the location cannot be reached. The constructor raises
     :class:`groundtrace.storage.places.StorageError` for a URL that no store supports.
@@ -38,8 +39,9 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Return two values: a dict from the name of each segment to its size in bytes, oldest segment first; and the
-        number of other files in the folder. Temporary files (``.tmp``) are not counted.
+        """Return two values: a dict from the name of each segment (a compressed file with replies) to its size in
+        bytes, oldest segment first; and the number of other files in the folder. Temporary files (``.tmp``) are not
+        counted.
         """
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
@@ -47,9 +49,9 @@ class SegmentFiles:
         return ours, len(foreign)
 
     def fetch(self, name: str, target: Path) -> None:
-        """Download and decompress the segment ``name``, and write its lines to the local file ``target``. The file
-        appears only when it is complete. Raises :class:`TornSegment` if the segment is damaged, and
-        FileNotFoundError if it does not exist any more.
+        """Download and decompress the segment ``name`` (a compressed file with replies), and write its lines to the
+        local file ``target``. The file appears only when it is complete. Raises :class:`TornSegment` if the segment is
+        damaged, and FileNotFoundError if it does not exist any more.
         """
         target.parent.mkdir(parents=True, exist_ok=True)
         unpacker = zlib.decompressobj()
@@ -65,8 +67,9 @@ class SegmentFiles:
                 raise TornSegment(f"the segment {name} ends early")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
-        """Compress the log lines ``lines``, upload them as a new segment, and return the segment's name. The compressed
-        file is written to the local folder ``scratch`` before it is uploaded, and deleted there afterwards.
+        """Compress ``lines``, which are log lines with one reply each, upload them as a new segment, and return the
+        segment's name. The compressed file is written to the local folder ``scratch`` before it is uploaded, and
+        deleted there afterwards.
         """
         name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
         packed = scratch / f".{name}.tmp"
@@ -82,7 +85,7 @@ class SegmentFiles:
         return name
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete the segments with these names. Names that do not exist are ignored."""
+        """Delete the segments (files with replies) with these names. Names that do not exist are ignored."""
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
 

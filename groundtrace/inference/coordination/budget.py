@@ -78,8 +78,8 @@ class Budget:
         return self._usd is not None or self._tokens is not None
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
-        """Return an estimate of how many output tokens ``n`` samples will have. ``prompt`` is the prompt's name.
-        ``max_tokens`` is the largest number of tokens of one sample.
+        """Return an estimate of how many output tokens ``n`` samples (replies) will have. ``prompt`` is the prompt's
+        name. ``max_tokens`` is the largest number of tokens of one sample.
 
         The estimate is the mean length of the earlier samples of this prompt in this process. Before the first sample,
         it is :data:`FIRST_GUESS_TOKENS_OUT` tokens for each sample.
@@ -112,8 +112,9 @@ class Budget:
         return not self._bounded or self._fits_now(cost) is True
 
     def saw(self, prompt: str, samples: int, tokens_out: int) -> None:
-        """Record the length of new samples, which improves the estimates of :meth:`expected_tokens_out`. ``prompt`` is
-        the prompt's name, ``samples`` the number of samples, and ``tokens_out`` the sum of their output tokens.
+        """Record the length of new samples (replies), which improves the estimates of :meth:`expected_tokens_out`.
+        ``prompt`` is the prompt's name, ``samples`` the number of samples, and ``tokens_out`` the sum of their output
+        tokens.
         """
         if samples:
             seen, total = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
@@ -133,8 +134,9 @@ class Budget:
         self._settled.set()
 
     def read_notes(self) -> None:
-        """Read again from the run's notes what other machines have spent. Nothing is read before this process has sent
-        its first request. Raises OSError if the notes cannot be read. Any thread may call this method.
+        """Read again from the run's notes what other machines have spent. The notes are files in which each process
+        records its spending. Nothing is read before this process has sent its first request. Raises OSError if the
+        notes cannot be read. Any thread may call this method.
         """
         if self._noted is not None and self._is_read:
             spent = self._noted.by_process()

@@ -57,26 +57,27 @@ class Part(Protocol):
 
     def publish(self, db: sqlite3.Connection) -> None:
         """Write this process's state into the shared file ``db``. The method is called when the process gets its first
-        peer, and when a process that is alone is about to end.
+        peer (another process of this machine that shares the state), and when a process that is alone is about to end.
         """
         ...
 
     def withdraw(self, db: sqlite3.Connection) -> None:
         """Read the state from the shared file ``db`` into memory, and remove this process's own entries from this file.
-        The method is called when this process has no peers.
+        The method is called when this process has no peers (other processes of this machine that share the state).
         """
         ...
 
     def changed(self) -> None:
-        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state. For example, an endpoint
-        changes the number of its concurrent requests. Any thread may call this method.
+        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state between memory and the
+        shared file. For example, an endpoint changes the number of its concurrent requests. Any thread may call this
+        method.
         """
         ...
 
 
 class Peers:
-    """Connects this process with its peers, which are the other processes that share ``folder``. If ``folder`` is None,
-    this process never has peers.
+    """Connects this process with its peers: the other processes of this machine that use the same ``folder``. The file
+    with the shared state is in this folder. If ``folder`` is None, this process never has peers.
 
     ``has_peers`` is True while the process has peers; its state is then in the shared file. ``had_peers`` is True if
     the state has ever been in this file. Both attributes change only while ``lock`` is held. ``me`` is the name of this
@@ -105,7 +106,7 @@ class Peers:
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
-        """Add ``part``, one kind of shared state, such as the claims. From now on this object moves the state between
+        """Add ``part``, one kind of shared state, such as the claims. From now on this object moves that state between
         memory and the shared file.
         """
         with self.lock:
@@ -117,9 +118,9 @@ class Peers:
     def join(self) -> bool:
         """Register this process at the first call. Returns True if the process may send requests.
 
-        The result is False while a peer has not written its state into the shared file yet, and while another process
-        registers. Call the method again soon in this case. Raises :class:`groundtrace.inference.errors.RunStopped` if
-        the folder cannot be used.
+        The result is False while a peer (another process of this machine) has not written its state into the shared
+        file yet, and while another process registers. Call the method again soon in this case. Raises
+        :class:`groundtrace.inference.errors.RunStopped` if the folder cannot be used.
         """
         if self._may_send:
             return True
@@ -153,8 +154,8 @@ class Peers:
             raise stopped_by(error, self._folder) from error
 
     def close(self) -> None:
-        """Deregister this process, and release its claims and slots. Afterwards the process has no peers, even if it
-        sends requests again. An error is logged as a warning.
+        """Deregister this process, and release its claims and slots. Afterwards the process shares nothing with other
+        processes, even if it sends requests again. An error is logged as a warning.
         """
         with self.lock:
             db, self._db, presence, self._presence = self._db, None, self._presence, None

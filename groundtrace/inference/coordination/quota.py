@@ -83,12 +83,14 @@ def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: in
 
 class Quota:
     """Applies an endpoint's limits in this process: concurrent requests, requests per minute and tokens per minute.
-    Processes share these limits if they have the same ``peers`` and the same ``endpoint`` (a name).
+    Processes of one machine share these limits if their ``endpoint``, a text that identifies the endpoint, is the same.
+    ``peers`` connects this process with the other processes.
 
-    ``settings`` holds the limits. ``concurrency`` counts the concurrent requests of this process. The quota sets how
-    many slots ``concurrency`` may use (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). If ``peers``
-    is None, this process shares the limits with no other process. The methods run on one event loop. Only
-    :meth:`publish`, :meth:`withdraw` and :meth:`changed` may run on another thread.
+    ``settings`` holds the limits. ``concurrency`` counts the concurrent requests of this process. A slot permits one
+    concurrent request, and the quota sets how many slots ``concurrency`` may use
+    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). If ``peers`` is None, this process shares the
+    limits with no other process. The methods run on one event loop. Only :meth:`publish`, :meth:`withdraw` and
+    :meth:`changed` may run on another thread.
     """
 
     def __init__(
@@ -260,8 +262,9 @@ _opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=N
 
 @contextlib.contextmanager
 def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
-    """Make the quotas that :func:`quota_of` returns shared quotas while the body of the ``with`` statement runs.
-    ``peers`` are the processes that share them, and ``endpoint`` is the endpoint's name in the settings.
+    """Let processes share the limits of an endpoint. The objects that :func:`quota_of` creates in the body of the
+    ``with`` statement apply these limits to all processes together. ``peers`` connects this process with the other
+    processes, and ``endpoint`` is the endpoint's name in the settings.
     """
     token = _opening.set((peers, endpoint))
     try:

@@ -31,7 +31,8 @@ class Cost:
 
 
 class NotedSpending:
-    """Reads from the notes of a run what its processes have spent. ``root`` is the folder of the notes, a path or a URL
+    """Reads from the notes of a run what its processes have spent. The notes are files in which each process records
+    the usage of its requests. ``root`` is the folder of the notes, a path or a URL
     (:mod:`groundtrace.inference.flow.notes`). ``storage`` holds the settings of the object storage.
 
     The note files only grow, so each byte is read once.

@@ -64,8 +64,8 @@ class ChatModel:
     def draw(
         self, chats: Sequence[Chat], indices: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[list[tuple[str, str]]]:
-        """Generate samples for several chats in one batch. ``indices`` holds, for each chat, the numbers of the samples
-        to generate. ``sampling`` applies to all chats.
+        """Generate samples (replies) for several chats in one batch. ``indices`` holds, for each chat, the numbers of
+        the samples to generate. ``sampling`` applies to all chats.
 
         Returns one list for each chat, with a tuple for each of its samples: the text and the finish reason ("stop" or
         "length").

@@ -80,8 +80,8 @@ class GeminiEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Send the request to the API, and return a reply with one sample for each number in ``request.indices``.
-        Raises CallError if the request fails after all retries.
+        """Send the request to the API, and return a reply with one sample for each number in ``request.indices`` (the
+        numbers of the requested samples). Raises CallError if the request fails after all retries.
         """
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} cannot score a continuation over Gemini's API: use another model")

@@ -1,13 +1,13 @@
 """Runs open-vocabulary detectors for :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`.
-They are the detector g of Argos §3.1.
+In the paper Argos (§3.1), these models are the detector g.
 
-A separate search is made for each label, even if several labels are requested at the same time. Grounding DINO also
-accepts several labels as one text ("a cat. a dog."), but then the labels influence each other. A reply would depend on
-labels that are not in its cache key. So labels that are processed in the same forward pass are separate rows of a
-batch.
+A label is the name of an object to find, e.g. "red dog". A separate search is made for each label, even if several
+labels are requested at the same time. Grounding DINO also accepts several labels as one text ("a cat. a dog."), but
+then the labels influence each other. A reply would depend on labels that are not in its cache key. So labels that are
+processed in the same forward pass are separate rows of a batch.
 
-A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold. The best box is first, and each object is
-listed once.
+A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's score threshold. The best box is first, and each
+object is listed once.
 """
 
 import json
@@ -49,9 +49,9 @@ _Found = tuple[torch.Tensor, torch.Tensor]
 
 
 class Detector(ABC):
-    """Finds the boxes of labels in an image with a detector of the ``transformers`` library. This is the base class of
-    both detectors. It reads the label of a prompt, and writes the boxes as a reply. ``settings`` are the settings of
-    the endpoint.
+    """Finds the boxes of named objects in an image, with a detector of the ``transformers`` library. This is the base
+    class of both detectors. It reads the label (the object's name) of a prompt, and writes the boxes as a reply.
+    ``settings`` are the settings of the endpoint.
     """
 
     prompts = ("detect",)
@@ -64,8 +64,8 @@ class Detector(ABC):
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
 
     def read(self, prompt: RenderedPrompt) -> str:
-        """Return the label of a prompt as text for the model. Raises CallError if the label has no letter or digit, or
-        has more tokens than the model accepts.
+        """Return the label of a prompt, i.e. the name of the object to find, as text for the model. Raises CallError if
+        the label has no letter or digit, or has more tokens than the model accepts.
         """
         text = self.text_of(prompt.variable("label"))
         tokens = len(self.processor.tokenizer(text).input_ids)
@@ -81,8 +81,9 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """Search the image for objects. ``asked`` holds the labels, as :meth:`read` returns them. Returns one reply for
-        each label. A reply is a JSON text with the label's boxes in the endpoint's coordinate frame.
+        """Search the image for objects. ``asked`` holds the labels (names of objects), as :meth:`read` returns them.
+        Returns one reply for each label. A reply is a JSON text with the label's boxes in the endpoint's coordinate
+        frame.
         """
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
@@ -95,8 +96,8 @@ class Detector(ABC):
 
     @abstractmethod
     def text_of(self, label: str) -> str:
-        """Convert a label to the text that the model expects. Each detector was trained with another form, e.g. "red
-        dog." for Grounding DINO.
+        """Convert a label (the name of an object) to the text that the model expects. Each detector was trained with
+        another form, e.g. "red dog." for Grounding DINO.
         """
 
     @property
@@ -106,9 +107,9 @@ class Detector(ABC):
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each of the ``texts``, and return two values. The first is the image's width and height
-        in pixels. The second is a list with one element for each text: the boxes above the threshold, in pixels, and
-        their scores.
+        """Search the image for each of the ``texts`` (names of objects, as :meth:`text_of` returns them), and return
+        two values. The first is the image's width and height in pixels. The second is a list with one element for each
+        text: the boxes above the score threshold, in pixels, and their scores.
         """
 
 
@@ -133,8 +134,8 @@ class GroundingDino(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each of the ``texts``. Returns the image's width and height in pixels, and for each text
-        its boxes with scores (:meth:`Detector.find`).
+        """Search the image for each of the ``texts`` (names of objects, as :meth:`text_of` returns them). Returns the
+        image's width and height in pixels, and for each text its boxes with scores (:meth:`Detector.find`).
         """
         pixels = image.load()
         height, width = pixels.shape[:2]
@@ -180,9 +181,9 @@ class Owlv2(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each of the ``texts``. Returns the image's width and height in pixels, and for each text
-        its boxes with scores (:meth:`Detector.find`). The texts are processed as separate rows of a batch, so that
-        each text gets all boxes that match it.
+        """Search the image for each of the ``texts`` (names of objects, as :meth:`text_of` returns them). Returns the
+        image's width and height in pixels, and for each text its boxes with scores (:meth:`Detector.find`). The texts
+        are processed as separate rows of a batch, so that each text gets all boxes that match it.
         """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
@@ -205,8 +206,8 @@ class Owlv2(Detector):
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """Remove duplicate and useless boxes of one label. Returns the other boxes in pixels (N, 4) xyxy, clipped to the
-    image, with the best score first.
+    """Remove duplicate and useless boxes among those that the model found for one label. Returns the other boxes in
+    pixels (N, 4) xyxy, clipped to the image, with the best score first.
 
     ``boxes`` are in pixels (N, 4) xyxy, and ``scores`` (N,) are their scores. ``width`` and ``height`` are the image's
     size. A box is a duplicate if its IoU with a better box is above :data:`SAME_OBJECT_IOU`. At most :data:`MAX_BOXES`

@@ -1,6 +1,6 @@
 """Runs promptable segmenters (models that make a mask from a box or point) for
-:class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`. They are the segmenter h of Argos
-Eq. 1.
+:class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`. In the paper Argos (Eq. 1), these
+models are the segmenter h.
 
 The features of an image are computed once and are used for all boxes and points, also those of later prompts. For a box
 the model returns a single mask. For a point the model returns three masks, since a point may mean a part or a whole
@@ -112,7 +112,7 @@ class Segmenter(ABC):
     @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
         """Resize the model's masks (1, N, 1, h, w) to the image's size. Returns a bool tensor (N, 1, H, W). ``seen``
-        holds the features and the sizes of the image.
+        holds the features of the image, its size and the size of the model's input.
         """
 
 
@@ -158,8 +158,9 @@ class Sam(Segmenter):
 
 
 def mask_fields(mask: np.ndarray) -> dict[str, object]:
-    """Convert a mask, a bool array (H, W), to the fields of a mask in a reply. The mask is cropped to the smallest
-    rectangle that contains all of its pixels. If the mask is empty, the width and the height of the rectangle are 0.
+    """Convert a mask, a bool array (H, W), to the JSON fields of a mask in a reply
+    (:func:`groundtrace.inference.grounding.encode_mask`). The mask is cropped to the smallest rectangle that contains
+    all of its pixels. If the mask is empty, the width and the height of the rectangle are 0.
     """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not rows.size:

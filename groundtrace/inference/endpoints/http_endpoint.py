@@ -79,8 +79,8 @@ class HttpEndpoint(abc.ABC):
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Send the request to the server, and return a reply with one sample for each number in ``request.indices``.
-        Raises CallError if the request fails after all retries.
+        """Send the request to the server, and return a reply with one sample for each number in ``request.indices``
+        (the numbers of the requested samples). Raises CallError if the request fails after all retries.
         """
         if not request.prompt.media:
             return await self._collect(request, [])

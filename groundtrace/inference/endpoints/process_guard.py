@@ -1,7 +1,7 @@
 """Runs a command that must not outlive the process that started it: ``python process_guard.py PARENT_PID COMMAND …``.
 
-The guard starts the command in a session of its own. It stops the command, with all processes that the command has
-started, in three cases:
+This script is called the guard. It starts the command in a session of its own. It stops the command, with all processes
+that the command has started, in three cases:
 
 - The guard's standard input closes.
 - The process PARENT_PID ends (also after kill -9).

@@ -2,9 +2,9 @@
 process.
 
 The endpoint's model is a local folder or a hub id. The checkpoint's config determines the class of the model
-(:data:`MODELS`). Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes of Argos §3.1, b* = g(o). SAM
-2 and SAM answer ``segment`` prompts with the masks of Argos Eq. 1, and ``segment_points`` prompts with the masks at a
-pointing model's points. The paper does not name its models, so the user's config chooses one of these.
+(:data:`MODELS`). Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes b* = g(o) of the paper Argos,
+§3.1. SAM 2 and SAM answer ``segment`` prompts with the masks of that paper's Eq. 1, and ``segment_points`` prompts with
+the masks at a pointing model's points. The paper does not name its models, so the user's config chooses one of these.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The libraries are imported with the first model, so
 that a worker without such an endpoint does not need them. The extra ``vision`` installs them.
@@ -59,14 +59,17 @@ class LazyImage:
 
 
 class VisionModel(Protocol):
-    """Defines the interface of a loaded detector or segmenter. Only one thread uses the model."""
+    """Defines the interface of a loaded detector or segmenter. ``prompts`` are the ids of the prompts that the model
+    answers, e.g. "detect". Only one thread uses the model.
+    """
 
     prompts: tuple[str, ...]
     """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """Return the part of the prompt that the model needs: a label, or a list of boxes or points. The result is one
-        element of ``asked`` in :meth:`answer`. Raises CallError if the model cannot answer the prompt.
+        """Return the part of the prompt that the model needs: a label (the name of an object), or a list of boxes or
+        points. The result is one element of ``asked`` in :meth:`answer`. Raises CallError if the model cannot answer
+        the prompt.
         """
         ...
 
@@ -108,15 +111,15 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the revision from the settings, the threshold, and the revision of the code that writes the reply
-        (:data:`READING_REVISION`). A change of any of these changes the replies, so all three are part of the cache
-        key.
+        """Return the revision from the settings, the score threshold for boxes, and the revision of the code that
+        writes the reply (:data:`READING_REVISION`). A change of any of these changes the replies, so all three are part
+        of the cache key.
         """
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each number in ``request.indices``. All samples are equal, since the
-        models are deterministic. Raises CallError if the request fails.
+        """Return a reply with one sample for each number in ``request.indices`` (the numbers of the requested samples).
+        All samples are equal, since the models are deterministic. Raises CallError if the request fails.
         """
         if request.continuation is not None:
             raise not_sent(f"{self.settings.model} writes no text and cannot score a continuation: use another model")
@@ -193,7 +196,7 @@ class TransformersEndpoint:
 
     async def check(self) -> str:
         """Load the model. Returns one line for the user that names the model and the prompts that it answers. Raises
-        CallError in the cases of :func:`load_model`.
+        CallError if the model cannot be loaded (:func:`load_model`).
         """
         model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers {_listed(model)} prompts with {self.settings.model}"

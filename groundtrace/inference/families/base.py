@@ -39,9 +39,9 @@ _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of the reply ``text``, without converting the numbers. The reply has either tags (``<points
-    x1="…" y1="…">``, this project's own form), or a JSON list of points. Returns NoPoints if the reply states that
-    the object is absent.
+    """Parse the points of the reply ``text``, which stay in the coordinate frame of the model. The reply has either
+    tags (``<points x1="…" y1="…">``, this project's own form), or a JSON list of points. Returns NoPoints if the reply
+    states that the object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
     :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
@@ -51,18 +51,18 @@ def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 @dataclass(frozen=True)
 class Family:
-    """Describes a model family: models that write coordinates in the same way. The default values are this project's
-    own form, which the prompt describes and any model can follow.
+    """Describes a model family: models that write coordinates in the same way. The default values describe this
+    project's own form of coordinates. Prompts can explain this form to any model.
 
     ``frame`` is the coordinate frame (such as pixels, or 0 to 1000) that the models were trained to write. ``decimals``
     (0 or 1) is the number of decimals that the models write. ``resize`` describes how the models' processor resizes an
     image. It is None if this is not known.
 
     ``point_prompt`` and ``box_prompt`` are the names of two prompts: for the points of an object, and for the boxes of
-    a label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which do not convert the numbers. If a
-    reply cannot be parsed, the repair prompt shows the model ``point_form`` or ``box_form``, the requested form. If
-    ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are the points. If
-    ``box_prompt`` is "", the models cannot find boxes.
+    a label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which leave the numbers in the frame of
+    the model. If a reply cannot be parsed, the repair prompt shows the model ``point_form`` or ``box_form``, the
+    requested form. If ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are the
+    points. If ``box_prompt`` is "", the models cannot find boxes.
 
     If ``reads_prose`` is True, a reply that these parsers reject is parsed as prose
     (:mod:`groundtrace.inference.families.prose`). The numbers in prose are in the order of the frame (for example x
@@ -151,8 +151,9 @@ class Family:
         original image. The result has no boxes if the reply states that the image has no such object.
 
         ``text`` is the reply, and ``label`` is the label that was requested. ``medium`` is the original image, whose
-        size is used. ``media_index`` is the position of this image among the media of the question. The errors are
-        those of :meth:`points`.
+        size is used. ``media_index`` is the position of this image among the media of the question. Raises
+        :class:`groundtrace.inference.grounding.BadReply` in the cases of :meth:`points`, e.g. for a reply about another
+        object.
         """
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)

@@ -23,16 +23,17 @@ _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parse the boxes of the reply ``text``, without converting the numbers. Returns an empty tuple if the reply states
-    that the object is absent. Raises :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be
-    parsed.
+    """Parse the boxes of the reply ``text``. The numbers stay as the model wrote them, in its coordinate frame. Returns
+    an empty tuple if the reply states that the object is absent. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be parsed.
     """
     return tuple(raw_box(row, label) for row, label in _rows(text, "bbox_2d", 4, "box"))
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of the reply ``text``, without converting the numbers. Returns NoPoints if the reply states that
-    the object is absent. Raises :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
+    """Parse the points of the reply ``text``. The numbers stay as the model wrote them, in its coordinate frame.
+    Returns NoPoints if the reply states that the object is absent. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
     """
     rows = _rows(text, "point_2d", 2, "point")
     return tuple(raw_point(row, label) for row, label in rows) or NoPoints(text.strip())

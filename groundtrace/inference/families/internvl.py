@@ -22,9 +22,9 @@ _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parse the boxes of the reply ``text``, without converting the numbers. Returns an empty tuple if the reply states
-    that the object is absent. Raises :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be
-    parsed.
+    """Parse the boxes of the reply ``text``. The numbers stay as the model wrote them, in its coordinate frame. Returns
+    an empty tuple if the reply states that the object is absent. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be parsed.
     """
     before, *opened = text.split("<box>")
     if not opened:

@@ -98,8 +98,8 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
-    """Return a parser for replies that hold boxes as JSON. The parser gets the text of a reply, and returns its boxes
-    without converting the numbers. It raises BadReply if it cannot parse the text.
+    """Return a parser for replies that hold boxes as JSON. The parser gets the text of a reply, and returns its boxes,
+    with the numbers as the model wrote them. It raises BadReply if it cannot parse the text.
 
     ``numbers`` is a function that returns the coordinates of one item. The list of items may be in an object, under one
     of the keys ``wrappers``, e.g. "boxes" for {"boxes": […]}.
@@ -114,9 +114,9 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """Return a parser for replies that hold points as JSON. The parser gets the text of a reply, and returns its points
-    without converting the numbers. It returns NoPoints if the reply states that the object is absent, and raises
-    BadReply if it cannot parse the text.
+    """Return a parser for replies that hold points as JSON. The parser gets the text of a reply, and returns its
+    points, with the numbers as the model wrote them. It returns NoPoints if the reply states that the object is absent,
+    and raises BadReply if it cannot parse the text.
 
     ``numbers`` is a function that returns the coordinates of one item. The list of items may be in an object, under one
     of the keys ``wrappers``, e.g. "points" for {"points": […]}.

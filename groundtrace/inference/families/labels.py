@@ -1,4 +1,6 @@
-"""Prepares the label of a point or box for a prompt, and checks whether a reply is about this label."""
+"""Prepares a label, i.e. the name of an object to find, for a prompt, and checks whether a reply is about this label.
+
+"""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +32,7 @@ SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
 
 
 class Labelled(Protocol):
-    """Defines the interface of a point or box that has a label."""
+    """Defines the interface of a point or box that has a label (the name of its object)."""
 
     @property
     def label(self) -> str:
@@ -63,8 +65,8 @@ def quoted(label: str) -> str:
 
 
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
-    """Return those points or boxes of a reply that belong to the requested label. ``found`` holds all points or boxes
-    of the reply, and ``label`` is the requested label.
+    """Return those points or boxes of a reply that belong to the requested label (the name of an object). ``found``
+    holds all points or boxes of the reply, and ``label`` is the requested label.
 
     Items without a label are returned. Items with a label are compared with the requested label (:func:`closeness`),
     and only the closest ones are returned. For example, if "red dog" was requested and the reply has items labelled

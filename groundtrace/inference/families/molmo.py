@@ -19,7 +19,8 @@ _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parse the points of the reply ``text``, which are in tags (``<point x="…" y="…">``) or clicks (``Click(x, y)``).
-    The numbers are not converted. Returns NoPoints if the reply states that the object is absent.
+    The numbers stay as the model wrote them, in its coordinate frame. Returns NoPoints if the reply states that the
+    object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` if the points cannot be parsed, or if they
     are in tags of Molmo 2.

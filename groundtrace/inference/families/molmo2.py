@@ -19,8 +19,8 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of ``text``, a reply to a prompt with one image. The numbers are not converted. Returns NoPoints
-    if the reply states that the object is absent.
+    """Parse the points of ``text``, a reply to a prompt with one image. The numbers stay as the model wrote them, in
+    its coordinate frame. Returns NoPoints if the reply states that the object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` in these cases:
 

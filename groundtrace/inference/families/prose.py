@@ -69,9 +69,9 @@ class _Rows:
 
 
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
-    """Return the coordinates that a reply has for ``label``, as lists of ``count`` numbers (2 for points, 4 for boxes).
-    ``text`` is the reply. Returns None if the reply has no coordinates in sentences or plain lists, e.g. because it
-    is JSON.
+    """Return the coordinates that a reply has for the object named ``label``, as lists of ``count`` numbers (2 for
+    points, 4 for boxes). ``text`` is the reply. Returns None if the reply has no coordinates in sentences or plain
+    lists, e.g. because it is JSON.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
     object.

@@ -29,8 +29,8 @@ _BEGIN, _END = "<|box_start|>", "<|box_end|>"
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parse the points of the reply ``text``, which are in tags, in JSON under ``point_2d``, or between the special
-    tokens of Qwen2-VL. The numbers are not converted. Returns NoPoints if the reply states that the object is
-    absent.
+    tokens of Qwen2-VL. The numbers stay as the model wrote them, in its coordinate frame. Returns NoPoints if the reply
+    states that the object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
     :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
@@ -42,8 +42,8 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 def read_boxes(text: str) -> Sequence[RawBox]:
     """Parse the boxes of the reply ``text``, which are in JSON under ``bbox_2d``, or between the special tokens of
-    Qwen2-VL. The numbers are not converted. The result is empty if the reply states that the object is absent.
-    Raises :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be parsed.
+    Qwen2-VL. The numbers stay as the model wrote them, in its coordinate frame. The result is empty if the reply states
+    that the object is absent. Raises :class:`groundtrace.inference.grounding.BadReply` if the boxes cannot be parsed.
     """
     return [raw_box(row, label) for row, label in _marked(text)] if _BEGIN in text else _boxes_in_json(text)
 
