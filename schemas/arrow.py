@@ -1,7 +1,8 @@
 """Defines the Arrow schemas of the shards (Parquet files). A schema has core columns, which each set of rows (SFT, RL,
 rejected) has, and columns that stages add. Each column has a text that describes its content.
 
-A recipe's stages declare the columns that they add (:mod:`groundtrace.schemas.columns`).
+The stages of a recipe (a pipeline for one kind of training data) declare the columns that they add
+(:mod:`groundtrace.schemas.columns`).
 
 ``images`` holds the original files, or the sampled frames of a clip. The schema's metadata (key ``huggingface``)
 declares this column as a list of images. ``frames`` holds each image's medium, frame and time; it is null if the row
@@ -235,7 +236,8 @@ _ADDED = b"groundtrace.added"
 
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
-    """Return the Arrow schema of SFT rows: the core columns, followed by the ``added`` columns of the recipe's stages.
+    """Return the Arrow schema of SFT rows: the core columns, followed by the ``added`` columns that the stages of the
+    pipeline declare.
 
     If ``other_traces`` is True, the schema also has the column ``other_traces``, for the teacher's traces that were not
     chosen.
@@ -244,15 +246,15 @@ def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) ->
 
 
 def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Return the Arrow schema of RL rows: the core columns, followed by the ``added`` columns of the recipe's
-    stages.
+    """Return the Arrow schema of RL rows: the core columns, followed by the ``added`` columns that the stages of the
+    pipeline declare.
     """
     return _shard_schema((*_COMMON, *_RL), added)
 
 
 def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Return the Arrow schema of rejected rows: the core columns, followed by the ``added`` columns of the recipe's
-    stages.
+    """Return the Arrow schema of rejected rows: the core columns, followed by the ``added`` columns that the stages of
+    the pipeline declare.
     """
     return _shard_schema(_REJECTED, added)
 

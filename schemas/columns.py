@@ -1,9 +1,10 @@
-"""Defines columns that only some recipes have, in addition to the core columns of all rows, and holds a record's values
-in these columns.
+"""Defines columns that only some recipes (pipelines for one kind of training data) have, in addition to the core
+columns of all rows, and holds a record's values in these columns.
 
 A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets their values with
-``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare. Code that reads
-the rows gets the values with ``context.added(COLUMN)``. No other code depends on a column.
+``draft.with_added(COLUMN, value)``. Here, ``draft`` is the record that the stage changes. The shards of a recipe hold
+the columns that its stages declare. Code that reads the rows gets the values with ``context.added(COLUMN)``, where
+``context`` is the question's data. No other code depends on a column.
 
 A record holds the values as JSON texts. Therefore records of all recipes have the same type, Beam can shuffle them as
 rows, and records with equal values are equal.
@@ -95,8 +96,8 @@ class Value:
 
 
 class HasValues:
-    """Provides access to the values in added columns. It is the base of frozen dataclasses with a field ``values``,
-    which holds one value for each column that was set.
+    """Provides access to values in added columns, which only some recipes have. It is the base of frozen dataclasses
+    with a field ``values``, which holds one value for each column that was set.
     """
 
     values: tuple[Value, ...]

@@ -1,5 +1,5 @@
-"""Writes the prompt text for a question that is asked a second time, with additional crops of its images (iVGR
-§3.4).
+"""Writes the prompt text for a question that is asked a second time, with additional crops of its images (§3.4 of the
+paper iVGR).
 """
 
 from groundtrace.schemas.text import counted

@@ -4,8 +4,8 @@ several objects.
 Both "the second black square from the left" and "two black squares in the box" name black squares. The name is the noun
 with the attributes of the object itself, such as its colour. A word for the number of objects ("two") is not part of
 the name; :func:`without_counts` removes such words. Words that select one of several objects describe its place, its
-order, or its relation to other objects ("second", "from the left"). :func:`thing_of` removes these words. They can be
-checked only by code that has the boxes of the objects; all other code ignores them.
+order, or its relation to other objects ("second", "from the left"). :func:`thing_of` removes these words. Only code
+that has the boxes of the objects can check such words. All other code ignores the words.
 """
 
 import re

@@ -8,7 +8,8 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
 
     ``uses`` has one item for each question: its id and the hashes of its media. Two questions are in the same group if
     they have a medium in common, or if a chain of such questions connects them. The name of a group is its smallest
-    media hash. Nothing is yielded for an item with the id None, but its media also connect other questions.
+    media hash. An item may have the id None, if it only states that its media belong together. Nothing is yielded for
+    such an item, but its media also connect other questions.
     """
     parent: dict[str, str] = {}
 

@@ -255,10 +255,10 @@ class Trace:
 
 @record
 class Rubric:
-    """Holds one grading criterion and what was measured about it (RuCL §3.2). ``description`` and ``criteria`` are its
-    text. ``applicability`` (η) is the share of responses to which it applies. ``pass_rate`` (p) is the share of
-    these responses that meet it (None if there are none). ``stratum`` is "easy" or "hard", or "" if nothing was
-    measured yet.
+    """Holds one grading criterion and what was measured about it (§3.2 of the paper RuCL). ``description`` and
+    ``criteria`` are its text. ``applicability`` (η) is the share of responses to which it applies. ``pass_rate`` (p) is
+    the share of these responses that meet it (None if there are none). ``stratum`` is the rubric's difficulty: "easy"
+    or "hard", or "" if nothing was measured yet.
     """
 
     id: str
@@ -280,7 +280,7 @@ class Draft(HasValues):
     images that a stage made from the media, such as copies with points. ``traces`` are the teacher's traces, and
     ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the responses, a key
     of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels, for a
-    record without gold boxes; they become the ``gold_boxes`` of the row (iVGR).
+    record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
 
     ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.

@@ -102,7 +102,7 @@ class Registry(Generic[T]):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """Return the names of the parts that come from outside this repository."""
+        """Return the names of those parts (e.g. scorers) that come from outside this repository."""
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:
@@ -125,8 +125,8 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Return the part ``name``. This is a name in the registry, or a path ``module:NAME`` to a part that has no
-        name there.
+        """Import and return the part (e.g. a scorer) with this ``name``. The name is in the registry, or is a path
+        ``module:NAME`` to a part that has no name there.
 
         Raises RegistryError if the part does not exist or cannot be used.
         """
@@ -134,16 +134,16 @@ class Registry(Generic[T]):
         return self[name] if name in self else self._loaded(name)
 
     def check(self, name: str) -> None:
-        """Check the name of a part without importing the part. Raises RegistryError if ``name`` is not in the registry
-        and does not have the form ``module:NAME``.
+        """Check the name of a part (e.g. a scorer) without importing the part. Raises RegistryError if ``name`` is not
+        in the registry and does not have the form ``module:NAME``.
         """
         if name not in self and not is_path(name):
             form = "must be one of {known}, or one of your own as module:NAME, got {name}"
             raise RegistryError(self._unknown(name, form))
 
     def values(self) -> list[T]:
-        """Return all parts of this kind, in the order of their names in the registry. Raises RegistryError if a part
-        cannot be used.
+        """Import and return all parts of this kind, e.g. all scorers, in the order of their names in the registry.
+        Raises RegistryError if a part cannot be used.
         """
         return [self[name] for name in self]
 
@@ -177,8 +177,9 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Check the value that was imported for a part, and return it. ``path`` is its place as ``module:NAME``, and
-        ``found`` is the value. Raises RegistryError if the value does not have the type of this kind of part.
+        """Check the value that was imported for a part (e.g. a scorer), and return the part. ``path`` is its place as
+        ``module:NAME``, and ``found`` is the value. Raises RegistryError if the value does not have the type of this
+        kind of part.
         """
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
@@ -189,9 +190,9 @@ class Registry(Generic[T]):
         return cast("T", found)
 
     def wrong(self, path: str, found: Any, wanted: str) -> str:
-        """Return the error message for an imported value that is not a part of this kind. ``path`` is the place of the
-        value as ``module:NAME``, ``found`` is the value, and ``wanted`` describes the value that the registry
-        requires.
+        """Return the error message for an imported value that is not a part of this kind, e.g. not a scorer. ``path``
+        is the place of the value as ``module:NAME``, ``found`` is the value, and ``wanted`` describes the value that
+        the registry requires.
         """
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"

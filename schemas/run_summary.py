@@ -58,9 +58,9 @@ class StageFigures:
     only in a run that ends with an exact number of rows. ``prompts`` are the names of its prompts, and ``reasons`` are
     its reasons to reject a record, each with its meaning.
 
-    ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the sum of the durations of its requests. Both
-    are in seconds, and 0 if the stage ran on other machines. From these two values, a later run estimates its own
-    duration.
+    ``wall_s`` is this stage's part of the run's duration: the time in which several stages work at once is divided
+    among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0 if the
+    stage ran on other machines. From these two values, a later run estimates its own duration.
     """
 
     read: int
@@ -196,7 +196,7 @@ class RunSummary:
         self_checked: whether the detector, which checks the pointer's points, was the same model as the pointer.
         target, budget: the results for a requested number of rows and for a budget; None if there was none.
         truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.
-        judges: the agreement of two judges, by scorer.
+        judges: for each scorer, how well two judges agree; empty if the run had only one judge.
         roles: the model of each role.
         taken_over: the number of replies that were copied from the caches of other run folders, by folder.
         fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.

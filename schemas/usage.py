@@ -15,8 +15,8 @@ class Usage:
     """Holds the numbers of calls, requests and tokens that were needed, and their cost in US dollars.
 
     ``calls`` is the number of calls of stages. ``requests`` is the number of requests to an endpoint; a call that the
-    cache answers sends no request. ``cached`` is the number of samples from the cache or from another call that was
-    already waiting for them. ``retries`` are the requests that were sent again. ``repairs`` are the calls that
+    cache answers sends no request. ``cached`` is the number of samples (replies) from the cache or from another call
+    that was already waiting for them. ``retries`` are the requests that were sent again. ``repairs`` are the calls that
     requested another reply because the first reply had the wrong form. ``tokens_in`` and ``tokens_out`` are the input
     and output tokens. ``tokens_reasoning`` are those output tokens that are the model's thinking. ``tokens_cached`` are
     the input tokens that the server had cached. ``tokens_wasted`` are the input and output tokens of samples that could

@@ -49,8 +49,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class ParsedPointing(Generic[T_co]):
-    """Holds the points or boxes that a reply has for a label. They are in ``found``, which is empty if the reply states
-    that the object is absent.
+    """Holds the points or boxes that a reply has for a label (the name of an object). They are in ``found``, which is
+    empty if the reply states that the object is absent.
 
     The reply may use another word for the object than the label, such as "sofa" for "couch", or a more general word.
     Then ``called`` is the word of the reply. Otherwise ``called`` is "".

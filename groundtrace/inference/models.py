@@ -1,5 +1,5 @@
-"""Calls the models of all roles. Replies come from the cache if possible. Several calls that need the same reply share
-one request. The usage of each call is recorded.
+"""Calls the models of all roles. A role is the job of a model, such as teacher or judge. Replies come from the cache if
+possible. Several calls that need the same reply share one request. The usage of each call is recorded.
 """
 
 import asyncio
@@ -268,8 +268,8 @@ class Models:
             self._requesting.discard(task)
 
     def flush_notes(self) -> None:
-        """Wait until other processes of the run can read the notes about all requests so far. The notes record the
-        usage of the requests.
+        """Wait until other processes of the run can read the notes about all requests so far. The notes are files that
+        record the usage of the requests.
 
         Raises OSError if the store cannot be reached.
         """

@@ -1,4 +1,6 @@
-"""Asks a model for the points or boxes of an object in an image, with the prompts of the model's family."""
+"""Asks a model for the points or boxes of an object in an image, with the prompts of the model's family. A family
+consists of models that write coordinates in the same way.
+"""
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.caller import Caller
@@ -39,7 +41,8 @@ async def boxes_of(
 
     ``caller`` makes the call, with the sampling parameters ``sampling``. ``image`` is the image (or video frame) that
     the model sees. ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of
-    ``medium`` among the media of the question. The errors are those of :func:`points_of`.
+    ``medium`` among the media of the question. Raises CallError if the call fails, and BadReply if the reply cannot be
+    parsed or a prompt cannot contain the label.
     """
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
@@ -61,7 +64,8 @@ async def objects_of(
 
     ``caller`` makes the call, with the sampling parameters ``sampling``. ``image`` is the image (or video frame) that
     the model sees. ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of
-    ``medium`` among the media of the question. The errors are those of :func:`points_of`.
+    ``medium`` among the media of the question. Raises CallError if the call fails, and BadReply if the reply cannot be
+    parsed or a prompt cannot contain the label.
     """
     prompt = caller.family(role).ask_object(image, label, question)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)

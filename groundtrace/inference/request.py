@@ -45,7 +45,7 @@ class Continuation:
     """Holds a text whose log-probability a model computes. ``given`` is the beginning of a reply, and ``text`` is its
     continuation. The model returns the log-probability of ``text`` after ``given``.
 
-    For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
+    For P(ŷ|q,r,v), Eq. 5 of the paper Argos, ``given`` is the reasoning r and ``text`` the answer ŷ.
     """
 
     given: str
@@ -55,7 +55,8 @@ class Continuation:
 @dataclass(frozen=True)
 class Request:
     """Holds one request to a model: a rendered prompt with its sampling parameters. ``indices`` are the numbers of the
-    samples to return, from ``range(n)``.
+    samples to return, which are in ``range(sampling.n)``. E.g. if three samples are needed and sample 0 is in the
+    cache, they are (1, 2).
 
     If ``continuation`` is given, nothing is sampled. The only completion is then the continuation's text with a
     log-probability for each token.

@@ -36,7 +36,8 @@ class TruncatedReply(BadReply):
 
 @dataclass(frozen=True)
 class Asks:
-    """Declares the prompts that a stage or a scorer may send to one role. ``prompts`` are the names of the prompts.
+    """Declares the prompts that a stage or a scorer may send to one role. A role is the job of a model, such as
+    "judge". ``prompts`` are the names of the prompts.
 
     ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
     request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
@@ -118,9 +119,9 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
-    """Return a function like ``read`` that raises BadReply for a truncated reply. ``read`` is a function that parses a
-    reply. Without this check, the missing items of a truncated list would look like absent objects, and a truncated
-    sentence would be accepted.
+    """Return a function that parses a reply as ``read`` does, but raises BadReply if the reply is truncated. Without
+    this check, the missing items of a truncated list would look like absent objects, and a truncated sentence would be
+    accepted.
     """
 
     def read_whole(reply: CallResult) -> T:

@@ -1,4 +1,4 @@
-"""Requests samples from an endpoint as far as the budget allows, records their usage in the run's notes, and caches
+"""Requests samples (replies of a model) from an endpoint as far as the budget allows, records their usage, and caches
 them.
 """
 
@@ -21,9 +21,9 @@ from groundtrace.schemas.usage import Usage
 
 
 class SampleRequests:
-    """Sends the requests of one process for samples, and caches the replies. ``cache`` is the reply cache, and
-    ``budget`` limits the spending. ``notes`` are the run's notes, in which the usage is recorded (None outside of a
-    run). ``watcher`` is a function that returns the object that watches a role's calls
+    """Sends the requests of one process, and caches the replies (samples). ``cache`` is the reply cache, and ``budget``
+    limits the spending. ``notes`` writes the usage of the requests into files of the run (None outside of a run).
+    ``watcher`` is a function that returns the object that watches a role's calls
     (:class:`groundtrace.inference.flow.watcher.CallWatcher`), or None.
     """
 
@@ -37,7 +37,8 @@ class SampleRequests:
         self._puts, self._budget, self._notes, self._watcher = BatchedPuts(cache), budget, notes, watcher
 
     async def request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, CachedReply]:
-        """Request samples of a call, and cache them as they arrive. Returns the replies by their cache keys.
+        """Request some samples (replies) of a call from the model, and cache them as they arrive. Returns the replies
+        by their cache keys.
 
         ``asked`` is the call. ``indices`` are the numbers of the samples to request, and ``max_tokens`` is the token
         budget of the request. Raises CallError or BudgetUsedUp if a sample is missing. The samples that did arrive are

@@ -263,8 +263,8 @@ class ModelsSettings:
     @property
     def self_checking(self) -> bool:
         """Return whether the detector and the pointer are the same model: they have the same kind, URL and model name.
-        The detector checks the pointer's points, so in this case a model checks its own points. Returns False if one
-        of these roles has no endpoint.
+        The pointer marks objects with points. The detector checks these points, so in this case a model checks its own
+        points. Returns False if one of these roles has no endpoint.
         """
         if not (self.has_role("detector") and self.has_role("pointer")):
             return False

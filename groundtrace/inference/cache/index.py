@@ -245,9 +245,9 @@ def insert(
     row that replaces an existing row counts as stored.
 
     ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. The
-    default keeps a complete reply, and replaces a truncated one by a better one. If ``log`` is a name, the function
-    also records that the first ``taken_bytes`` bytes of the log file with this name are imported. If ``log`` is None,
-    nothing is recorded. Call this function inside of a :func:`transaction`.
+    default keeps a complete reply, and replaces a truncated one by a complete one, or by one with a larger token
+    budget. If ``log`` is a name, the function also records that the first ``taken_bytes`` bytes of the log file with
+    this name are imported. If ``log`` is None, nothing is recorded. Call this function inside of a :func:`transaction`.
     """
     stored = db.executemany(statement, rows).rowcount
     if log is not None:

@@ -2,10 +2,10 @@
 machine has a local copy of the cache.
 
 SQLite needs a local disk. So each machine has a :class:`groundtrace.inference.cache.replies.ReplyCache` in a local
-folder. Every few seconds the machine uploads the new lines of its log to the shared location as a segment: a file that
-is never changed, ``segments/<UTC time>-<uuid>.jsonl.zz``. It also imports the segments of other machines. If a process
-dies, no reply is lost: its replies are in the local log, and the next process on that machine uploads them. If a
-machine is lost with its disk, two kinds of replies are lost at most: those of the last seconds
+folder. Every few seconds the machine uploads the new lines of its log (one reply each) to the shared location as a
+segment: a file that is never changed, ``segments/<UTC time>-<uuid>.jsonl.zz``. It also imports the segments of other
+machines. If a process dies, no reply is lost: its replies are in the local log, and the next process on that machine
+uploads them. If a machine is lost with its disk, two kinds of replies are lost at most: those of the last seconds
 (:data:`groundtrace.storage.uploads.EVERY_S`) and those of the upload in progress.
 """
 
@@ -38,7 +38,8 @@ class SegmentStore(ReplyCache):
 
     ``location`` is the shared folder or URL. ``local_folder`` is the folder of this machine's copy; all processes on
     one machine use the same folder. ``storage`` holds the settings of the object storage. The constructor imports all
-    segments (uploaded pieces of the machines' logs), and raises OSError if the location cannot be reached.
+    segments (files with the replies that the machines have uploaded), and raises OSError if the location cannot be
+    reached.
 
     ``uploads`` is a background thread that calls :meth:`synchronize` regularly. If it is None, new replies are uploaded
     only by the constructor and by :meth:`close`. ``torn`` is the number of damaged segments, and ``foreign`` the number

@@ -1,5 +1,5 @@
-"""Lists, downloads, uploads and deletes the segments of a shared reply cache. A segment is a compressed file with a
-piece of a machine's log.
+"""Lists, downloads, uploads and deletes the segments of a shared reply cache. A segment is a compressed file with
+replies that one machine has uploaded.
 
 The cache's location is a local folder or a URL of a store (:mod:`groundtrace.storage.places`).
 """
@@ -22,7 +22,7 @@ CHUNK_BYTES = 2**20
 
 
 class TornSegment(Exception):
-    """Raised if the file of a segment (a compressed piece of the cache's log) is truncated or damaged."""
+    """Raised if a segment (a compressed file with replies of a shared cache) is truncated or damaged."""
 
 
 class SegmentFiles:

@@ -262,8 +262,8 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Move the shared state into the memory of this process, because no other process uses the file any more.
-        ``db`` is the open file. The method reads what all processes have spent. It removes this process's
+        """Move the state of the budget into the memory of this process, because no other process uses the file any
+        more. ``db`` is the open file. The method reads what all processes have spent. It removes this process's
         reservation from the file, but keeps it in memory.
         """
         if self._is_read:
@@ -274,7 +274,7 @@ class Budget:
         db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
 
     def changed(self) -> None:
-        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the shared state
-        has moved between memory and the shared file. No update is necessary, since a request that waits for the
+        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the state of the
+        budget has moved between memory and the shared file. No update is necessary, since a request that waits for the
         budget reads the state again soon.
         """

@@ -102,20 +102,21 @@ class Claims:
                     db.executemany("DELETE FROM claims WHERE key = ? AND process = ?", last)
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write this process's claims into the file that the processes of this machine share. The caller is
-        :class:`groundtrace.inference.coordination.peers.Peers`, and ``db`` is the open file.
+        """Write this process's claims (the cache keys of its requests in progress) into the file that the processes of
+        this machine share. The caller is :class:`groundtrace.inference.coordination.peers.Peers`, and ``db`` is the
+        open file.
         """
         held = [(key, self._peers.me) for key in self._held]
         db.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?)", held)  # a peer may have a lost process's claims
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Remove this process's claims from the file ``db`` that the processes share, but keep them in memory. The
-        method is called when no other process uses the file any more.
+        """Remove this process's claims (the cache keys of its requests in progress) from the file ``db`` that the
+        processes share, but keep them in memory. The method is called when no other process uses the file any more.
         """
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the claims have
-        moved between memory and the shared file. No update is necessary: while other processes are running, each
-        later change of a claim is written to this file.
+        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the claims (the
+        cache keys of requests in progress) have moved between memory and the shared file. No update is necessary: while
+        other processes are running, each later change of a claim is written to this file.
         """

@@ -49,8 +49,8 @@ _log = logging.getLogger(__name__)
 
 
 class Part(Protocol):
-    """Defines the interface of one kind of shared state, such as claims on requests. The state is in memory while this
-    process is alone, else in the file that the processes of this machine share.
+    """Defines the interface of one kind of shared state, such as what a run has spent of its budget. The state is in
+    memory while this process is alone, else in the file that the processes of this machine share.
 
     :class:`Peers` calls ``publish`` and ``withdraw`` inside a database transaction, while it holds its lock.
     """
@@ -106,8 +106,8 @@ class Peers:
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
-        """Add ``part``, one kind of shared state, such as the claims. From now on this object moves that state between
-        memory and the shared file.
+        """Add ``part``, one kind of shared state, such as what a run has spent of its budget. From now on this object
+        moves that state between memory and the shared file.
         """
         with self.lock:
             self._parts.append(part)
@@ -154,8 +154,9 @@ class Peers:
             raise stopped_by(error, self._folder) from error
 
     def close(self) -> None:
-        """Deregister this process, and release its claims and slots. Afterwards the process shares nothing with other
-        processes, even if it sends requests again. An error is logged as a warning.
+        """Deregister this process, and remove its claims (requests that other processes wait for) and its slots (its
+        permits for concurrent requests). Afterwards the process shares nothing with other processes, even if it sends
+        requests again. An error is logged as a warning.
         """
         with self.lock:
             db, self._db, presence, self._presence = self._db, None, self._presence, None

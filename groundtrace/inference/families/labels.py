@@ -1,6 +1,4 @@
-"""Prepares a label, i.e. the name of an object to find, for a prompt, and checks whether a reply is about this label.
-
-"""
+"""Prepares a label (the name of an object to find) for a prompt, and checks whether a reply is about this label."""
 
 import re
 from collections.abc import Sequence

@@ -16,12 +16,12 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 
 class Allowance:
-    """Holds a call's part of the run's budget, which is reserved one request at a time. ``expected`` is the expected
-    cost of one request.
+    """Holds a call's part of the run's budget, which is reserved one request at a time. ``budget`` is the run's budget,
+    and ``expected`` is the expected cost of one request.
 
     A call that sends several requests at once has an allowance for each of them (:meth:`another`). ``call`` is the
     allowance of the call's first request. It is None if this allowance is for the first request itself. ``cost_of`` is
-    a function that returns the cost of a usage. All methods run on one event loop.
+    a function that returns the cost of a usage (requests and tokens). All methods run on one event loop.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Allowance:
         self._is_reserved = True
 
     def another(self) -> "Allowance":
-        """Return the allowance for one more request, which the call sends at the same time as its other requests.
-        Nothing is reserved yet.
+        """Return the allowance (a part of the run's budget) for one more request, which the call sends at the same time
+        as its other requests. Nothing is reserved yet.
         """
         return Allowance(self._budget, self._expected, self._cost_of, self._call)
 
@@ -113,16 +113,16 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance_of_call() -> Allowance | None:
-    """Return the allowance of the call for which the current asyncio task sends requests. Returns None if the task
-    sends its requests outside of a call, or if no budget applies.
+    """Return the allowance (the reserved part of the run's budget) of the call for which the current asyncio task sends
+    requests. Returns None if the task sends its requests outside of a call, or if no budget applies.
     """
     return _allowance.get()
 
 
 @contextlib.contextmanager
 def allowed_by(allowance: Allowance) -> Iterator[None]:
-    """Use ``allowance`` for all requests of the current asyncio task, and of the tasks that it starts, while the body
-    of the ``with`` statement runs.
+    """Reserve the budget for requests through ``allowance``. This applies to all requests of the current asyncio task,
+    and of the tasks that it starts, while the body of the ``with`` statement runs.
     """
     token = _allowance.set(allowance)
     try:

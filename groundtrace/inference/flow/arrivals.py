@@ -1,4 +1,4 @@
-"""Collects the samples of a request that is sent in several parts at the same time."""
+"""Collects the samples (replies) of a request that is sent in several parts at the same time."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -44,8 +44,8 @@ class Arrivals:
         return first
 
     def add(self, place: "Place", reply: Reply) -> None:
-        """Record ``reply``, which the server returned for one part of the request. ``place`` identifies this part. The
-        usage of ``reply`` includes all attempts of this part.
+        """Record ``reply``, which the server returned for one part of the request. ``place`` is the object that sends
+        this part. The usage of ``reply`` includes all attempts of this part.
         """
         self._replies[place.first] = reply
 

@@ -1,5 +1,5 @@
-"""Makes calls to a server that is down fail at once (a circuit breaker). A reward server uses this, so that its clients
-get an error before their timeout and can retry.
+"""Makes calls to a server that is down fail at once (a circuit breaker). A reward server, which computes rewards for
+trainers, uses this, so that its clients get an error before their timeout and can retry.
 
 The server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
 several attempts without an answer. The outage lasts until the server answers a later check. So the caller has to repeat

@@ -19,8 +19,8 @@ _AT_ONCE = frozenset({401, 402})
 
 class EndedCalls:
     """Counts the failed calls of one endpoint in this process, and decides whether the run can continue. ``name``,
-    ``roles`` and ``settings`` describe the endpoint. ``notes`` are the run's notes, which record whether any process
-    of the run has received an answer.
+    ``roles`` and ``settings`` describe the endpoint. ``notes`` gives access to the run's notes. These are files that
+    record whether the endpoint has answered any process of the run.
     """
 
     def __init__(self, name: str, roles: tuple[str, ...], settings: EndpointSettings, notes: RunNotes) -> None:

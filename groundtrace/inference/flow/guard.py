@@ -2,7 +2,8 @@
 does not help.
 
 Outside of a run (training, a single verification) no guard is used, and the caller handles failed calls. A reward
-server cannot wait, and uses a :class:`groundtrace.inference.flow.breaker.Breaker` instead.
+server, which computes rewards for trainers, cannot wait. It uses a :class:`groundtrace.inference.flow.breaker.Breaker`
+instead.
 """
 
 import asyncio
@@ -42,11 +43,11 @@ time.
 
 class Guard:
     """Watches the calls of one endpoint in one process during a run. If the server is down, the calls wait. If it is
-    down for longer than the outage timeout, the run ends.
+    down for longer than the outage timeout (setting ``outage_timeout_s``), the run ends.
 
     ``name``, ``roles`` and ``settings`` describe the endpoint. The function ``check`` tests the server, and raises
-    CallError if it is down. ``notes`` are the run's notes, which the progress display reads. All methods run on the
-    event loop of :mod:`groundtrace.inference.runtime`.
+    CallError if it is down. ``notes`` writes the run's notes: files about its requests and servers, which the progress
+    display reads. All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
 
     def __init__(
@@ -93,8 +94,8 @@ class Guard:
             self._mark_answered()
 
     def failed(self, error: CallError) -> None:
-        """Write a failed attempt to the run's notes, which the progress display reads. ``error`` is the error of the
-        attempt.
+        """Write a failed attempt to the run's notes. These are files that the progress display reads. ``error`` is the
+        error of the attempt.
         """
         self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
 
@@ -149,8 +150,8 @@ class Guard:
         """Check the endpoint before its first call. Raises :class:`RunStopped` in these cases:
 
         - The server answers the check, but refuses it or cannot serve the endpoint's calls.
-        - The server is down, and no process of this run has ever had an answer from it.
-        - The server is down, and the endpoint has no outage timeout.
+        - The server is down, and it has never answered any process of this run.
+        - The server is down, and the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
         - The server still demands a wait when the outage timeout has passed, and it answers no other call.
         """
         error = await self._checked(CHECK_RETRIES)
@@ -179,7 +180,7 @@ class Guard:
 
     async def admit(self) -> None:
         """Wait as long as the server is down. The method is called before each attempt of a request. Raises
-        :class:`RunStopped` if the outage is longer than the outage timeout.
+        :class:`RunStopped` if the outage is longer than the outage timeout (setting ``outage_timeout_s``).
 
         While several calls wait, only one of them checks the server. A check may succeed although the server cannot
         answer calls. In this case the call that made the check sends its own request first. The other calls wait for
@@ -198,10 +199,11 @@ class Guard:
         """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After). ``error`` is the
         error of the failed attempt.
 
-        The outage timer starts with the first Retry-After, and is reset when any call of the endpoint gets an answer.
-        The progress display shows the wait. A wait that the server demands never lasts beyond the outage timeout. When
-        the timer has reached the outage timeout, the method raises an error instead of waiting. It raises ``error`` if
-        the server still answers other calls, otherwise :class:`RunStopped`.
+        The outage timer measures how long the run has waited for the server. It starts with the first Retry-After, and
+        is reset when any call of the endpoint gets an answer. The progress display shows the wait. A wait that the
+        server demands never lasts beyond the outage timeout (setting ``outage_timeout_s``). When the timer has reached
+        the outage timeout, the method raises an error instead of waiting. It raises ``error`` if the server still
+        answers other calls, otherwise :class:`RunStopped`.
 
         For an endpoint without an outage timeout, the method raises ``error`` if the server demands a wait and
         ``wait_s`` is above ``MAX_WAIT_S``.

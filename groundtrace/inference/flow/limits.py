@@ -55,8 +55,9 @@ class ConcurrencyLimit:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def enter(self, rank: int = 0) -> int:
-        """Wait for a slot. ``rank`` orders the waiting requests: a lower number gets a slot first, and retries have
-        numbers below 0. Returns a number that the caller must pass to :meth:`leave`.
+        """Wait for a slot, which permits one concurrent request. ``rank`` orders the waiting requests: a lower number
+        gets a slot first, and retries have numbers below 0. Returns a number that the caller must pass to
+        :meth:`leave`.
         """
         self._demand = max(self._demand, self.inside + len(self._waiting) + 1)
         if self.inside >= self._room or self._waiting:
@@ -77,8 +78,8 @@ class ConcurrencyLimit:
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
-        """Release the slot. ``token`` is the number that :meth:`enter` returned. ``overloaded`` is True if the request
-        showed that the server is overloaded, e.g. by the status 429.
+        """Release the slot of a request that has ended. ``token`` is the number that :meth:`enter` returned.
+        ``overloaded`` is True if the request showed that the server is overloaded, e.g. by the status 429.
         """
         self.inside -= 1
         if self._adaptive and token == self._epoch:
@@ -88,23 +89,25 @@ class ConcurrencyLimit:
         self._admit()
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
-        """Allow this process to use ``places`` of the endpoint's slots, because other processes use the other slots.
-        The function ``more`` is called when a request has to wait because of this; None means that no function is
-        called.
+        """Set how many of the endpoint's slots this process may use, because other processes use the other slots. A
+        slot permits one concurrent request, and ``places`` is the number of slots. The function ``more`` is called when
+        a request has to wait because of this; None means that no function is called.
         """
         self._lent, self._more = places, more
         self._admit()
 
     def refuse(self, error: Exception) -> None:
-        """Make all requests that wait for a slot now fail: their calls of :meth:`enter` raise ``error``."""
+        """Make all requests that wait for a slot (a permit for one concurrent request) fail: their calls of
+        :meth:`enter` raise ``error``.
+        """
         waiting, self._waiting = self._waiting, []
         for _, _, place in waiting:
             if not place.done():
                 place.set_exception(error)
 
     def demand(self) -> int:
-        """Return how many slots this process has needed: the largest number of requests that had a slot or waited for
-        one at the same time since the last call of this method. The result is at most the limit.
+        """Return how many slots (concurrent requests) this process has needed: the largest number of requests that had
+        a slot or waited for one at the same time since the last call of this method. The result is at most the limit.
         """
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
@@ -200,7 +203,8 @@ class Rate:
 
 class Opening:
     """Delays an endpoint's first requests, so that they start one after the other, at least ``OPENING_GAP_S`` seconds
-    apart. ``most`` is the number of these first requests. Later requests are not delayed.
+    apart. ``most`` is the number of these first requests. Later requests are not delayed. Requests that start together
+    would also end together. Then the client and the server would take turns to wait for each other.
     """
 
     def __init__(self, most: int) -> None:

@@ -29,8 +29,8 @@ MAX_MESSAGE_CHARS = 200
 
 @dataclass(frozen=True)
 class Paid:
-    """Holds a note about one request that was sent for a stage and a role: its usage, and its number of ``replies``.
-    ``id`` is unique.
+    """Holds one line of a run's notes. It describes a request that was sent for a stage and a role: its usage, and its
+    number of ``replies``. ``id`` is unique.
 
     ``in_process`` is True if the model ran in the worker itself, at no cost. The other fields are those of
     :class:`groundtrace.schemas.usage.Usage`. Amounts in dollars use the prices of the config. Notes of earlier versions
@@ -54,8 +54,8 @@ class Paid:
 
 @dataclass(frozen=True)
 class FailedTry:
-    """Holds a note about a failed attempt of a request. ``endpoint`` is the endpoint's name, ``status`` is the HTTP
-    status (0 if the server sent none), and ``said`` is the error's message.
+    """Holds one line of a run's notes, about a failed attempt of a request. ``endpoint`` is the endpoint's name,
+    ``status`` is the HTTP status (0 if the server sent none), and ``said`` is the error's message.
     """
 
     endpoint: str
@@ -68,8 +68,9 @@ PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_
 
 
 class RunNotes:
-    """Writes the notes of one process of a run to the folder ``root``, which is a path or a URL. ``process`` is a
-    unique name of the process; if it is "", a name is chosen. ``storage`` holds the settings of the object storage.
+    """Writes the notes of one process of a run: lines and files about its requests and about servers that are down.
+    ``root`` is the folder of the notes, a path or a URL. ``process`` is a unique name of the process; if it is "", a
+    name is chosen. ``storage`` holds the settings of the object storage.
 
     The first note creates the folder. If the folder is in a store, the background thread ``uploads`` uploads the notes
     regularly, and :meth:`flush` uploads them at once.
@@ -112,8 +113,8 @@ class RunNotes:
             self._files.append(kind, json.dumps(asdict(line)).encode() + b"\n")
 
     def flush(self) -> None:
-        """Upload all notes that were not uploaded yet, so that other processes can see them. Raises OSError if the
-        store cannot be reached.
+        """Upload all notes (lines about the requests of this process) that were not uploaded yet, so that other
+        processes can see them. Raises OSError if the store cannot be reached.
         """
         self._files.flush()
 
@@ -147,8 +148,8 @@ class RunNotes:
                 (self._root / name).write_text(text, "utf-8")
 
     def close(self) -> None:
-        """Make all notes visible to other processes, and close the files. Later notes are dropped, since the run may
-        have ended.
+        """Make all notes (lines about the requests of this process) visible to other processes, and close the files.
+        Later notes are dropped, since the run may have ended.
         """
         with self._lock:
             self._closed = True
@@ -160,8 +161,8 @@ def _digest(endpoint: str) -> str:
 
 
 def waiting(root: str) -> list[str]:
-    """Return the messages of the processes that wait for a server now, sorted and without duplicates. ``root`` is the
-    folder of the run's notes.
+    """Return the messages for the user from the processes that wait for a server now, sorted and without duplicates.
+    ``root`` is the folder in which the run's processes record this.
     """
     messages = set[str]()
     for path in Path(root).glob("away-*"):
@@ -171,8 +172,8 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yield the notes about the usage of requests, from all processes. ``root`` is the folder of the run's notes.
-    Duplicates and truncated lines are left out.
+    """Yield the notes about the usage of requests, from all processes. ``root`` is the folder into which the run's
+    processes write these notes. Duplicates and truncated lines are left out.
     """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):

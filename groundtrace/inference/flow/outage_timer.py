@@ -11,7 +11,7 @@ REPORT_EVERY_S = 10.0
 class OutageTimer:
     """Measures how long the run has waited for a server that is down. ``name`` is the endpoint's name, and ``named`` is
     its description in messages. ``limit_s`` is the outage timeout in seconds: the longest time that the run waits.
-    ``notes`` are the run's notes, through which the message is shown.
+    ``notes`` writes the message into a file of the run, which the progress display reads.
     """
 
     def __init__(self, name: str, named: str, limit_s: float, notes: RunNotes) -> None:
@@ -34,21 +34,23 @@ class OutageTimer:
         return self.limit_s - waited_s
 
     def report(self, why: object) -> None:
-        """Show a message to the user: for which server the run waits, for how long so far, and the reason ``why``."""
+        """Show a message to the user: for which server the run waits, for how long so far, and ``why``, the reason,
+        e.g. the error of the last request.
+        """
         message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._reported_s = time.monotonic()
         self._notes.begin_wait(self._name, printable(" ".join(message.split())))
 
     def report_periodically(self, why: object) -> None:
-        """Show the message of :meth:`report` with the reason ``why``, unless the last message is less than
-        ``REPORT_EVERY_S`` seconds old.
+        """Show the message of :meth:`report` if no message is shown yet, or if the last one is at least
+        ``REPORT_EVERY_S`` seconds old. ``why`` is the reason for the wait.
         """
         if self._reported_s is None or time.monotonic() - self._reported_s >= REPORT_EVERY_S:
             self.report(why)
 
     def report_end(self) -> None:
-        """Remove the message, because the run does not wait any more. The timer continues to run until
-        :meth:`forget`.
+        """Remove the message of :meth:`report`, because the run does not wait any more. The timer continues to run
+        until :meth:`forget`.
         """
         if self._reported_s is not None:
             self._reported_s = None

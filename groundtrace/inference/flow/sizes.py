@@ -12,8 +12,8 @@ class Sizes:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """Return the expected number of tokens (input plus output) of ``request`` with ``n`` samples. The estimate uses
-        the averages of the earlier replies to the same prompt.
+        """Return the expected number of tokens (input plus output) of ``request`` with ``n`` samples (replies to its
+        prompt). The estimate uses the averages of the earlier replies to the same prompt.
 
         Before the first reply, the result is the largest number of tokens that the request may use. A lower guess could
         be too low for many requests that start together.

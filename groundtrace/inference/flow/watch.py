@@ -1,5 +1,5 @@
-"""Watches the calls of a run in one process. The watch holds the run's notes. For each endpoint it has a guard, which
-waits for a server that is down or ends the run.
+"""Watches the calls of a run in one process. For each endpoint there is a guard, which waits for a server that is down
+or ends the run.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class Watch:
     server that is down, or ends the run.
 
     ``settings`` are the settings of the endpoints and roles. ``endpoint`` is a function that returns the endpoint of a
-    role. ``notes`` are the run's notes.
+    role. ``notes`` writes files about the run's requests and servers, which the progress display reads.
     """
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
