@@ -31,7 +31,7 @@ class BlindType:
 @dataclass(frozen=True)
 class BlindFigures:
     """Holds the reward of the best policy that answers without using the images (:mod:`groundtrace.rewards.blindness`).
-    It gives the same answer to all questions of one kind.
+    Such a policy gives the same answer to all questions of one kind.
 
     Attributes:
         reward: the name of the reward recipe for which the RL rows are made.

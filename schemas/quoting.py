@@ -58,7 +58,7 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
     Invisible characters are removed, and special tokens are broken up (:func:`visible`).
 
     If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are returned,
-    with a line ``CUT mark`` between them. Raises ValueError for a limit below 2.
+    with a line ``CUT mark`` between them, where ``mark`` is this word. Raises ValueError for a limit below 2.
     """
     if limit < 2:
         raise ValueError(f"the limit of a quoted text must be at least 2 characters, got {limit}")

@@ -1,5 +1,5 @@
-"""Requests samples (replies of a model) from an endpoint as far as the budget allows, records their usage, and caches
-them.
+"""Requests samples (replies of a model) from an endpoint as far as the budget allows, records the usage of the
+requests, and caches the samples.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

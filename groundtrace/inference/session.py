@@ -38,7 +38,8 @@ class Session:
 
         If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
         this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
-        reply. The errors are those of :meth:`groundtrace.inference.models.Models.generate`.
+        reply. Raises CallError if a sample cannot be obtained, and BudgetUsedUp if the run's budget does not suffice
+        (:meth:`groundtrace.inference.models.Models.generate`).
         """
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)

@@ -21,7 +21,7 @@ class BatchedPuts:
 
         ``entries`` holds each reply with its cache key. Returns the replies that the cache then holds for these keys,
         by key. A returned reply can differ from the given one, because another process may have stored a reply for the
-        same key first. Raises the errors of :meth:`groundtrace.inference.cache.replies.ReplyCache.put`.
+        same key first. Raises ValueError if an entry is not valid, for example if its key is not a text.
 
         If the caller is cancelled while it waits, the replies are stored nevertheless.
         """

@@ -138,8 +138,9 @@ def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Conne
     """Open the SQLite database ``path`` and return the connection. The database is created if it does not exist, and
     converted if it has the form of an earlier version.
 
-    ``log_folder`` is the folder of the cache's logs. Databases of the first version had no logs. If such a database
-    holds replies, they are written to a new log in ``log_folder``. If ``log_folder`` is None, no log is written.
+    ``log_folder`` is the folder of the cache's logs: files that hold a second copy of each reply. Databases of the
+    first version had no logs. If such a database holds replies, they are written to a new log in ``log_folder``. If
+    ``log_folder`` is None, no log is written.
 
     If ``check`` is True, the function also looks for two kinds of damage that SQLite does not detect when it opens a
     file: a truncated last page, and pages that were damaged because a process died while the database was open.
@@ -216,7 +217,7 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
-    """Yield the entries of the open database ``db`` in the order of their keys.
+    """Yield the entries (replies with their keys) of the open database ``db`` in the order of their keys.
 
     ``after`` is a key: only entries with greater keys are yielded. If it is None, the entries start with the first key.
     ``limit`` is the largest number of entries; -1 means no limit. Raises :class:`Damaged` if an entry is damaged.
@@ -229,9 +230,9 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
-    """Return the entries that the open database ``db`` holds for ``keys``. Keys without an entry are missing in the
-    result, which has no particular order. ``keys`` must be short enough for one SQL query. Raises :class:`Damaged`
-    if an entry is damaged.
+    """Return the entries (replies with their keys) that the open database ``db`` holds for ``keys``. Keys without an
+    entry are missing in the result, which has no particular order. ``keys`` must be short enough for one SQL query.
+    Raises :class:`Damaged` if an entry is damaged.
     """
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()

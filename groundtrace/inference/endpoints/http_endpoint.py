@@ -65,7 +65,7 @@ class HttpEndpoint(abc.ABC):
         :meth:`conversation` returned for this request. The reply may have fewer samples than ``n``; the caller then
         requests the missing samples again.
 
-        Raises CallError if the request fails, as :meth:`post` does.
+        Raises CallError if the request fails.
         """
 
     @property
@@ -108,7 +108,8 @@ class HttpEndpoint(abc.ABC):
 
         The request is a GET of ``models`` under the base URL. In the response, ``data`` must be a list with one object
         for each model, which has the model's name as ``id``. Raises CallError if the request fails. Raises CallError
-        also if the endpoint's model is not in the list, unless the setting ``check_model`` is False.
+        also if the endpoint's model is not in the list. If the setting ``check_model`` is False, the list may lack the
+        model.
         """
         try:
             listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")

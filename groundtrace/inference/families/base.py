@@ -108,7 +108,7 @@ class Family:
 
     def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
         """Return the prompt that asks the model for the boxes of all objects with this label in ``image``. Raises
-        BadReply in the same cases as :meth:`ask_points`.
+        BadReply if the label cannot be written into a prompt, for example because it has no letter or digit.
         """
         return self._asked(self.box_prompt, image, label)
 
@@ -118,8 +118,8 @@ class Family:
         it.
 
         The families' own prompts for boxes are not used, since they ask for every object with a label. Instead all
-        families get the same prompt, which asks for boxes in the family's :attr:`box_form`. Raises BadReply in the same
-        cases as :meth:`ask_points`.
+        families get the same prompt, which asks for boxes in the family's :attr:`box_form`. Raises BadReply if the
+        label cannot be written into a prompt, for example because it has no letter or digit.
         """
         named, shown = quoted(label), quote(question)
         form = self.box_form.replace("LABEL", named).replace("[…, …, …, …]", self._box_order)

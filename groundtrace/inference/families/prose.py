@@ -2,9 +2,9 @@
 3, 4]".
 
 Models write such replies if they do not follow the requested form. InternVL and GLM-V write such replies if a server
-drops their special tokens. Numbers in a sentence may mean anything, so a reply is accepted only if all of it is
-understood. The reply must have no JSON, no tags, and no word that makes its meaning doubtful (:data:`_DOUBTS`). Outside
-of the brackets it must have no numbers except for list numbers, instance numbers and the count of objects.
+drops the special tokens of these models. Numbers in a sentence may mean anything, so a reply is accepted only if all of
+it is understood. The reply must have no JSON, no tags, and no word that makes its meaning doubtful (:data:`_DOUBTS`).
+Outside of the brackets it must have no numbers except for list numbers, instance numbers and the count of objects.
 """
 
 import re
