@@ -9,8 +9,8 @@ declares this column as a list of images. ``frames`` holds each image's medium, 
 has no clip. ``overlays`` holds the images that stages drew. RL rows have the columns of the trainers verl (prompt,
 data_source, ability, reward_model, extra_info) and EasyR1 (problem, answer). SFT rows have ``messages``, and they have
 ``other_traces`` only if the config requests this column. A rejected row holds the data that the record had when it was
-rejected, so the columns of later stages are null. A rejected row holds only references to its media. If the config
-requests it, the row holds the media's bytes.
+rejected, so the columns of later stages are null. By default, a rejected row holds references to its media. If the
+config requests it, the row holds the media's bytes.
 """
 
 import json
