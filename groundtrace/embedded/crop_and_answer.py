@@ -45,9 +45,10 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether a prompt of the second turn shows exactly one image, and crops of this image only.
+    """Return whether a prompt requests the answer in the second turn, and shows one image with its crops only.
 
-    The result is False for any other prompt.
+    In the first turn, a model writes boxes; the second prompt also shows crops of these boxes. The result is False for
+    any other prompt.
     """
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 

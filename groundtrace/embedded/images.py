@@ -73,8 +73,9 @@ def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generat
 def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Return the boxes of all shapes that the prompt's variable ``label`` names ("blue circle"), as JSON.
 
-    The result is ``{"boxes": [[x1, y1, x2, y2], …]}``, in pixels. ``scene`` holds the image; the last two arguments are
-    not used. Raises CallError for a label that the engine does not know.
+    The result is ``{"boxes": [[x1, y1, x2, y2], …]}``, in pixels. ``prompt`` is the prompt with its variables, and
+    ``scene`` holds the image; the last two arguments are not used. Raises CallError for a label that the engine does
+    not know.
     """
     name, shapes = read_name(prompt.variable("label")), scene.shapes or []
     if name is None:

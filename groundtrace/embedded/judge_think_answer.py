@@ -240,6 +240,8 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether a response's answer equals every conclusion that its reasoning states.
 
+    A conclusion is a statement of the answer within the reasoning, such as "so there are 5".
+
     Returns JSON with a reason and ``"supported"`` (true or false). ``prompt`` holds the question, the reasoning and the
     answer; the other arguments are not used. Raises CallError if the reasoning states no conclusion.
     """

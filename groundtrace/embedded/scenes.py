@@ -109,9 +109,9 @@ class Scene:
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
     """Return the engine's answer to the prompt's question, with the supporting shapes and a reason.
 
-    ``scene`` holds the image. ``shapes`` are the shapes in the image, or in a coarsened view of it; None if the image
-    cannot be read. Returns None if the engine cannot read the question or the image, or if the shapes do not determine
-    the answer.
+    ``prompt`` holds the question, and ``scene`` the image. ``shapes`` are the shapes in the image, or in a coarsened
+    view of it; None if the image cannot be read. Returns None if the engine cannot read the question or the image, or
+    if the shapes do not determine the answer.
     """
     query = question_of(prompt)
     if query is None or shapes is None:

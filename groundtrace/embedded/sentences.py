@@ -208,12 +208,12 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Return a message if a text ends with a number other than the answer, or asks about one at last; else None.
+    """Return a message if a reasoning ends with a number other than its answer; None if it does not.
 
-    ``question`` holds the answer. There are two cases. First, the last word of the text is a number, and no number in
-    the last sentence is the answer ("So I count 5", but the answer is 4). Second, the last question in the text names
-    another number ("Or 5?"), and no later sentence states the answer. If the answer is not a number, the result is
-    None.
+    ``text`` is the reasoning, and ``question`` holds its answer. There are two cases. First, the last word of the text
+    is a number, and no number in the last sentence is the answer ("So I count 5", but the answer is 4). Second, the
+    last question in the text names another number ("Or 5?"), and no later sentence states the answer. If the answer is
+    not a number, the result is None.
     """
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]

@@ -81,14 +81,17 @@ def denies_having(label: str, clause: str, question: str) -> bool:
 
 
 def is_excluded(clause: str, sentence: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause only explains why an object is not counted, so that it denies no object of the answer.
+    """Return whether a clause only explains why an object is not counted.
+
+    Such a clause has a negation, but does not deny an object that supports the answer.
 
     ``sentence`` is the sentence that contains the clause. ``labels`` are the names of the objects that the reasoning
     points at. The clause can have two forms:
 
-    - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
-      and the clause must contain no label of this colour.
-    - "So it does not count", after words such as "the third is a circle". No label may have this shape or colour.
+    - "It is not black". The question must name the colour black. The reasoning must point at an object of another
+      colour, and the clause must not contain the label of a black object.
+    - "So it does not count". Before it, the sentence must name a shape or colour that is in none of the labels, such as
+      "the third is a circle" if no label names a circle.
     """
     excluded = _EXCLUDED.search(clause)
     if excluded is not None and colour_word(excluded["colour"]) is not None:

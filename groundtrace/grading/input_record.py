@@ -15,8 +15,8 @@ If a record has choices, its answer must be one of them: it must have the same t
 names an answer type without choices, the question is asked without the choices. They are then stored in
 ``opened_choices``.
 
-Some recipes write questions themselves. For them, a record may have only images: no question, no answer, and no other
-field that belongs to a question.
+In some pipelines, a model writes the questions. For them, a record may have only images: no question, no answer, and no
+other field that belongs to a question.
 """
 
 import decimal

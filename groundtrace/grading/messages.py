@@ -18,8 +18,8 @@ class TextPart:
 class MediaPart:
     """Holds a reference to one image file in a message: an original image, a frame or an image with drawings.
 
-    ``uri`` is the address of the file, and ``sha256`` is the digest of its bytes. ``kind`` is the kind of medium.
-    ``upright`` is False if the file must be rotated by its EXIF orientation before it is shown.
+    ``uri`` is the address of the file, and ``sha256`` is the digest of its bytes. ``kind`` is the kind of medium, such
+    as "image". ``upright`` is False if the file must be rotated by its EXIF orientation before it is shown.
     """
 
     uri: str

@@ -33,14 +33,15 @@ MAX_CANDIDATES = 16
 
 @dataclass(frozen=True)
 class RewardedQuestion:
-    """Holds a question of an RL row, with the other columns that a reward uses.
+    """Holds the question of one row of RL training data, with the other columns that a reward uses.
 
     Attributes:
         question: the question with its gold answer.
         entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
             searched; None if they are unknown.
         pointable: the phrases that the pointer found in the images.
-        streams: the ways in which the question is asked (:mod:`groundtrace.rewards.streams`); () for most recipes.
+        streams: the ways in which the question is asked, ``grounded`` (with boxes) and ``textual`` (only in words); ()
+            for most recipes.
     """
 
     question: Question
@@ -90,10 +91,11 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 
 
 def constant_answer(question: Question) -> tuple[str, str] | None:
-    """Return the kind of a question, and an answer that rules grade as right.
+    """Return the kind of a question, and its gold answer in a normal form.
 
-    The kind is that of :func:`closed_answer` or, for a question that is not closed, the name of its answer type. The
-    result is None if only a judge can grade answers to the question, or if the answer is boxes.
+    :func:`blind_figures` searches for the best constant answer to all questions of one kind. The kind is that of
+    :func:`closed_answer` or, for a question that is not closed, the name of its answer type. The result is None if only
+    a judge can grade answers to the question, or if the answer is boxes.
     """
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
@@ -110,8 +112,8 @@ def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settin
     A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Rows that
     only a judge can grade are counted, but have no part in the reward.
 
-    ``rows`` are the questions, ``reward`` is the class of the reward recipe, and ``settings`` are the settings of the
-    recipe; None means its defaults.
+    ``rows`` are the questions, ``reward`` is the class of the recipe, which turns verdicts on responses into rewards,
+    and ``settings`` are the settings of the recipe; None means its defaults.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)

@@ -25,7 +25,8 @@ class Context(HasValues):
     Attributes:
         stream: the stream of the response: ``grounded`` (with boxes) or ``textual`` (only in words)
             (:mod:`groundtrace.rewards.streams`).
-        reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
+        reference: the best grounded reasoning found for the question so far, with which a textual reasoning is compared
+            (iVGR Eq. 4).
         values: the values of the added columns.
     """
 
@@ -106,6 +107,8 @@ def case_of(
     trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
 ) -> Case:
     """Return the case that scorers get for a trace (a teacher's response).
+
+    A case holds a response with its question and the data that scorers need.
 
     ``masks`` finds objects in the images of the question that the trace answers. :class:`Case` describes ``entities``
     and ``pointable``.

@@ -96,7 +96,8 @@ class TierScores:
     among all rubrics (the baseline Uniform Averaging of §4.3). A share is None if there are no rubrics of this kind.
 
     ``has_place`` is False if the judge was asked about the rubric :data:`groundtrace.rewards.rubrics.PLACE`, and did
-    not decide that the response satisfies it. In all other cases it is True.
+    not decide that the response satisfies it. This rubric requires that the response states where in the image it sees
+    what the question is about. In all other cases it is True.
     """
 
     easy: float | None
@@ -112,8 +113,9 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     of the response. They are matched by rubric id; scores with other ids are not used.
 
     As in the paper, a rubric that is not applicable has the value 0 in the share. So a response gains nothing if it
-    leaves out the content that a rubric checks. The same rule holds for :data:`groundtrace.rewards.rubrics.PLACE`: if
-    the judge calls it not applicable, ``has_place`` is False.
+    leaves out the content that a rubric checks. The same rule holds for the rubric
+    :data:`groundtrace.rewards.rubrics.PLACE`, by which a response must state where in the image it sees what the
+    question is about: if the judge calls this rubric not applicable, ``has_place`` is False.
 
     Raises:
         ValueError: if a rubric has no score. Do not call this function if the judge failed, since then no rubric has a
@@ -135,9 +137,9 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
     """Return λ_t, the weight of the hard rubrics in the next step, from 0 to 1 (Eq. 8).
 
-    ``state`` is the state before this step. The weight is 0 up to the step T_start (``state.started_at``). After
-    T_start it grows from λ_base to λ_max in T_ramp steps; these are the settings ``lambda_base``, ``lambda_max`` and
-    ``ramp_steps``.
+    ``state`` is the state of the curriculum before this step. The weight is 0 up to the step T_start
+    (``state.started_at``). After T_start it grows from λ_base to λ_max in T_ramp steps; these are the settings
+    ``lambda_base``, ``lambda_max`` and ``ramp_steps``.
     """
     if state.started_at is None:
         return 0.0
@@ -178,9 +180,10 @@ def rubric_reward(
     If ``settings.aggregation`` is ``uniform``, the share among all rubrics replaces Eq. 6, and ``weight`` has no
     effect.
 
-    Deviation: if ``tiers.has_place`` is False, the reward is α · right. Without this rule, a response that only gives
-    the answer could earn the full reward: as long as λ is small, only easy rubrics count, and these do not require
-    looking at the image.
+    Deviation: if ``tiers.has_place`` is False, the reward is α · right. It is False for a response that does not state
+    where in the image it sees what the question is about. Without this rule, a response that only gives the answer
+    could earn the full reward: as long as λ is small, only easy rubrics count, and these do not require looking at the
+    image.
 
     Args:
         outcome: the value of the verdict on the final answer; None if it is unscored.

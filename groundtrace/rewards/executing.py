@@ -61,7 +61,7 @@ async def executions(
     computes: bool = False,
     rewarded: bool = False,
 ) -> tuple[Executed | None, ...]:
-    """Execute the code of all turns, also on changed images, and return the result of each turn; None without code.
+    """Execute the code of each turn, also on changed images, and return the results; None for a turn without code.
 
     The result of a turn holds the output of its code, and the objects that the code looked at. Code looked at an object
     if its output depends on the object, or marks it.

@@ -39,7 +39,8 @@ class Form:
         points: whether the response may have tags that mark points in the image.
         boxes: whether the response may have tags that mark boxes in the image.
         reasoning: whether the think section must contain words.
-        judged: whether the response must begin with a judge section and end with a boxed answer.
+        judged: whether the response must begin with a judge section and end with a boxed answer. A judge section
+            (``<judge>``) holds the decision to think or to answer directly.
     """
 
     points: bool = False

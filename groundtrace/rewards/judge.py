@@ -47,7 +47,8 @@ class JudgeTask(Generic[T]):
             quotes all of them, in this order.
         read: a function that parses the reply. It raises BadReply if the reply has the wrong form.
         fields: the prompt's other variables, which are inserted without quoting.
-        media: the images and texts for the prompt's media slots, by the name of the slot.
+        media: the images and texts for the prompt's media slots, by the name of the slot. A media slot is a place in
+            the prompt at which images are inserted.
         max_chars: the maximum number of characters of each text that the judge sees.
         sampling: the sampling parameters, such as the temperature.
     """
@@ -94,7 +95,7 @@ def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading
     """Return a function that reads a judge's decision from its JSON reply: 1 for true, 0 for false, with the reason.
 
     ``field`` is the name of the field of the reply that holds true or false. For any other value, the returned function
-    raises BadReply with a message that begins with ``where``.
+    raises BadReply. ``where`` is the beginning of its message, such as "score: ".
     """
 
     def read(reply: CallResult) -> Reading:
@@ -111,7 +112,7 @@ def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
     """Return a function that reads a judge's decision from its JSON reply: a number from 0 to 1, with the reason.
 
     ``field`` is the name of the field of the reply that holds the number. For any other value, the returned function
-    raises BadReply with a message that begins with ``where``.
+    raises BadReply. ``where`` is the beginning of its message, such as "score: ".
     """
 
     def read(reply: CallResult) -> Reading:

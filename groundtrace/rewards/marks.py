@@ -51,7 +51,8 @@ def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.
 def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
     """Return a mask (height × width) that is True at the pixels at which two images visibly differ.
 
-    The mask has the size of ``given``. It is False everywhere if the images differ in size.
+    ``image`` is an image that code returned, and ``given`` is the image that the code received. The mask has the size
+    of ``given``. It is False everywhere if the images differ in size.
     """
     if image.shape != given.shape:
         return np.zeros(given.shape[:2], dtype=bool)
@@ -79,9 +80,9 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
     """Return the indices of the object groups that code marked: each object of the group has marks near it.
 
-    Marks are pixels that the code drew in ``image``. This image must have the size of the ``original``, or be an
-    enlarged view of it (:func:`enlarged_marks`); otherwise the result is empty. It is also empty if half or more of the
-    marks are not near any object.
+    ``groups`` are the question's objects, in groups of neighbours. Marks are pixels that the code drew in ``image``.
+    This image must have the size of the ``original``, or be an enlarged view of it (:func:`enlarged_marks`); otherwise
+    the result is empty. It is also empty if half or more of the marks are not near any object.
     """
     changed = _marks(image, original)
     if _share_near(changed, original, groups) <= _MARKS_NEAR:
@@ -96,10 +97,11 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
 def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
     """Return how precisely the marks in an image are at the question's objects, from 0 to 1.
 
-    Marks are pixels that code drew in ``image``, a view of ``original``. A pixel is near an object if it is at most
-    ``MARK_MARGIN_PX`` pixels away from the object's box. The precision depends on the share of the marks that is near
-    an object. It is 0 for a share of at most 1/2, 1 for a share of at least 9/10, and linear between them. A share of
-    9/10 is enough, because a written label beside its object is partly farther away.
+    Marks are pixels that code drew in ``image``, a view of ``original``. ``groups`` are the question's objects, in
+    groups of neighbours. A pixel is near an object if it is at most ``MARK_MARGIN_PX`` pixels away from the object's
+    box. The precision depends on the share of the marks that is near an object. It is 0 for a share of at most 1/2, 1
+    for a share of at least 9/10, and linear between them. A share of 9/10 is enough, because a written label beside its
+    object is partly farther away.
     """
     share = _share_near(_marks(image, original), original, groups)
     return min(1.0, max(0.0, (share - _MARKS_NEAR) / (_PRECISE_NEAR - _MARKS_NEAR)))

@@ -121,8 +121,8 @@ def curriculum_defaults() -> dict[str, object]:
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     """Return the content of the file ``rubrics.json`` as JSON text.
 
-    The content holds every candidate with its measurements and, for a candidate that is not kept, the reason. It also
-    holds all problems. ``mined`` is the result of mining, and ``settings`` holds the thresholds.
+    The content holds every candidate rubric with its measurements and, for a candidate that is not kept, the reason. It
+    also holds all problems. ``mined`` is the result of mining, and ``settings`` holds the thresholds.
 
     The field ``curriculum`` holds the paper's training settings, for information only. A training run reads these
     settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A good

@@ -96,7 +96,7 @@ class RubricScore:
 
 @record
 class Candidates:
-    """Holds the proposed rubrics of a run.
+    """Holds the proposed rubrics of a run; a rubric is one criterion of grading.
 
     ``rubrics`` are the rubrics that will be measured. ``apart`` holds the rubrics that require a right answer; they are
     not measured. ``pool`` is the origin of the rubrics: ``teacher`` or ``default``.

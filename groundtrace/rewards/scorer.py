@@ -56,7 +56,7 @@ class Scorer:
     arguments: Any = None
 
     async def verdict(self, case: Case) -> Verdict:
-        """Run the scorer on a case, and return its verdict.
+        """Run the scorer on a case, which is a response with its question, and return its verdict.
 
         The caller has checked that all tests in ``needs`` and ``means`` succeed for the case. Raises BudgetUsedUp if
         the run's budget for model calls is used up.
@@ -90,7 +90,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
     """Raise ConfigError if a scorer requires a model role that has no endpoint.
 
-    Without this check, no response could pass such a scorer.
+    Such a scorer would fail on every response, so the error is raised before the first response is scored.
 
     Args:
         scorers: the scorers that can run.

@@ -39,7 +39,7 @@ class Targets:
 
 
 async def targets_of(case: Case) -> Targets:
-    """Return the targets of the case's question.
+    """Return the targets of the case's question, which are the objects that the question is about.
 
     The rules are, in this order:
 
@@ -83,13 +83,13 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 
     For all other questions, the result is True in two other cases:
 
-    - The question, its answer, its choices or its entities (phrases for objects) name the object of the label. This
-      case does not apply if the image shows an entity that is more exact than the label: for example, "black circle" is
-      more exact than "circle" and "object".
+    - The question, its answer, its choices or its entities (phrases for objects) name the object of the label, and the
+      image shows no entity that is more exact than the label. For example, "black circle" is more exact than "circle"
+      and "object".
     - The point is on an instance of an entity.
 
-    ``targets`` are the targets of the case's question (:func:`targets_of`). Raises CallError and BadReply if the
-    objects cannot be searched for.
+    ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
+    Raises CallError and BadReply if the objects cannot be searched for.
     """
     question = case.question
     if targets.counted:
@@ -112,8 +112,8 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     label "black square" distinguishes them if all black squares in the image are black blocks. If the targets are black
     circles, and the image also shows white circles, the result is False for the label "circle".
 
-    ``targets`` are the targets of the case's question (:func:`targets_of`). Raises CallError and BadReply if the
-    objects cannot be searched for.
+    ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
+    Raises CallError and BadReply if the objects cannot be searched for.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -127,11 +127,12 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     The function is called for points on objects that are not targets. For example, if the targets are black circles,
     the label "object" can also name a target, and the label "blue circle" cannot.
 
-    Words for place and rank are ignored, because they select an object, but do not describe it: "third object from the
-    left" is treated as "object". They are not ignored if the other words of the label already name the targets.
+    Words for place and rank, such as "third" and "from the left", select an object, but do not describe it. So they are
+    ignored: "third object from the left" is treated as "object". There is one exception: if the other words already
+    name the targets, the whole label is used. An example is "third black circle", if the targets are black circles.
 
-    ``targets`` are the targets of the case's question (:func:`targets_of`). Raises CallError and BadReply if the
-    objects cannot be searched for.
+    ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
+    Raises CallError and BadReply if the objects cannot be searched for.
     """
     thing = thing_of(point.label)
     own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
@@ -165,7 +166,10 @@ def _is_one_of(mask: Mask, wanted: Sequence[Mask]) -> bool:
 
 
 def is_a_count(case: Case) -> bool:
-    """Return whether the question of a case asks how many, and its gold answer is a whole number above 0."""
+    """Return whether the case's question asks how many, and its gold answer is a whole number above 0.
+
+    A case is a response with its question.
+    """
     return bool(gold_count(case.question))
 
 
@@ -199,8 +203,8 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
 async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
     """Return whether a point is on an object that one of the phrases names, for example "red cup".
 
-    The objects are searched for in the image or frame of the point. Raises CallError and BadReply if they cannot be
-    searched for.
+    The objects are searched for in the image or frame of the point; ``case`` is the response with its question. Raises
+    CallError and BadReply if they cannot be searched for.
     """
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)

@@ -55,8 +55,8 @@ class Execution:
         ended_well: whether the code ended without an error and had output (status ``ok``).
         pretence: the reason why the code only pretends to use the image; "" if it does not pretend
             (:func:`groundtrace.rewards.pretence.pretence`).
-        looked_at: the indices of the object groups that the code looked at. The code looked at a group if its output
-            depends on the group, or marks it.
+        looked_at: the indices of the object groups that the code looked at. A group is one or several neighbouring
+            objects of the question. The code looked at a group if its output depends on the group, or marks it.
         selectivity: how much more the output shows these objects than the rest of the image, from 0 to 1
             (:func:`groundtrace.rewards.selectivity.selectivity`).
         is_overview: whether the output is only an overview: the unchanged image, or a text that does not depend on the
@@ -119,8 +119,9 @@ class Trajectory:
     def looked_share(self) -> float:
         """Return the share of the object groups that the successful calls looked at, from 0 to 1; 1 if ``groups`` is 0.
 
-        A call looked at a group if its output depends on the group, or marks it. Each group is weighted by the
-        selectivity of the most selective call that looked at it. So an overview before a crop does not lower the share.
+        A group is one or several neighbouring objects of the question. A call looked at a group if its output depends
+        on the group, or marks it. Each group is weighted by the selectivity of the most selective call that looked at
+        it. So an overview before a crop does not lower the share.
         """
         best = dict[int, float]()
         for turn in self.turns:

@@ -1,6 +1,7 @@
-"""Provides the reward functions for the trainer TRL.
+"""Provides the reward functions for the trainer TRL: ``reward_funcs`` and ``verified``.
 
-To use them, pass them to the argument ``reward_funcs`` of TRL's GRPOTrainer.
+``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)`` trains with the reward of the config "argos". ``verified`` is for
+trainers that load a reward function from an import path.
 """
 
 from groundtrace.publishing.rewards.trl import reward_funcs as reward_funcs

@@ -39,8 +39,8 @@ async def verify(
 
     - If the verdict on the outcome has no value, or a value below τ (``gate.tau``), it is the only verdict in the
       result.
-    - If a scorer that is a gate, such as the form, has the value 0, the result has only the verdicts on the outcome and
-      of the gates.
+    - If a scorer that is a gate, such as ``format``, has the value 0, the result has only the verdicts on the outcome
+      and of the gates.
 
     Args:
         case: the response with its question.

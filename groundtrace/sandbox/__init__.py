@@ -1,4 +1,7 @@
-"""Executes model-written Python in isolation (docs/sandbox.md)."""
+"""Executes Python code that a model wrote, isolated from this machine; stages, scorers and rollouts use it.
+
+docs/sandbox.md describes the isolation.
+"""
 
 from groundtrace.sandbox.errors import SandboxLost, SandboxRefused
 from groundtrace.sandbox.observation import Observation

@@ -58,8 +58,8 @@ def binds() -> dict[str, str]:
     """Return the files and folders that the sandbox shows, as a dict from the path in the sandbox to the path outside.
 
     All of them except the devices are read-only. The Python interpreter has the same path as on this machine, since
-    Python finds its own files by this path. There is one exception: /tmp in the sandbox is the trajectory's folder, so
-    an interpreter below /tmp gets the path /sandbox/python instead.
+    Python finds its own files by this path. There is one exception: an interpreter below /tmp gets the path
+    /sandbox/python instead, because /tmp in the sandbox is the folder in which the code can write.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix
@@ -86,9 +86,10 @@ def packages() -> list[str]:
 def command(folder_mb: int) -> list[str]:
     """Return the command line that starts the supervisor of a trajectory, which is the first process in the sandbox.
 
-    The size limit of the trajectory's folder is twice ``folder_mb`` MiB. The reason is a call that removes a file and
-    then fails. The removed file still uses space while the code has it open, and the restored copy of the file needs
-    space, too.
+    ``folder_mb`` is the maximum size, in MiB, of the files that a call (an execution of code) may leave in the
+    trajectory's folder. The command line limits the folder to twice this size. The second half is needed if code
+    removes a file that it still has open, and then fails: the removed file still uses space, and the copy that replaces
+    it needs space, too.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0

@@ -1,4 +1,7 @@
-"""Defines the errors that the sandbox raises if this machine cannot isolate code, or if a trajectory is lost."""
+"""Defines the errors that the sandbox raises if this machine cannot isolate code, or if a trajectory is lost.
+
+A trajectory is a series of executions of code that share their state. It is lost if it cannot continue.
+"""
 
 from groundtrace.schemas.errors import UserError
 

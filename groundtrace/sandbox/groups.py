@@ -21,10 +21,13 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """Holds a trajectory's control group: its folders, and the controllers whose limits are set (``memory``, ``pids``).
+    """Holds the control group of a trajectory: its folders, and the controllers whose limits are set.
 
-    In version 2 of control groups, a group has one folder. In version 1, it has one folder for each controller. Without
-    folders, there is no group and no limit.
+    The controllers are ``memory`` and ``pids``.
+
+    A control group limits the memory and the number of processes of a trajectory. In version 2 of control groups, a
+    group has one folder. In version 1, it has one folder for each controller. Without folders, there is no group and no
+    limit.
     """
 
     folders: tuple[Path, ...] = ()
@@ -103,7 +106,7 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
-    """Create a control group for a trajectory, and set its limits.
+    """Create a control group for a trajectory (a series of executions of code), and set its limits.
 
     Args:
         name: a name that no other trajectory of this process has; it becomes part of the folder's name.

@@ -28,7 +28,10 @@ left out."""
 
 
 class BadObservation(Exception):
-    """Raised if the sandbox's answer does not have the form of an observation. Model-written code may have sent it."""
+    """Raised if the sandbox's answer does not have the form of an observation, which is the result of executing code.
+
+    Model-written code may have sent such an answer.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +45,9 @@ class Observation:
         stderr: The call's error output, up to the limit, for example warnings.
         error: The exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
         images: The images that the call showed, in order.
-        dropped_chars: The number of characters by which stdout and stderr exceeded their limits. Output beyond four
-            bytes for each allowed character is counted in bytes instead of characters.
+        dropped_chars: The number of characters of stdout and stderr that were left out, because the limits were
+            exceeded. If an output has more bytes than four times its limit in characters, the bytes after this point
+            are counted instead of their characters.
         images_left_out: The number of images that were left out, because there were too many, or because they were too
             long and narrow (ratio of sides above MAX_ASPECT).
         ended_threads: The number of threads that still ran after the call, and were ended.

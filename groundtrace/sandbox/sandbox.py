@@ -146,7 +146,7 @@ class Sandbox:
         self._places.release()
 
     def close(self) -> None:
-        """End all trajectories, and wait until their processes have ended."""
+        """End all open trajectories (series of executions of code), and wait until their processes have ended."""
         with self._lock:
             self._is_closed = True
             warm, self._warm = list(self._warm), deque()

@@ -37,6 +37,8 @@ MAX_INPUT_BYTES = 1 << 29
 class Process:
     """Holds the isolated processes of a trajectory, as one running program bubblewrap.
 
+    A trajectory is a series of executions of code that share their state.
+
     Attributes:
         popen: the program, with the pipes to the supervisor (the first process in the sandbox).
         group: the control group of the processes.

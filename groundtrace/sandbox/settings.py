@@ -41,7 +41,7 @@ class SandboxSettings:
     def limits(self) -> dict[str, int]:
         """Return the limits by name, in the form in which the processes in the sandbox receive them.
 
-        Sizes are in MiB, bytes or pixels, as the end of the name states.
+        Sizes are in MiB, bytes or pixels, as the end of the name states: for example, ``memory_mb`` is in MiB.
         """
         return {
             "memory_mb": self.memory_mb,
@@ -59,7 +59,9 @@ class SandboxSettings:
     def group_memory_mb(self) -> int:
         """Return the limit, in MiB, on the memory of all processes of a trajectory together.
 
-        It includes the memory of the supervisor (the first process in the sandbox) and of the files in the trajectory's
-        folder.
+        A trajectory is a series of executions of code that share their state.
+
+        The limit also covers the memory of the supervisor (the first process in the sandbox) and of the files in the
+        trajectory's folder.
         """
         return self.memory_mb + 4 * self.folder_mb + _OVERHEAD_MB

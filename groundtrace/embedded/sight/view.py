@@ -1,4 +1,4 @@
-"""Makes the policy's view of an image: shifted, downscaled, blurred and noisy, and different for each sample.
+"""Makes the policy's view of an image: shifted, downscaled, blurred and noisy, and different for each sampled answer.
 
 With this view, some of the sampled answers are wrong because their image is hard (small, touching or crowded objects).
 So the pass rate of a question depends on its image, and not on pure chance.

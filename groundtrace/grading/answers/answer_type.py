@@ -94,8 +94,8 @@ class AnswerType:
             arguments are the record's answer and choices. The first type of the registry for which it returns True is
             used.
         keeps_choices: whether a question of this type is shown with its choices.
-        is_number: whether the answer is a number. A count in a response can be checked against the gold if the gold is
-            one plain number.
+        is_number: whether the answer is a number. If the gold answer is one plain number, counts that a response states
+            are also checked against it.
         needs_judge: the function that returns whether only a judge can grade paraphrases of a gold answer. Its
             arguments are the gold answer and its choices.
         is_boxes: whether the answer is the question's gold boxes. If so, the text of the answer is neither checked nor

@@ -105,7 +105,7 @@ def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     """Return whether a predicted date or time is the same as the gold (correct) one.
 
     Returns None if the rules of the module's docstring cannot decide, as for 03/04/2021 and "3 April 2021". The result
-    is also None for two different times that would be equal as ratios (1:15 and 2:30).
+    is also None for two different times that may be meant as equal ratios (1:15 and 2:30).
     """
     if predicted.spelling == gold.spelling:
         return True

@@ -126,9 +126,10 @@ def is_maths(text: str) -> bool:
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
     """Compare a predicted formula with the gold (correct) formula by their mathematical meaning. Never raises.
 
-    Texts that differ only in spaces, dollar signs and notation are equal. So an answer of several parts can also be
-    right. In all other cases, each text must be one expression, perhaps with a unit. The prediction may also have prose
-    around ``$…$``. A ratio a:b is read as a/b. Numbers are compared to six decimals, without other tolerance.
+    Two texts that differ only in spaces, dollar signs and notation are equal, even if they have several expressions ("x
+    = 1, y = 2"). In all other cases, each text must be one expression, perhaps with a unit; otherwise the result is
+    GOLD_UNREADABLE or PREDICTION_UNREADABLE. The prediction may also have prose around ``$…$``. A ratio a:b is read as
+    a/b. Numbers are compared to six decimals, without other tolerance.
     """
     if len(gold) > MAX_CHARS:
         return MathsMatch.GOLD_UNREADABLE

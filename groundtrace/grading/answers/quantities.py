@@ -125,7 +125,7 @@ def whole_quantity(text: str) -> Quantity | None:
 def same_exactly(one: Quantity, other: Quantity) -> bool | None:
     """Return whether two quantities are exactly equal after conversion to the same unit, as 1 m and 100 cm are.
 
-    Returns None if one of them has no known unit.
+    A quantity is a number with a unit. Returns None if one of them has no known unit.
     """
     if one.unit is None or other.unit is None:
         return None

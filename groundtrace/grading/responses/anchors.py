@@ -1,4 +1,4 @@
-"""Finds the image or the moment of a clip to which a tag belongs, from the words around the tag."""
+"""Finds the image or the moment of a clip to which a point or box tag belongs, from the words around the tag."""
 
 import re
 from bisect import bisect_left

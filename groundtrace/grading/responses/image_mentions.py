@@ -1,4 +1,4 @@
-"""Finds the image of each tag in a text about several images. The words around a tag name its image."""
+"""Finds the image of each point or box tag in a text about several images. The words around a tag name its image."""
 
 import re
 from bisect import bisect_right

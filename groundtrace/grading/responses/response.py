@@ -180,7 +180,7 @@ def format_box(box: Box) -> str:
 def normalise(text: str) -> str:
     """Return the text with every readable point tag in the canonical form (:func:`format_point`).
 
-    A tag with a part that cannot be read is unchanged, too, so that the checks of the form find it.
+    A tag with a part that cannot be read is not changed. So the later check of the response's form finds it.
 
     A tag of several points stays one tag, so that its label is not repeated in the prose. Its points are numbered from
     1. The text inside a tag stays, so that the prose around it can be read as before. The function is idempotent.

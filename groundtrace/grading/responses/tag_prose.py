@@ -16,8 +16,10 @@ _DIGITS = re.compile(r"\d+")
 
 
 def proses_of(text: str) -> tuple[str, ...]:
-    """Return the text as a reader can read it: once with the inner text of each tag in place of the tag, and once with
-    the label. The result has one item if both are the same."""
+    """Return the text with words in place of its tags: once with the inner text of each tag, and once with its label.
+
+    Of a box tag, only the label is used. The result has one item if both texts are the same.
+    """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     inner = _replaced(text, [(tag, label if tag.name == "box" else tag.inner or label) for tag, label in tags])
     return tuple(dict.fromkeys((inner, _replaced(text, tags))))
@@ -26,7 +28,8 @@ def proses_of(text: str) -> tuple[str, ...]:
 def plain_proses(text: str) -> tuple[str, ...]:
     """Return the text as :func:`proses_of` does, but without numbers that count or number the objects in tags.
 
-    So the number of "one cup" is not read as a stated count.
+    For example, "cup" replaces a tag with the text "one cup". Otherwise a reader of counts would understand that there
+    is one cup.
     """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     numbered = _numbering([tag for tag, _ in tags])

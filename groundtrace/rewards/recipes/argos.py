@@ -40,8 +40,8 @@ class Argos(Recipe):
     For a wrong answer, the reward is the outcome alone, and the other scorers do not run. Points are scored by
     :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. The
     targets of a question are the objects that it is about. If there are targets, a response that points at none of them
-    earns less than a response that points at one. So a group in which all answers are right also gives a gradient if
-    the pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score
+    earns less than a response that points at one. So if all answers to a question are right, they still give a gradient
+    if their pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score
     already includes missed targets.
 
     ``settings`` are the settings of the reward. ``scorers`` are the scorers that can run; scorers that the settings
@@ -64,7 +64,8 @@ class Argos(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question by Eq. 9, and return their rewards in the same order.
 
-        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` is not used.
+        Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
@@ -75,10 +76,13 @@ class Argos(Recipe):
     ) -> float:
         """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
 
-        If the question has no objects to point at, the result is 1. Otherwise it is 1 - (weight of ``spatial``) / (sum
-        of the weights of ``outcome``, ``spatial`` and ``reasoning``).
+        The result is 1 if the question has no objects to point at: ``pointable`` is empty, or the question asks for a
+        count and its answer is 0. Otherwise it is 1 - (weight of ``spatial``) / (sum of the weights of ``outcome``,
+        ``spatial`` and ``reasoning``).
 
-        The arguments are those of :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
+        ``pointable`` holds the phrases for objects that the pointer (the model that points at objects) found in the
+        images of ``question``. ``streams`` is not used. ``settings`` are the settings of the recipe; None means the
+        defaults.
         """
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
@@ -86,7 +90,7 @@ class Argos(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that may run: those that the settings do not skip, and without the scorer of counting."""
+        """Return all scorers that may run: all except ``counting`` and the scorers that the settings skip."""
         return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
 
     @property

@@ -144,8 +144,9 @@ class Recipe(Protocol):
     ) -> tuple[tuple[float, ...], ...]:
         """Return the advantage of each turn, for each response of a batch.
 
-        ``sequence`` holds the advantage of each response, computed from the rewards of its group. ``trajectories``
-        holds the turns of each response, in the same order. By default, each turn has the advantage of its response.
+        ``sequence`` holds the advantage of each response, computed from the rewards of its group, which is all
+        responses to the same question. ``trajectories`` holds the turns of each response, in the same order. By
+        default, each turn has the advantage of its response.
         """
         pairs = zip(sequence, trajectories, strict=True)
         return tuple((advantage,) * len(trajectory.turns) for advantage, trajectory in pairs)

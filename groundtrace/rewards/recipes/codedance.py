@@ -1,10 +1,10 @@
 """Computes the reward of CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
 
 The reward of a response is w_a · outcome − w_f · [bad form] + the tool reward. The tool reward is the reward for
-executing code; it depends on the share of right answers in the group. Our copy of the paper lacks this sum and its
-weights, so they are taken from its published code. In this code, a good form adds nothing to the reward. So a policy
-that does not use the image earns nothing for a good form. Each turn also has its own advantage;
-:meth:`CodeDance.advantages` adds it to the advantage of the response.
+executing code; it depends on the share of right answers in the group, which is all responses to the same question. Our
+copy of the paper lacks this sum and its weights, so they are taken from its published code. In this code, a good form
+adds nothing to the reward. So a policy that does not use the image earns nothing for a good form. Each turn also has
+its own advantage; :meth:`CodeDance.advantages` adds it to the advantage of the response.
 """
 
 import asyncio
@@ -55,7 +55,8 @@ class CodeDance(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the trajectories that answer one question, and return their rewards in the same order.
 
-        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the trajectories, each with its question and the data that scorers need. ``memory`` is not used.
+        Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         scorers = scorers_named(outcome.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
@@ -84,8 +85,9 @@ class CodeDance(Recipe):
         """Return the advantage of each turn of each trajectory of a batch, A = A_seq + w · A_turn.
 
         All tokens of a turn share its advantage. ``sequence`` holds A_seq, the advantage of each trajectory, computed
-        from the rewards of its group. ``trajectories`` holds the turns of each trajectory, in the same order. A_turn is
-        the turn's discounted return, normalised over the batch (Eq. 2). w is the setting ``turn_weight``.
+        from the rewards of its group, which is all trajectories that answer the same question. ``trajectories`` holds
+        the turns of each trajectory, in the same order. A_turn is the turn's discounted return, normalised over the
+        batch (Eq. 2). w is the setting ``turn_weight``.
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
         executed = [trajectory.executed for trajectory in trajectories]

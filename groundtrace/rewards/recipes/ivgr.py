@@ -112,8 +112,8 @@ class Ivgr(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses of both streams to one question, and return their rewards in the same order.
 
-        ``memory`` holds the references of earlier steps. Raises BudgetUsedUp if the run's budget for model calls is
-        used up.
+        ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` holds the
+        references of earlier steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
@@ -149,7 +149,8 @@ class Ivgr(Recipe):
         the textual stream is 1. If the question has gold boxes, the share of the grounded stream is 1 - (weight of the
         boxes) / (sum of the weights of outcome, format and boxes). Otherwise it is 1.
 
-        The arguments are those of :meth:`groundtrace.rewards.recipes.base.Recipe.blind_share`.
+        ``streams`` are the streams of ``question``, ``grounded`` (with boxes) and ``textual`` (only in words).
+        ``pointable`` is not used. ``settings`` are the settings of the recipe; None means the defaults.
         """
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight

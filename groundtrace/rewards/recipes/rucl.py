@@ -63,8 +63,9 @@ class Rucl(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.
 
-        The rewards use the current λ_t, the weight of the hard rubrics, which depends on ``memory``. Raises
-        BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses, each with its question and the data that scorers need. The rewards use the
+        current λ_t, the weight of the hard rubrics, which depends on ``memory``. Raises BudgetUsedUp if the run's
+        budget for model calls is used up.
         """
         weight = hard_weight(memory.curriculum, self.settings)
         found = await asyncio.gather(*(verdicts_of(self.runs, self._judged(case)) for case in cases))

@@ -86,7 +86,8 @@ class SailRl(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.
 
-        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` is not used.
+        Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 

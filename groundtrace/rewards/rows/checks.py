@@ -1,4 +1,8 @@
-"""Checks whether the rows have the data that the reward needs, and writes notes for the user on rows without it."""
+"""Checks whether the training rows have the data that the reward needs, and writes notes for the user.
+
+A row is one question with its prompt, its images and the data for the reward. The notes name the number of rows without
+some of this data. The checks need no images and no model.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -72,7 +76,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note for the user on the rows whose rubrics are all easy or all hard.
+    """Return a note for the user on the rows whose rubrics (criteria of grading) are all easy or all hard.
 
     The result is None if there are no such rows, or if the recipe uses no rubrics.
     """

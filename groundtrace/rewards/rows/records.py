@@ -1,6 +1,7 @@
 """Reads a folder with a file ``records.jsonl`` as rows, so that a model can be evaluated on them.
 
-The prompts have the same wording as the prompts in shards (the Parquet files of a run).
+A row is one question with its prompt, its images and the data for the reward. The prompts have the same wording as the
+prompts in shards (the Parquet files of a run).
 """
 
 from pathlib import Path
@@ -21,7 +22,7 @@ STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 
 
 class Records:
-    """Gives access by index to the records of a folder, each as a row.
+    """Gives access by index to the records of a folder; each is returned as a row, which is a question with its prompt.
 
     A record and its images are read and checked only when the record is used.
     """

@@ -1,8 +1,8 @@
 """Computes the reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` scores the policy's responses.
 
 The coordinates in a response are converted from the model's units to pixels of the original image. Then the recipe
-scores all responses to the question together. The row of the question holds the labels of the objects that can be
-pointed at.
+scores all responses to the question together. The row of the question also lists the objects that a response can point
+at.
 
 If a judge or a detector does not answer, the response has no verdict. The trainer tries again until a timeout, and then
 stops. When it tries again, the reply cache answers the calls that succeeded before.

@@ -55,9 +55,10 @@ class ShardError(UserError):
 
 
 class Shards:
-    """Gives access by index to the rows of one side of a run: ``sft`` (supervised) or ``rl`` (reinforcement learning).
+    """Gives access by index to the rows of one training set of a run, which is stored as shards (Parquet files).
 
-    ``side`` is the name of the side. ``sha256`` is a digest of the number of rows and of the rows' ids in order.
+    ``side`` is the name of the training set: ``sft`` (supervised fine-tuning) or ``rl`` (reinforcement learning).
+    ``sha256`` is a digest of the number of rows and of the rows' ids in order.
     """
 
     def __init__(self, data: Path, side: str, cache: Path) -> None:
@@ -135,7 +136,7 @@ class Shards:
 
     @property
     def strata(self) -> list[frozenset[str]]:
-        """Return the strata of each row's rubrics, which are ``easy`` and ``hard``.
+        """Return, for each row, the strata of its rubrics (criteria of grading): ``easy``, ``hard`` or both.
 
         The set of a row is empty if the row has no rubrics.
         """
@@ -298,10 +299,11 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def shard_side(data: Path) -> str:
-    """Return the side of a run that is to be evaluated, ``rl`` (reinforcement learning) or ``sft`` (supervised).
+    """Return which training set of a run is to be evaluated: ``rl`` (reinforcement learning) or ``sft`` (supervised).
 
-    ``data`` is a run folder, or a folder that directly holds shards. In a run folder, the side is ``rl`` if there are
-    RL shards. In a folder of shards, it is ``rl`` if the rows have the column ``prompt``. Otherwise it is ``sft``.
+    ``data`` is a run folder, or a folder that directly holds shards (Parquet files). In a run folder, the result is
+    ``rl`` if there are RL shards. In a folder of shards, it is ``rl`` if the rows have the column ``prompt``. Otherwise
+    it is ``sft``.
     """
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"
@@ -312,11 +314,12 @@ def shard_side(data: Path) -> str:
 
 
 def shards_to_evaluate(data: Path, cache: Path) -> Shards:
-    """Open the shards in ``data`` whose questions are evaluated; :func:`shard_side` selects the side of the run.
+    """Open the shards (Parquet files) in ``data`` whose questions are evaluated.
 
-    ``data`` is a run folder, or a folder that directly holds shards. ``cache`` is the folder for the memory-mapped copy
-    of large shards. Raises ShardError as :class:`Shards` does. If there are no shards, the message also names the file
-    records.jsonl, since a folder with this file can be evaluated, too.
+    ``data`` is a run folder, or a folder that directly holds shards. :func:`shard_side` selects the training set,
+    ``rl`` or ``sft``. ``cache`` is the folder for the memory-mapped copy of large shards. Raises ShardError as
+    :class:`Shards` does. If there are no shards, the message also names the file records.jsonl, since a folder with
+    this file can be evaluated, too.
     """
     side = shard_side(data)
     if not _files(data, side):

@@ -20,9 +20,10 @@ def centre_point(box: Box) -> Point:
 
 
 async def score_counted(case: Case) -> Verdict:
-    """Return the verdict on a count, after each box of the response is replaced by a point at its centre.
+    """Return the verdict on the boxes of a response to a question that asks how many; 1 means a perfect match.
 
-    :func:`groundtrace.rewards.scorers.counting.score_counting` describes the value.
+    Each box is replaced by a point at its centre, and the points are scored by
+    :func:`groundtrace.rewards.scorers.counting.score_counting`.
     """
     return await counting.score_counting(replace(case, points=tuple(map(centre_point, case.boxes))))
 

@@ -1,6 +1,7 @@
 """Implements the drawing backend of matplotlib for the sandbox.
 
-It is matplotlib's backend Agg, except that ``plt.show()`` adds the open figures to the images that the call shows.
+It is matplotlib's backend Agg, except that ``plt.show()`` adds the open figures to the images that the running code
+shows. The model that wrote the code gets these images.
 """
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas  # noqa: F401 (what a backend has to hold)
@@ -9,5 +10,5 @@ from . import holder
 
 
 def show(*_: object, **__: object) -> None:
-    """Add the open figures to the images that the call shows, in the order of their numbers, and close them."""
+    """Add the open figures to the images that the running code shows, in the order of their numbers, and close them."""
     holder.show_open_figures()

@@ -32,8 +32,8 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
     """Return the next bytes of the socket, and the id of the process that sent them, as the kernel reports it.
 
-    The bytes are b"" at the end of the stream. The id is 0 if the kernel reports no id. ``size`` is the maximum number
-    of bytes to return.
+    ``control`` is the socket. The bytes are b"" at the end of the stream. The id is 0 if the kernel reports no id.
+    ``size`` is the maximum number of bytes to return.
     """
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:

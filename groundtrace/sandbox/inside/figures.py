@@ -148,8 +148,9 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
     """Add the image files that a call has written to the images that it shows, in the order of writing.
 
-    ``before`` is the result of :func:`files_at` from before the call. A file below ``folder`` was written if its state
-    differs from ``before``. Only the last :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
+    ``shown`` collects the images of the call. ``before`` is the result of :func:`files_at` from before the call. A file
+    below ``folder`` was written if its state differs from ``before``. Only the last :data:`MAX_SAVED` written files are
+    read. Unreadable files are skipped.
     """
     from PIL import Image
 

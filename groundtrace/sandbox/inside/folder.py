@@ -167,9 +167,9 @@ def _write(full: bytes, content: bytes) -> None:
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
     """Remove everything from the folder ``root`` except the files that are in ``copy``.
 
-    These files are moved to new names directly below the root. A file whose content differs from ``copy`` is emptied.
-    Returns the new paths of the files, by inode number. The content of a nested folder is moved up before the folder is
-    removed, so that paths stay short.
+    These files stay, because the code may have them open. They are moved to new names directly below the root. A file
+    whose content differs from ``copy`` is emptied. Returns the new paths of the files, by inode number. The content of
+    a nested folder is moved up before the folder is removed, so that paths stay short.
     """
     os.chmod(root, 0o700)
     taken = {entry.path for entry in copy}

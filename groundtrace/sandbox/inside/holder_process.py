@@ -23,7 +23,7 @@ _WATCH_S = 0.03
 
 
 class TrajectoryLost(Exception):
-    """Raised if the trajectory cannot continue.
+    """Raised if the trajectory, which is a series of executions of code, cannot continue.
 
     This is the case if its holder (the process with its state) has ended or does not answer, or if processes cannot be
     killed.
@@ -31,7 +31,10 @@ class TrajectoryLost(Exception):
 
 
 class TooMuchMemory(TrajectoryLost):
-    """Raised if the processes of a trajectory together exceed the memory limit."""
+    """Raised if the processes of a trajectory together exceed the memory limit.
+
+    A trajectory is a series of executions of code that share their state.
+    """
 
 
 @dataclass
