@@ -99,7 +99,7 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return the next turn of a trajectory: code of the kind that the prompt requires, or the final answer.
+    """Return the next turn of a response with code: code of the kind that the prompt requires, or the final answer.
 
     The turn is the answer if earlier code has already printed or shown the result. The answer is "cannot read" if the
     engine cannot read the question or the image, or if it can write no code of the required kind for the question.

@@ -54,7 +54,8 @@ class RewardedQuestion:
         """Return whether the images show nothing that the question asks about, so that there is nothing to point at.
 
         A question that asks for a count has nothing to point at if its gold answer is 0. Any other question has nothing
-        to point at if its entities are known, and the pointer (the model that points at objects) found none of them.
+        to point at if its entities (phrases for objects) are known, and the pointer (the model that points at objects)
+        found none of them.
         """
         count = gold_count(self.question)
         if count is not None:

@@ -90,7 +90,7 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds how much of its rubrics one response satisfies, as shares in [0, 1].
+    """Holds the shares of its rubrics (criteria of grading) that one response satisfies, each in [0, 1].
 
     ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (Eq. 5). ``uniform`` is the share
     among all rubrics (the baseline Uniform Averaging of §4.3). A share is None if there are no rubrics of this kind.
@@ -109,8 +109,9 @@ class TierScores:
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
     """Return the share of rubrics that a response satisfies: of the easy, of the hard (Eq. 5), and of all rubrics.
 
-    ``rubrics`` are the rubrics of the question, each with its stratum (easy or hard). ``scores`` are the judge's scores
-    of the response. They are matched by rubric id; scores with other ids are not used.
+    A rubric is one criterion of grading. ``rubrics`` are the rubrics of the question, each with its stratum (easy or
+    hard). ``scores`` are the judge's scores of the response. They are matched by rubric id; scores with other ids are
+    not used.
 
     As in the paper, a rubric that is not applicable has the value 0 in the share. So a response gains nothing if it
     leaves out the content that a rubric checks. The same rule holds for the rubric
@@ -137,9 +138,9 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
     """Return λ_t, the weight of the hard rubrics in the next step, from 0 to 1 (Eq. 8).
 
-    ``state`` is the state of the curriculum before this step. The weight is 0 up to the step T_start
-    (``state.started_at``). After T_start it grows from λ_base to λ_max in T_ramp steps; these are the settings
-    ``lambda_base``, ``lambda_max`` and ``ramp_steps``.
+    A rubric is one criterion of grading, and is easy or hard. ``state`` is the state of the curriculum before this
+    step. The weight is 0 up to the step T_start (``state.started_at``). After T_start it grows from λ_base to λ_max in
+    T_ramp steps; these are the settings ``lambda_base``, ``lambda_max`` and ``ramp_steps``.
     """
     if state.started_at is None:
         return 0.0
@@ -150,8 +151,9 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
     """Return the state of the curriculum after one more step (Eq. 7).
 
-    ``state`` is the state before the step. ``batch_easy`` is the mean score of the step's responses on the easy
-    rubrics, from 0 to 1. It is None if no response has such a score; then only the number of steps changes.
+    A rubric is one criterion of grading, and is easy or hard. ``state`` is the state before the step. ``batch_easy`` is
+    the mean score of the step's responses on the easy rubrics, from 0 to 1. It is None if no response has such a score;
+    then only the number of steps changes.
 
     Otherwise ``batch_easy`` is added to the window of the latest means. As soon as the window is full and all its
     values are at least τ (the setting ``tau``), the hard rubrics become part of the reward in all following steps.
@@ -170,8 +172,9 @@ def rubric_reward(
 ) -> float | None:
     """Return the reward of a response, in [0, 1]: α · right + (1 - α) · ((1 - λ) · easy + λ · hard) (Eq. 6 and 9).
 
-    ``right`` is 1 if ``outcome`` is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are the shares in ``tiers``. α is the
-    setting ``alpha``, and λ is ``weight``.
+    ``right`` is 1 if ``outcome`` is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are the shares in ``tiers``: how many of
+    the easy and hard rubrics (criteria of grading) the response satisfies. α is the setting ``alpha``, and λ is
+    ``weight``.
 
     Deviation: Eq. 6 is undefined if there are no easy or no hard rubrics. If one kind is missing, only the share of the
     other kind is used, for every λ. If both are missing, the reward is ``right``. All responses to a question have the

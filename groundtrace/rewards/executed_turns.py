@@ -5,7 +5,7 @@ the earlier successful calls are executed again in a fresh sandbox (:mod:`ground
 sandboxes can serve any number of responses.
 
 After the last turn, all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`). As in
-curation, a call whose result does not depend on the image is not rewarded.
+curation (when training data is made), a call whose result does not depend on the image is not rewarded.
 """
 
 import asyncio

@@ -63,8 +63,9 @@ async def executions(
 ) -> tuple[Executed | None, ...]:
     """Execute the code of each turn, also on changed images, and return the results; None for a turn without code.
 
-    The result of a turn holds the output of its code, and the objects that the code looked at. Code looked at an object
-    if its output depends on the object, or marks it.
+    The turns are those of a trajectory, which is a response in several turns with code. The result of a turn holds the
+    output of its code, and the objects that the code looked at. Code looked at an object if its output depends on the
+    object, or marks it.
 
     Args:
         turns: the turns of the trajectory.
@@ -138,8 +139,8 @@ def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
     """Return the number of object groups that no successful call looked at; 0 if ``boxes`` is empty.
 
     ``boxes`` are the objects of the question, and :func:`groundtrace.rewards.pretence.groups_of` divides them into
-    groups. A call looked at a group if its output depends on the group's objects, or marks them. ``found`` holds the
-    results of :func:`executions`.
+    groups of neighbours. A call looked at a group if its output depends on the group's objects, or marks them.
+    ``found`` holds the results of :func:`executions`.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))
@@ -226,7 +227,7 @@ def _output(observation: Observation) -> Output:
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
     """Run the codes in order in a fresh sandbox session with these images, and return the output of each code.
 
-    ``codes`` are the programs of a trajectory's turns; a later one finds the variables of the earlier ones.
+    ``codes`` are the programs in the turns of one response; a later one finds the variables of the earlier ones.
     """
     session = await sandbox.open_async([encode_png(image) for image in images])
     try:

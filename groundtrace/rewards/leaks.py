@@ -30,7 +30,9 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """Holds a phrase of ``leak_phrases.yaml``, which reveals a leak, and two example sentences that test the phrase.
+    """Holds a phrase of ``leak_phrases.yaml``, and two example sentences that test the phrase.
+
+    A trace with this phrase has a leak: it mentions things that only the teacher saw.
 
     ``phrase`` is a regular expression. It must match the sentence ``fault``, and must not match the sentence ``clean``.
     """

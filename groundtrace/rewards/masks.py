@@ -33,7 +33,7 @@ class Pairing:
 
     Attributes:
         points: the number of points.
-        instances: the number of instances.
+        instances: the number of instances, which are the objects that were found in the image for the label.
         missed: the number of instances without a point.
         twice: the number of instances with several points.
         off: the number of points that are on no instance.
@@ -49,8 +49,9 @@ class Pairing:
     def value(self) -> float:
         """Return how well points and instances match: p / (points + instances - p), from 0 to 1.
 
-        p is the number of instances with a point. The value is 1 only if each point has its own instance, and each
-        instance its own point. There must be at least one point or instance.
+        Instances are the objects that were found for the label, and p is the number of instances with a point. The
+        value is 1 only if each point has its own instance, and each instance its own point. There must be at least one
+        point or instance.
         """
         pointed = self.instances - self.missed
         return pointed / (self.points + self.instances - pointed)

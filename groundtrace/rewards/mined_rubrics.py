@@ -33,7 +33,7 @@ FILTER, STRATUM = "filter", "stratum"
 
 @dataclass(frozen=True)
 class MinedRubrics:
-    """Holds the result of mining the rubrics of a run.
+    """Holds the result of mining the rubrics of a run; a rubric is one criterion of grading.
 
     Attributes:
         kept: the rubrics that the run uses, each with its stratum (easy or hard).
@@ -61,7 +61,7 @@ class MinedRubrics:
 
 @dataclass(frozen=True)
 class RubricFigures:
-    """Holds the measurements of one rubric, with their 95 % intervals.
+    """Holds the measurements of one rubric (a criterion of grading), with their 95 % intervals.
 
     ``applicability`` is η, the share of judged responses to which the rubric applies. ``pass_rate`` is p, the share of
     these responses that satisfy it. ``pass_rate`` and its interval are None if the rubric applied to no response.
@@ -74,7 +74,7 @@ class RubricFigures:
 
 
 def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
-    """Return the measurements of a rubric with their 95 % intervals.
+    """Return the measurements of a rubric (a criterion of grading) with their 95 % intervals.
 
     ``rubric`` holds its measured applicability and pass rate. ``judged`` is the number of responses on which they were
     measured, at least 1.
@@ -92,9 +92,10 @@ def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
 def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
     """Return the names of the decisions on a rubric that are uncertain: :data:`FILTER`, :data:`STRATUM`, both or none.
 
-    A decision is uncertain if the 95 % interval of the measured value contains the threshold. :data:`FILTER` is the
-    decision whether to keep the rubric, with the threshold ``settings.min_applicability``. :data:`STRATUM` is the
-    decision between easy and hard, with the threshold ``settings.easy_pass_rate``; it exists only for a kept rubric.
+    A rubric is one criterion of grading. A decision is uncertain if the 95 % interval of the measured value contains
+    the threshold. :data:`FILTER` is the decision whether to keep the rubric, with the threshold
+    ``settings.min_applicability``. :data:`STRATUM` is the decision between easy and hard, with the threshold
+    ``settings.easy_pass_rate``; it exists only for a kept rubric.
 
     ``figures`` holds the measurements of the rubric, and ``is_kept`` is whether the rubric is kept.
     """
@@ -144,7 +145,7 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
 
 def missing_stratum(rubrics: Mapping[str, Any]) -> str:
-    """Return a sentence for the user if the kept rubrics are all easy or all hard; otherwise "".
+    """Return a sentence for the user if the kept rubrics (criteria of grading) are all easy or all hard; otherwise "".
 
     ``rubrics`` is the parsed content of ``rubrics.json``. The result is also "" if no rubric is kept.
     """

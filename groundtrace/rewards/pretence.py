@@ -141,6 +141,8 @@ def pretence(
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
     """Return the indices of the object groups that a call looked at: its output depends on the group, or marks it.
 
+    A call is one execution of code, and a group is one or several neighbouring objects of the question.
+
     The output depends on a group if it is different for the image without this group. Two kinds of differences are
     ignored: differences that also occur for the image with a few pixels changed (:func:`nudged`), and tiny changes of a
     number.

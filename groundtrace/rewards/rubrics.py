@@ -83,7 +83,7 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """Holds the score that a judge gave to one response by one rubric.
+    """Holds the score that a judge gave to one response by one rubric, which is a criterion of grading.
 
     ``applicable`` is whether the rubric applies to the response. ``score`` is 1 if the response satisfies the rubric,
     else 0; None if the rubric does not apply.
@@ -108,7 +108,7 @@ class Candidates:
 
 
 def default_candidates(max_rubrics: int) -> Candidates:
-    """Return the first ``max_rubrics`` rubrics of the default pool as candidates.
+    """Return the first ``max_rubrics`` rubrics (criteria of grading) of the default pool as candidates.
 
     The default pool is the file ``groundtrace/rewards/rubric_pool.yaml``.
     """
@@ -121,7 +121,7 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Return the rubrics that the teacher proposes in its reply.
+    """Return the rubrics (criteria of grading) that the teacher proposes in its reply.
 
     ``text`` is the reply, which is JSON. Only its first ``max_rubrics`` rubrics are used. In the result, the field
     ``apart`` holds the rubrics that require a right answer. Raises BadReply in these cases:
@@ -152,7 +152,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
-    """Return the judge's score for each rubric, in the order of ``rubrics``.
+    """Return the judge's score for each rubric (criterion of grading), in the order of ``rubrics``.
 
     ``text`` is the judge's reply, which is JSON. Raises BadReply if a score is missing, repeated or invalid. Raises
     BadReply, too, if two rubrics have the same id, since one score could be for either of them.
@@ -181,8 +181,8 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
     """Return the rubrics with their measured applicability η_j and pass rate p_j (RuCL §3.2).
 
-    η_j is the share of judged responses to which the rubric applies. p_j is the share of these responses that satisfy
-    it; None if the rubric applies to no response.
+    A rubric is one criterion of grading. η_j is the share of judged responses to which the rubric applies. p_j is the
+    share of these responses that satisfy it; None if the rubric applies to no response.
 
     ``judged`` holds, for each judged response, the judge's scores by all rubrics.
     """
@@ -200,8 +200,8 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
 def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
     """Return the rubrics that are kept, each with its stratum, easy or hard (RuCL §3.2, Table 1).
 
-    A rubric is kept if its applicability is at least ``settings.min_applicability``. A kept rubric is easy if its pass
-    rate is at least ``settings.easy_pass_rate``, else hard.
+    A rubric is one criterion of grading. It is kept if its applicability is at least ``settings.min_applicability``. A
+    kept rubric is easy if its pass rate is at least ``settings.easy_pass_rate``, else hard.
     """
     return tuple(
         replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
@@ -211,7 +211,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Return a sentence for the user if the rubrics are only easy or only hard; else "".
+    """Return a sentence for the user if the rubrics (criteria of grading) are only easy or only hard; else "".
 
     A curriculum needs both. ``strata`` holds the strata of the kept rubrics, ``easy`` and ``hard``; repeated entries
     have no effect.

@@ -45,7 +45,8 @@ class Choice:
 def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
     """Decide for each scorer whether it runs for a response, and return the decisions in the order of ``scorers``.
 
-    ``case`` holds the response. A scorer whose name is in ``skip`` does not run.
+    ``case`` holds the response, its question and the data that scorers need. A scorer whose name is in ``skip`` does
+    not run.
     """
     return tuple(
         Choice(scorer, False, "left out by the config") if scorer.name in skip else choose(scorer, case)

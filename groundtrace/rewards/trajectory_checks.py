@@ -41,7 +41,7 @@ MAX_ANSWER_CHARS = 1000
 def form_fault(turns: Sequence[Turn]) -> str:
     """Return a description of the first fault in the form of a trajectory; "" if there is no fault.
 
-    ``turns`` are the turns of the trajectory. The rules are:
+    A trajectory is a response in several turns with code, and ``turns`` are these turns. The rules are:
 
     - Each think section must be closed in the turn in which it begins. A think section may be missing, since an easy
       question is answered directly.
@@ -143,7 +143,8 @@ def _is_same(number: str, other: str) -> bool:
 def operations_in(turns: Sequence[Turn]) -> tuple[str, ...]:
     """Return the kinds of image operations, such as crops, that the code of a trajectory contains.
 
-    They are in the order of :data:`OPERATIONS`, and each kind is named once.
+    A trajectory is a response in several turns with code. ``turns`` are these turns. The kinds are in the order of
+    :data:`OPERATIONS`, and each kind is named once.
     """
     found = {kind for turn in turns if turn.code for kind in operations_of(turn.code)}
     return tuple(kind for kind in OPERATIONS if kind in found)

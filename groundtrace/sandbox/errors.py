@@ -14,7 +14,7 @@ class SandboxRefused(UserError):
 
 
 class SandboxLost(Exception):
-    """Raised if a trajectory cannot continue, because its state (the variables that its code created) is lost.
+    """Raised if a trajectory (executions of code that share their state) cannot continue, because its state is lost.
 
-    It does not mean that the isolation of the code has failed.
+    The state is the variables that the code created. The error does not mean that the isolation of the code has failed.
     """

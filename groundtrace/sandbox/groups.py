@@ -25,9 +25,9 @@ class ControlGroup:
 
     The controllers are ``memory`` and ``pids``.
 
-    A control group limits the memory and the number of processes of a trajectory. In version 2 of control groups, a
-    group has one folder. In version 1, it has one folder for each controller. Without folders, there is no group and no
-    limit.
+    A control group limits the memory and the number of processes of a trajectory, which is a series of executions of
+    code. In version 2 of control groups, a group has one folder. In version 1, it has one folder for each controller.
+    Without folders, there is no group and no limit.
     """
 
     folders: tuple[Path, ...] = ()

@@ -58,7 +58,8 @@ class Sandbox:
     def open(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
         """Open a new trajectory, and return it as a session that runs code.
 
-        Its code gets the images as the variables ``input_image``, ``input_image_2``, ….
+        A trajectory is a series of executions of code that share their state. Its code gets the images as the variables
+        ``input_image``, ``input_image_2``, ….
 
         Args:
             images: the bytes of the image files.

@@ -1,6 +1,7 @@
 """Starts the isolated processes of a trajectory, and exchanges messages with them.
 
-The module runs outside the sandbox, in the host, which is the process that opened the sandbox.
+A trajectory is a series of executions of code that share their state. The module runs outside the sandbox, in the host,
+which is the process that opened the sandbox.
 """
 
 import asyncio
@@ -54,8 +55,8 @@ class Process:
     def start(cls, settings: SandboxSettings) -> "Process":
         """Start a supervisor, which is the first process in a sandbox, and wait until it is ready.
 
-        ``settings`` holds the limits of the trajectory. Raises SandboxLost if the supervisor does not start; the
-        message is its error output.
+        ``settings`` holds the limits of the code, such as its memory. Raises SandboxLost if the supervisor does not
+        start; the message is its error output.
         """
         name = secrets.token_hex(6)
         group = make_group(name, settings.group_memory_mb, settings.max_processes + 8)
@@ -87,7 +88,7 @@ class Process:
         return process
 
     def send(self, header: dict[str, Any], parts: Sequence[bytes]) -> None:
-        """Send a request to the supervisor of the trajectory.
+        """Send a request to the supervisor, which is the first process in the sandbox.
 
         ``header`` is the request as a JSON object, and ``parts`` is its binary data. Raises SandboxLost if the
         supervisor does not accept the request.
@@ -103,8 +104,9 @@ class Process:
     def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Wait for the supervisor's next message, and return its header and its binary parts.
 
-        ``max_bytes`` is the maximum size of all parts together, and ``timeout_s`` the maximum time to wait. Raises
-        SandboxLost if no valid message arrives in time, or if the message states that the trajectory cannot continue.
+        The supervisor is the first process in the sandbox. ``max_bytes`` is the maximum size of all parts together, and
+        ``timeout_s`` the maximum time to wait. Raises SandboxLost if no valid message arrives in time, or if the
+        message states that the trajectory cannot continue.
         """
         assert self.popen.stdout
         fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s
@@ -131,7 +133,7 @@ class Process:
         return header, parts
 
     def end(self) -> str:
-        """End all processes of the trajectory, and remove its control group.
+        """End all processes of the trajectory (the executions of code), and remove their control group.
 
         Returns the last 500 characters of the error output. If the processes have been ended before, this method does
         nothing and returns "".
@@ -158,7 +160,10 @@ class Process:
 
 
 class Session:
-    """Runs the calls of one trajectory. A call is one execution of code; it continues from the last successful call.
+    """Runs the calls of one trajectory.
+
+    A call is one execution of code; it continues with the variables of the last successful call. A trajectory is a
+    series of such calls.
 
     Close the session, or use it in a ``with`` statement. :meth:`groundtrace.sandbox.sandbox.Sandbox.open` creates it.
     """
@@ -185,8 +190,8 @@ class Session:
         The code continues from the state after the last successful call, so it finds the variables of earlier code. If
         several threads call this method, their codes run one after the other.
 
-        Raises SandboxLost if the trajectory cannot continue, for example if :meth:`close` was called before or during
-        the call.
+        Raises SandboxLost if the session cannot continue, for example if :meth:`close` was called before or during the
+        call.
         """
         with self._turn:
             return self._run(code)
@@ -239,9 +244,9 @@ class Session:
         return self._process.landlock
 
     def close(self) -> None:
-        """End the trajectory with all its processes.
+        """End the session with all its processes; no code can be run afterwards.
 
-        If another thread is running code in the trajectory, this code is ended, too.
+        If another thread is running code in the session, this code is ended, too.
         """
         self._lost = self._lost or "the trajectory was closed"
         if self._turn.locked():

@@ -40,7 +40,7 @@ class TrialOutcome:
 
     Attributes:
         name: what the program tries, such as "start a program".
-        status: how its execution ended, such as ``error``; ``lost`` if its trajectory could not continue.
+        status: how its execution ended, such as ``error``; ``lost`` if its sandbox session could not continue.
         duration_s: how long the test took, in seconds.
         escaped: a description of how the program escaped; "" if it did not escape.
     """

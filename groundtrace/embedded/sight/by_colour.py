@@ -1,4 +1,4 @@
-"""Finds shapes by their flat colour. The roles pointer, teacher and policy use this method.
+"""Finds shapes by their flat colour. The embedded engine uses this method as pointer, teacher and policy.
 
 An image of a few flat colours is divided into components of one colour; each component is classified by its outline,
 and touching objects of one colour are cut apart. `by_edges` is an independent method that shares none of these steps.

@@ -1,4 +1,4 @@
-"""Finds shapes by their edges. This is the detector's method; it is independent of `by_colour`.
+"""Finds shapes by their edges. The embedded engine uses this method as detector; it is independent of `by_colour`.
 
 An edge map shows where the value of a colour channel changes strongly. The regions that edges enclose are candidates.
 Ideal outlines (circle, square, …) are fitted to the image gradients around a candidate, in position and direction. The

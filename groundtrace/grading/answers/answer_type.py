@@ -86,7 +86,7 @@ class AnswerType:
     """Describes one type of answer.
 
     Attributes:
-        name: the name in the field ``answer_type`` of records and shards.
+        name: the name in the field ``answer_type`` of input records and of training rows.
         form: the sentence of a prompt that requests an answer in the right form, such as "Answer yes or no."
         grade: the function that grades a predicted answer by rules.
         check_gold: the function that returns a record's gold answer in the type's normal form. It raises InvalidGold.

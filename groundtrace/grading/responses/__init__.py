@@ -1,1 +1,1 @@
-"""Reads the responses of models: tags, times, thinking, answers, pointing replies and trajectories."""
+"""Reads the responses of models: tags, times, thinking, answers, pointing replies, and turns with code."""

@@ -1,4 +1,4 @@
-"""Converts the coordinates in tags between original pixels, as in shards, and a model's coordinate frame.
+"""Converts the coordinates in tags between original pixels, as in training data, and a model's coordinate frame.
 
 The coordinate frame is the scale in which a model writes coordinates, such as 0 to 1000.
 

@@ -65,7 +65,7 @@ _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
 @record
 class Turn:
-    """Holds one turn of a trajectory: the model's text, its code, and the result of executing the code.
+    """Holds one turn of a response in several turns: the model's text, its code, and the result of executing the code.
 
     ``text`` is the model's text before its code. In a turn without code, ``text`` is the whole turn, and ``code`` is
     "". The other fields describe the observation, which is the result of the code, if there is one. ``status`` is its
@@ -222,7 +222,10 @@ def plain_output(text: str) -> str:
 
 
 def as_tags(turns: Sequence[Turn]) -> str:
-    """Return a trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
+    """Return a trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result.
+
+    A trajectory is a response in several turns, in which code alternates with its results. ``turns`` are these turns.
+    """
     return "\n".join(part for turn in turns for part in (_written(turn), result_text(turn)) if part)
 
 
@@ -245,7 +248,8 @@ def result_text(turn: Turn) -> str:
 def read_trajectory(text: str) -> tuple[Turn, ...]:
     """Parse a trajectory that :func:`as_tags` has written, and return its turns.
 
-    The status of each turn is "", because the text does not contain it.
+    A trajectory is a response in several turns with code. The status of each returned turn is "", because the text does
+    not contain it.
     """
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
@@ -268,10 +272,11 @@ def one_answer(asked: str, response: str) -> list[dict[str, str]]:
 
 
 def conversation(asked: str, response: str) -> list[dict[str, str]]:
-    """Split a trajectory into chat messages of the user and the model, for training.
+    """Split a trajectory (a response in several turns with code) into chat messages, for training.
 
-    ``asked`` is the user's first message, and ``response`` is a trajectory as text (:func:`as_tags`). Each result of
-    code becomes a message of the user, so that a trainer computes its loss only on the model's own text.
+    ``asked`` is the user's first message, and ``response`` is a trajectory as text (:func:`as_tags`). The model's turns
+    become its messages. Each result of code becomes a message of the user, so that a trainer computes its loss only on
+    the model's own text.
     """
     messages = [{"role": "user", "content": asked}]
     start = 0
@@ -285,7 +290,7 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
 
 
 def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the chat messages of a trajectory with the code separate from the text.
+    """Return the chat messages of a response in several turns, with the code separate from the text.
 
     ``messages`` are messages that :func:`conversation` returned. A message with code gets the code under the key
     ``code``, and the text before it under ``content``. Results become messages of the role ``tool``. Code after an
@@ -322,7 +327,7 @@ def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the chat messages of a trajectory, with its code as tool calls.
+    """Return the chat messages of a response in several turns, with its code as tool calls.
 
     The results of the code become messages of the role ``tool``. ``messages`` are messages that :func:`conversation`
     returned.

@@ -142,7 +142,7 @@ class Recipe(Protocol):
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """Return the advantage of each turn, for each response of a batch.
+        """Return the advantage of each turn, for each response of a batch; a response can have several turns with code.
 
         ``sequence`` holds the advantage of each response, computed from the rewards of its group, which is all
         responses to the same question. ``trajectories`` holds the turns of each response, in the same order. By
@@ -168,8 +168,8 @@ class Recipe(Protocol):
         Args:
             question: the question.
             pointable: the phrases for objects that the pointer (the model that points at objects) found in the images.
-            streams: the streams in which the question is asked (:mod:`groundtrace.rewards.streams`); empty for most
-                recipes.
+            streams: the ways in which the question is asked, ``grounded`` (with boxes) and ``textual`` (only in words);
+                empty for most recipes.
             settings: the settings of the recipe, of the type ``Settings``; None means the defaults.
         """
         return 1.0

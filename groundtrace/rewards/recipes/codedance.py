@@ -55,6 +55,8 @@ class CodeDance(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the trajectories that answer one question, and return their rewards in the same order.
 
+        A trajectory is a response in several turns with code.
+
         ``cases`` holds the trajectories, each with its question and the data that scorers need. ``memory`` is not used.
         Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
@@ -84,10 +86,10 @@ class CodeDance(Recipe):
     ) -> tuple[tuple[float, ...], ...]:
         """Return the advantage of each turn of each trajectory of a batch, A = A_seq + w · A_turn.
 
-        All tokens of a turn share its advantage. ``sequence`` holds A_seq, the advantage of each trajectory, computed
-        from the rewards of its group, which is all trajectories that answer the same question. ``trajectories`` holds
-        the turns of each trajectory, in the same order. A_turn is the turn's discounted return, normalised over the
-        batch (Eq. 2). w is the setting ``turn_weight``.
+        A trajectory is a response in several turns with code. All tokens of a turn share its advantage. ``sequence``
+        holds A_seq, the advantage of each trajectory, computed from the rewards of its group, which is all trajectories
+        that answer the same question. ``trajectories`` holds the turns of each trajectory, in the same order. A_turn is
+        the turn's discounted return, normalised over the batch (Eq. 2). w is the setting ``turn_weight``.
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
         executed = [trajectory.executed for trajectory in trajectories]

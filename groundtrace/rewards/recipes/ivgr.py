@@ -78,10 +78,10 @@ class IvgrSettings:
 class Ivgr(Recipe):
     """Computes the rewards of iVGR, which are in [0, 3] with the default weights.
 
-    Eq. 1 and 2 give the reward of grounded responses, and Eq. 3 that of textual responses. A response has no reward if
-    its stream is unknown. Textual responses have no consistency reward in two cases. First, the question has no gold
-    boxes, and therefore no reference (App. B). Second, the question was asked only in the textual stream, and no
-    reference of an earlier step is kept.
+    Eq. 1 and 2 give the reward of grounded responses, which have boxes. Eq. 3 gives the reward of textual responses,
+    which have only words. A response has no reward if its stream is unknown. Textual responses have no consistency
+    reward in two cases. First, the question has no gold boxes, and therefore no reference (App. B). Second, the
+    question was asked only in the textual stream, and no reference of an earlier step is kept.
 
     If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
     5).
@@ -111,6 +111,8 @@ class Ivgr(Recipe):
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses of both streams to one question, and return their rewards in the same order.
+
+        The streams are two ways to answer: with boxes, or only in words.
 
         ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` holds the
         references of earlier steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
@@ -207,11 +209,13 @@ class Ivgr(Recipe):
         return replace(memory, references=kept)
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return two shares of the questions of a training step that were asked in both streams.
+        """Return two metrics of the questions of a training step that were asked in both streams.
 
-        ``has_reference`` is the share of these questions that have a reference. ``archive_hits`` is the share whose
-        reference is from an earlier step: the hit rate of the archive (Figure 4d). Both are None if no question was
-        asked in both streams.
+        The streams are two ways to answer a question: with boxes, or only in words.
+
+        ``has_reference`` is the share of these questions that have a reference, which is a good grounded reasoning.
+        ``archive_hits`` is the share of these questions whose reference is from an earlier step: the hit rate of the
+        archive (Figure 4d). Both are None if no question was asked in both streams.
 
         ``memory`` is the memory with which the responses were scored, and ``step`` holds these responses with their
         rewards.

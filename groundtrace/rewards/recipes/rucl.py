@@ -30,6 +30,9 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 class Rucl(Recipe):
     """Computes the reward of RuCL (Eq. 4–9) from the outcome and the rubrics, weighted by the curriculum.
 
+    A rubric is one criterion of grading, and is easy or hard. The curriculum adds the hard rubrics to the reward after
+    the easy ones.
+
     λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After each step, the mean
     score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a
     response, the response is unscored, and the mean does not include it.
@@ -53,7 +56,7 @@ class Rucl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that the recipe may run: the outcome and, unless α = 1, the rubrics."""
+        """Return all scorers that the recipe may run: outcome and rubrics, or only outcome if ``alpha`` is 1."""
         return scorers_named(outcome.NAME, *(() if self._is_vanilla else (rubric_scores.NAME,)))
 
     @property
@@ -64,8 +67,8 @@ class Rucl(Recipe):
         """Score the responses to one question, and return their rewards in the same order.
 
         ``cases`` holds the responses, each with its question and the data that scorers need. The rewards use the
-        current λ_t, the weight of the hard rubrics, which depends on ``memory``. Raises BudgetUsedUp if the run's
-        budget for model calls is used up.
+        current λ_t, the weight of the hard rubrics, which depends on ``memory``. A rubric is one criterion of grading,
+        and is easy or hard. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         weight = hard_weight(memory.curriculum, self.settings)
         found = await asyncio.gather(*(verdicts_of(self.runs, self._judged(case)) for case in cases))
@@ -92,8 +95,9 @@ class Rucl(Recipe):
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a training step.
 
-        The mean score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7). ``memory`` is the
-        memory before the step, and ``step`` holds the responses of the step with their rewards.
+        A rubric is one criterion of grading, and is easy or hard. The mean score of the step's responses on the easy
+        rubrics is added to the curriculum (Eq. 7), which decides when the hard rubrics are added to the reward.
+        ``memory`` is the memory before the step, and ``step`` holds the responses of the step with their rewards.
         """
         mean = _mean([tier.easy for tier in self._tiers_of(step)])
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
@@ -101,9 +105,10 @@ class Rucl(Recipe):
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
         """Return the metrics of a training step by name; a metric without data is None.
 
-        ``hard_weight`` is λ_t. ``rubrics_easy``, ``rubrics_hard`` and ``rubrics_all`` are the mean scores of the
-        responses on the easy, the hard and all rubrics (§4.3). ``has_place`` is the share of judged responses that
-        satisfy the rubric :data:`groundtrace.rewards.rubrics.PLACE`; None if the setting ``require_place`` is False.
+        ``hard_weight`` is λ_t, the weight of the hard rubrics; a rubric is one criterion of grading. ``rubrics_easy``,
+        ``rubrics_hard`` and ``rubrics_all`` are the mean scores of the responses on the easy, the hard and all rubrics
+        (§4.3). ``has_place`` is the share of judged responses that satisfy the rubric
+        :data:`groundtrace.rewards.rubrics.PLACE`; None if the setting ``require_place`` is False.
 
         ``memory`` is the memory with which the responses were scored, and ``step`` holds these responses with their
         rewards.

@@ -1,4 +1,4 @@
-"""Computes the rewards of responses to the rows of a run, for our own trainer and for other trainers.
+"""Computes the rewards of responses to the training rows of a run, for our own trainer and for other trainers.
 
 A row is one question with its prompt, its images and the data that rewards need. :mod:`groundtrace.rewards.rows.shards`
 and :mod:`groundtrace.rewards.rows.records` read rows, :mod:`groundtrace.rewards.rows.checks` checks them before a

@@ -128,8 +128,8 @@ def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> 
     The reward is the mean over the responses. It is None if rules cannot grade any of the rows. Only a policy with a
     higher reward has been shown to use the images.
 
-    ``shards`` holds the rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows are
-    asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.
+    ``shards`` holds the training rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows
+    are asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.
     """
     figures = blind_figures(shards.rewarded_questions(only), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward

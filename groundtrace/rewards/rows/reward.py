@@ -177,8 +177,7 @@ class Reward:
     ) -> list[list[Scored]]:
         """Return the scores of the responses to each row, in the order of ``rows`` and ``texts``.
 
-        Adjacent rows that ask one question in different streams (:mod:`groundtrace.rewards.streams`) are scored
-        together.
+        Adjacent rows that ask one question in different streams (with boxes, or only in words) are scored together.
 
         Args:
             speech: describes how the model writes coordinates.

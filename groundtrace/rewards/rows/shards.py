@@ -51,7 +51,7 @@ NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 
 
 class ShardError(UserError):
-    """Raised if the shards cannot be read; the message names the folder and the fault."""
+    """Raised if the shards (Parquet files) of a run cannot be read; the message names the folder and the fault."""
 
 
 class Shards:
@@ -174,9 +174,9 @@ class Shards:
         )
 
     def subset(self, indices: Collection[int]) -> "Shards":
-        """Return only the rows with these indices, in the order of the shards; no row is copied.
+        """Return a view of only the rows with these indices, in the order of the shards (Parquet files).
 
-        Raises ValueError if ``indices`` is empty.
+        No row is copied. Raises ValueError if ``indices`` is empty.
         """
         runs = itertools.groupby(enumerate(sorted(indices)), lambda pair: pair[1] - pair[0])
         spans = [[index for _, index in run] for _, run in runs]

@@ -116,6 +116,8 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 def mean_of_reply(reply: CallResult) -> Reading:
     """Return the mean level α in a judge's reply, and a text with the level and the reason of each judgement.
 
+    α is one of the values of :data:`LEVELS`, from 0 to 1, which state how much of the reference a text contains.
+
     The reply holds one or more samples, and each sample is a judgement. Samples that cannot be parsed are left out.
     Raises BadReply if fewer than half of the samples can be parsed.
     """

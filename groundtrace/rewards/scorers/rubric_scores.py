@@ -31,7 +31,7 @@ MAX_RATIONALE_CHARS = 300
 
 @dataclass(frozen=True)
 class JudgedRubric:
-    """Holds what a judge decided about one rubric for one response.
+    """Holds what a judge decided about one rubric (a criterion of grading) for one response.
 
     ``score`` is the score and whether the rubric is applicable. ``rationale`` is the judge's reason for the score, cut
     to :data:`MAX_RATIONALE_CHARS`.
@@ -44,9 +44,10 @@ class JudgedRubric:
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
     """Return a verdict whose value is the share of rubrics that a response satisfies, from 0 to 1 (Eq. 5).
 
-    Easy and hard rubrics are counted together. The evidence is one JSON object for each rubric, in the order of
-    ``rubrics``; :func:`scores_of_verdict` reads the scores from it. Without rubrics, the value is None and the verdict
-    is not applicable. If the judge fails, the value is None and the verdict has failed.
+    A rubric is one criterion of grading. Easy and hard rubrics are counted together. The evidence is one JSON object
+    for each rubric, in the order of ``rubrics``; :func:`scores_of_verdict` reads the scores from it. Without rubrics,
+    the value is None and the verdict is not applicable. If the judge fails, the value is None and the verdict has
+    failed.
 
     ``attempt`` is the whole text of the response, and ``caller`` is the object with which the judge is called. Raises
     BudgetUsedUp if the run's budget for model calls is used up.
@@ -66,7 +67,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
     """Return the score of each rubric, read from the evidence of a verdict of :func:`score_rubrics`.
 
-    The result is empty if the judge failed, or if there were no rubrics.
+    A rubric is one criterion of grading. The result is empty if the judge failed, or if there were no rubrics.
     """
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
@@ -77,8 +78,9 @@ async def judge_rubrics(
 ) -> tuple[JudgedRubric, ...]:
     """Return what the judge decides about each rubric for one response, in the order of ``rubrics``.
 
-    The judge sees the images and the whole text of the response (``attempt``). If there are no rubrics, it is not
-    called, and the result is (). ``caller`` is the object with which the judge is called.
+    A rubric is one criterion of grading. The judge sees the images and the whole text of the response (``attempt``). If
+    there are no rubrics, it is not called, and the result is (). ``caller`` is the object with which the judge is
+    called.
 
     Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
     model calls is used up.
@@ -105,8 +107,8 @@ async def judge_rubrics(
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
     """Return the applicability, score and rationale of each rubric in a judge's reply, in the order of ``rubrics``.
 
-    ``text`` is the reply, which is JSON. Raises BadReply if the reply has a wrong form
-    (:func:`groundtrace.rewards.rubrics.scores_of_reply`). Raises BadReply, too, if an applicable rubric has no
+    A rubric is one criterion of grading. ``text`` is the reply, which is JSON. Raises BadReply if the reply has a wrong
+    form (:func:`groundtrace.rewards.rubrics.scores_of_reply`). Raises BadReply, too, if an applicable rubric has no
     rationale, or if the score is written before the rationale: such a score cannot be based on the rationale (App. F).
     """
     scores = scores_of_reply(text, rubrics)

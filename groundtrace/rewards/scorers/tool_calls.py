@@ -149,9 +149,9 @@ def tool_reward(
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
     """Return the discounted return of each turn of a trajectory, G_t = r_t + discount · G_{t+1} (CodeDance Eq. 2).
 
-    The returns are computed from the last turn backwards. ``failed`` has one entry for each turn: whether the turn's
-    code failed. If it failed, the reward r_t of the turn is ``settings.failure_reward``. If it succeeded, or if the
-    turn has no code, r_t is 0.
+    A trajectory is a response in several turns with code. The returns are computed from the last turn backwards.
+    ``failed`` has one entry for each turn: whether the turn's code failed. If it failed, the reward r_t of the turn is
+    ``settings.failure_reward``. If it succeeded, or if the turn has no code, r_t is 0.
     """
     returns: list[float] = []
     following = 0.0
@@ -166,9 +166,10 @@ def normalise_turns(
 ) -> tuple[tuple[float, ...], ...]:
     """Return A_turn, the normalised return of each turn, for each trajectory of a batch (CodeDance Eq. 2).
 
-    A_turn is the return of the turn minus the mean, divided by the (population) standard deviation. Mean and standard
-    deviation are computed over all turns with code of the batch. A turn without code is a final turn, and has A_turn =
-    0, as in the paper's code; the paper's text leaves this open. If all returns are equal, every A_turn is exactly 0.
+    A trajectory is a response in several turns with code. A_turn is the return of the turn minus the mean, divided by
+    the (population) standard deviation. Mean and standard deviation are computed over all turns with code of the batch.
+    A turn without code is a final turn, and has A_turn = 0, as in the paper's code; the paper's text leaves this open.
+    If all returns are equal, every A_turn is exactly 0.
 
     ``returns`` holds the returns of the turns of each trajectory (:func:`turn_returns`). ``executed`` has the same
     shape, and holds for each turn whether it has code.

@@ -1,8 +1,8 @@
 """Copies the content of a trajectory's folder to memory, and restores it after a call that failed.
 
-A call is an execution of model-written code. This code has created the folder's content, so the content is not trusted.
-Links are kept and never followed, and pipes are never opened. Folders can be deeply nested; nevertheless :func:`clear`
-uses only paths with at most two names below the folder.
+A trajectory is a series of calls. A call is an execution of model-written code. This code has created the folder's
+content, so the content is not trusted. Links are kept and never followed, and pipes are never opened. Folders can be
+deeply nested; nevertheless :func:`clear` uses only paths with at most two names below the folder.
 """
 
 import contextlib

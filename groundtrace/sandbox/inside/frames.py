@@ -1,4 +1,4 @@
-"""Packs and reads the messages between the three processes that run a trajectory.
+"""Packs and reads the messages between the three processes that run a trajectory (a series of executions of code).
 
 The processes are the host (which opened the sandbox), the supervisor (the first process in the sandbox) and the holder
 (which holds the trajectory's state). A message has three parts: the length of a JSON header, the header, and binary

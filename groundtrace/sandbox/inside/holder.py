@@ -283,7 +283,8 @@ def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) ->
 def start(control: socket.socket, limits: dict[str, Any], program: bytes, readable: list[str]) -> NoReturn:
     """Turn this process into the first holder, which is the process that holds the trajectory's state; never returns.
 
-    This loads the packages that each trajectory needs, drops all rights, and answers requests.
+    A trajectory is a series of executions of code that share their state. The process loads the packages that each
+    trajectory needs, drops all rights, and answers requests.
 
     Args:
         control: the socket to the supervisor.

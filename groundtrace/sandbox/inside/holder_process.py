@@ -41,34 +41,44 @@ class TooMuchMemory(TrajectoryLost):
 class Holder:
     """Represents a holder, which is a process that holds the state of a trajectory.
 
-    ``pid`` is the id of the process. ``control`` is the supervisor's socket, over which the two exchange messages.
+    A trajectory is a series of executions of code; its state is the variables that the code created. ``pid`` is the id
+    of the process. ``control`` is the socket over which the holder and the supervisor, the first process in the
+    sandbox, exchange messages.
     """
 
     pid: int
     control: socket.socket
 
     def resume(self) -> None:
-        """Let the holder continue after it was stopped (SIGCONT). Raises TrajectoryLost if the process has ended."""
+        """Let the holder continue after it was stopped (SIGCONT).
+
+        The holder is the process that holds the variables of executed code. Raises TrajectoryLost if the process has
+        ended.
+        """
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
             raise TrajectoryLost("the process that holds the state has ended") from None
 
     def stop(self) -> None:
-        """Pause the holder (SIGSTOP), with its threads and timers; nothing happens if it has ended."""
+        """Pause the holder (SIGSTOP), with its threads and timers; nothing happens if it has ended.
+
+        The holder is the process that holds the variables of executed code.
+        """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
         """Kill the holder (SIGKILL); nothing happens if it has ended.
 
-        The holder runs no more code if it was stopped before, but it ends only some milliseconds later.
+        The holder is the process that holds the variables of executed code. It runs no more code if it was stopped
+        before, but it ends only some milliseconds later.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
-        """Send a request to the holder, with open files.
+        """Send a request to the holder (the process with the state), with open files.
 
         Args:
             header: the request as a JSON object.
@@ -99,6 +109,9 @@ def answer_of(
     control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], int]:
     """Wait for a holder's next message, and return its header and the id of the process that sent it.
+
+    A holder is a process that holds the variables of executed code. The supervisor, which is the first process in the
+    sandbox, calls this function.
 
     Args:
         control: the supervisor's socket to the holder.

@@ -96,7 +96,7 @@ def limit(limits: dict[str, Any]) -> None:
 
 
 def become(uid: int, folder: str) -> None:
-    """Change this process from the user root to the user with the id ``uid``, who also gets the folder ``folder``."""
+    """Change this process from the user root to the user with the id ``uid``, who becomes the owner of ``folder``."""
     os.chown(folder, uid, uid)
     os.setgroups([])
     os.setresgid(uid, uid, uid)

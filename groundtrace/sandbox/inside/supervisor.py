@@ -48,9 +48,9 @@ class Supervisor:
     def start(self, program: bytes, readable: list[str]) -> int:
         """Start the first holder, which is the process that holds the trajectory's state.
 
-        Returns the version of the interface of Landlock (a Linux security module) that restricts the holder; 0 without
-        Landlock. ``program`` is the seccomp filter as BPF instructions, and ``readable`` are the paths that the code
-        may read.
+        A trajectory is a series of executions of code that share their state. Returns the version of the interface of
+        Landlock (a Linux security module) that restricts the holder; 0 without Landlock. ``program`` is the seccomp
+        filter as BPF instructions, and ``readable`` are the paths that the code may read.
         """
         ours, theirs = pair()
         pid = os.fork()
@@ -80,10 +80,11 @@ class Supervisor:
             os._exit(1)
 
     def open(self, images: list[bytes]) -> None:
-        """Give the trajectory its images: write them to its folder, and make the holder open them as variables.
+        """Give the code its images: write them to the folder of the code, and make the holder open them as variables.
 
-        The variables are ``input_image``, ``input_image_2``, …. ``images`` are the bytes of the image files. Raises
-        TrajectoryLost if the holder cannot open them.
+        The holder is the process that holds the variables of the code. The variables are ``input_image``,
+        ``input_image_2``, …. ``images`` are the bytes of the image files. Raises TrajectoryLost if the holder cannot
+        open them.
         """
         names = [f"input_image{'' if number == 1 else f'_{number}'}.jpg" for number in range(1, len(images) + 1)]
         for name, image in zip(names, images, strict=True):
@@ -96,12 +97,14 @@ class Supervisor:
         self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Run the code of a call, and return the header and the binary parts of the answer.
+        """Run the code of a call (one execution), and return the header and the binary parts of the answer.
 
-        The parts are stdout, stderr, and the pixels of each image. After a failed call, the trajectory has the same
-        state as before: the previous holder is used again, and the folder's content is restored.
+        The parts are stdout, stderr, and the pixels of each image. After a failed call, the code finds the same state
+        as before: the previous holder (the process with its variables) is used again, and the content of its folder is
+        restored.
 
-        ``timeout_s`` is the time limit of the call. Raises TrajectoryLost if the trajectory cannot continue.
+        ``timeout_s`` is the time limit of the call. Raises TrajectoryLost if no further code can be run with this
+        state.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
