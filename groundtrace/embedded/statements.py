@@ -26,7 +26,7 @@ MIN_SHARED_WORDS = 4
 
 
 def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause says that the question's statement is true for one object.
+    """Return whether a clause repeats the question's statement for one object, and so calls it true.
 
     For example, the statement is "there is a yellow square touching the edge", and the clause is "the yellow square is
     touching the edge". ``question`` is the question that quotes the statement. ``labels`` are the names of the objects

@@ -3,7 +3,7 @@
 A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name:
 ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning`` (Argos); ``judging``, the decision to think or to
 answer directly, and ``thinking`` (SAIL-RL); ``boxes``, and ``consistency``, the agreement with a good grounded
-reasoning (iVGR). Verdicts with other names are ignored, unless :class:`GateSettings` gives them a weight. A missing
+reasoning (iVGR). Verdicts with other names are used only if :class:`GateSettings` gives them a weight. A missing
 verdict is treated as not applicable. If a term is not applicable, a mean does not include it: its weight is not in the
 sum of the weights. The docstring of each function in this module has its formula. The score of RuCL is computed in
 :mod:`groundtrace.rewards.curriculum`, and the score of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
@@ -94,14 +94,14 @@ class CascadeSettings:
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
     """Return the reward of SAIL-RL Eq. 1, in [0, 1]: α · judging · thinking · outcome + (1 - α) · format.
 
-    The four names stand for the values of the verdicts with these names: ``judging`` is about the decision to think or
+    Each name in the formula is the value of the verdict with this name: ``judging`` is about the decision to think or
     to answer directly, and ``outcome`` is about the final answer. α is a setting. A direct answer to a simple question
     has no thinking to judge. If it is right, :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value
     1, so that the response can reach the reward 1.
 
     The product is 0 if any factor is 0. If no factor is 0 and a factor is unscored, the result is None: without this
-    factor, the product would reward something that was not judged. The result is also None if the format has failed
-    (unless α is 1). If the format is not applicable, the result is the product alone.
+    factor, the product would reward something that was not judged. The result is also None if the format has failed and
+    α is below 1. If the format is not applicable, the result is the product alone.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None
@@ -131,7 +131,7 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    The four names stand for the values of the verdicts with these names: ``judging`` is about the decision to think or
+    Each name in the formula is the value of the verdict with this name: ``judging`` is about the decision to think or
     to answer directly, and ``outcome`` is about the final answer. The weights are in ``settings``. Terms that are not
     applicable are left out of the mean. The result is None if the outcome is unscored, or if a term with a weight above
     0 has failed.
@@ -162,7 +162,7 @@ class StreamSettings:
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """Return the reward of a grounded response (with boxes) of iVGR: format + outcome + boxes (Eq. 1 and 2).
 
-    The three names stand for the values of the verdicts with these names: ``outcome`` is about the final answer, and
+    Each name in the formula is the value of the verdict with this name: ``outcome`` is about the final answer, and
     ``boxes`` is the match with the gold boxes. With the paper's weights of 1, the reward is in [0, 3]. The result is
     None if the outcome is unscored, or if a term with a weight above 0 has failed.
 
@@ -175,7 +175,7 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """Return the reward of a textual response (only words) of iVGR: format + outcome + consistency (Eq. 3).
 
-    The three names stand for the values of the verdicts with these names: ``outcome`` is about the final answer, and
+    Each name in the formula is the value of the verdict with this name: ``outcome`` is about the final answer, and
     ``consistency`` is the agreement with the best grounded reasoning for the same question. With the paper's weights of
     1, the reward is in [0, 3]. Terms without a value are treated as in :func:`grounded_stream`. A question without gold
     boxes has no such grounded reasoning (App. B), so its consistency has no value. With the paper's weights, its reward

@@ -2,7 +2,7 @@
 
 For each answer type, this policy gives the constant answer with the highest reward, and it points at nothing.
 Reinforcement learning can raise the reward by guessing frequent answers. So each run reports the blind policy's reward
-on its RL rows. Only a policy with a higher reward has been shown to use the images.
+on the questions of its RL training data. Only a policy with a higher reward has been shown to use the images.
 
 No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
 only a judge can grade are left out, and their number is reported.

@@ -42,9 +42,10 @@ GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _l
 class CurriculumSettings:
     """Holds the settings of RuCL's reward and of its curriculum, which adds the hard rubrics after the easy ones.
 
-    The defaults are those of Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1. The paper gives neither
-    T_ramp (the number of steps in which the weight of the hard rubrics grows) nor λ_base. T_ramp has no default: a good
-    value is the number of steps of one epoch, which differs between runs. The default of λ_base is 0.
+    The defaults are those of Table 5: α = 0.7 (the weight of a right answer), window w = 20, proficiency τ = 0.9, λ_max
+    = 1. The paper gives neither T_ramp (the number of steps in which the weight of the hard rubrics grows) nor λ_base.
+    T_ramp has no default: a good value is the number of steps of one epoch, which differs between runs. The default of
+    λ_base is 0.
     """
 
     ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]

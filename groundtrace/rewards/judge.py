@@ -42,7 +42,7 @@ class JudgeTask(Generic[T]):
 
     Attributes:
         prompt: the name of the prompt. Its variables are the keys of ``texts``, the keys of ``fields``, and ``mark``,
-            the mark that encloses the quoted texts.
+            the delimiter that encloses the quoted texts.
         texts: the texts to judge, by the name of the prompt's variable; :func:`groundtrace.schemas.quoting.quote`
             quotes all of them, in this order.
         read: a function that parses the reply. It raises BadReply if the reply has the wrong form.

@@ -121,8 +121,9 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
     """Return whether code draws its marks at the same places in another image.
 
-    A pixel counts as marked in the other output if it differs from the other image, or if it has the same colour as in
-    the first output. The second case is needed because a black frame is not visible on black.
+    Marks are pixels that the code drew. A pixel counts as marked in the other output if it differs from the other
+    image, or if it has the same colour as in the first output. The second case is needed because a black frame is not
+    visible on black.
 
     Args:
         marks: the mask of the marks in ``shown`` (height × width), with at least one pixel.

@@ -88,8 +88,8 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
 def has_answer(output: str, turns: Sequence[Turn]) -> bool:
     """Return whether a text that code printed contains the final answer, or a part of it.
 
-    ``output`` is the text. The result is True if it contains a number (also rounded) or a word of the answer in the
-    last of ``turns``.
+    ``output`` is the text, and ``turns`` are the turns of the response; the last turn has the answer. The result is
+    True if the text contains a number (also rounded) or a word of the answer.
     """
     words, numbers = _read(output)
     answer_words, answer_numbers = _read(parse_response(turns[-1].text).answer or "")

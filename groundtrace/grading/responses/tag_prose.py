@@ -55,7 +55,7 @@ def _numbering(tags: Sequence[Tag]) -> frozenset[Tag]:
 
 
 def tag_texts(text: str) -> tuple[str, ...]:
-    """Return the different texts that the tags contain: the labels and, except in boxes, the inner texts."""
+    """Return the different texts of the point and box tags in a text: all labels, and the inner texts of point tags."""
     found: dict[str, None] = {}
     for tag in scan_tags(text):
         found[_label_of(tag, text)] = None

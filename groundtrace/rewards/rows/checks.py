@@ -23,8 +23,8 @@ from groundtrace.schemas.text import counted
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
     """Raise ConfigError if the recipe needs a model role without an endpoint, or a field that no row has.
 
-    ``settings`` names the recipe and the endpoints. ``gives`` is a function that takes the name of a field of
-    :class:`groundtrace.rewards.case.Context`, and returns whether any row has this field.
+    ``settings`` names the recipe, which turns verdicts into rewards, and the endpoints. ``gives`` is a function that
+    takes the name of a field of :class:`groundtrace.rewards.case.Context`, and returns whether any row has this field.
     """
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
@@ -44,7 +44,8 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
     """Return a description of the first field that the recipe needs and no row has; None if no field is missing.
 
-    ``gives`` is a function that takes the name of a field, and returns whether any row has it (:func:`check_recipe`).
+    The recipe turns verdicts into rewards. ``gives`` is a function that takes the name of a field, and returns whether
+    any row has it (:func:`check_recipe`).
     """
     return next((what for name, what in recipe.needs.items() if not gives(name)), None)
 

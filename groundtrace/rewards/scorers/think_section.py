@@ -1,11 +1,12 @@
 """Checks that a trace thinks if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
 For a complex question, the value is 1 if the think section reasons in words. For a simple question, the value is 1 if
-the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section. Invisible
-characters, punctuation, markup, and text with fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
+the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section (``<judge>``),
+which states the decision to think or to answer directly. Invisible characters, punctuation, markup, and text with fewer
+than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
 
-Curation rejects a trace with the value 0. Such a trace does not follow the label of its question, so it would teach the
-opposite of the behaviour that is rewarded. This scorer checks the think section, and
+The curation of training data rejects a trace with the value 0. Such a trace does not follow the label of its question,
+so it would teach the opposite of the behaviour that is rewarded. This scorer checks the think section, and
 :mod:`groundtrace.rewards.scorers.judging` checks the decision in the judge section.
 """
 

@@ -43,8 +43,8 @@ class Factor:
 class ToolCallSettings:
     """Holds the settings of the reward for tool calls, which are executions of code.
 
-    The defaults are the paper's values: γ = 4, β = 0.2, a reward of -0.5 for a failed execution, the discount 0.2, and
-    the weight 0.2 for turns.
+    The defaults are the paper's values: γ = 4 and β = 0.2 (they determine how the reward depends on the difficulty of
+    the question), a reward of -0.5 for a failed execution, the discount 0.2, and the weight 0.2 for turns.
     """
 
     gamma: PositiveWeight = 4.0
