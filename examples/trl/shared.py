@@ -21,9 +21,10 @@ def words(what: str) -> argparse.ArgumentParser:
 
 
 def options(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that the configs of all trainers share.
+    """Return the arguments that TRL's configs, such as ``SFTConfig`` and ``GRPOConfig``, have in common, by name.
 
-    ``given`` holds the parsed arguments. No maximum length is set, so that no row loses its images.
+    ``given`` holds the parsed command-line arguments. Arguments that only some trainers have, such as ``max_length``,
+    are not included.
     """
     return {
         "output_dir": given.output,

@@ -1,9 +1,10 @@
 """A reward manager of verl 0.9 for rewards that compare all responses to a question, as those of iVGR and CodeDance do.
 
 verl asks for the reward of each response as soon as the response ends, in any of its reward workers. This manager sends
-the responses of all workers to one Ray actor. The actor waits until it has all responses to a question. Their number is
-``rollout.n`` for each prompt that asks the question (``extra_info.question_prompts``). The actor passes them to the
-reward function in one call, with the arguments of verl's batch manager. In verl's config:
+the responses of all workers to one Ray actor. The actor waits until it has all responses to a question. A question has
+``extra_info.question_prompts`` prompts (default: 1), and verl samples ``rollout.n`` responses to each prompt. With 2
+prompts and ``rollout.n=8``, for example, the actor waits for 16 responses. Then it calls the reward function once, with
+lists as arguments, as verl's batch manager does. Set in verl's config:
 
     reward.reward_manager.source=importlib
     reward.reward_manager.name=GroupRewardManager
@@ -92,9 +93,10 @@ class GroupRewardManager(RewardManagerBase):
         self._groups: Any = ray.remote(Groups).options(**options).remote(config)
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
-        """Return the reward of the last sequence in ``data``, with all numbers that the reward function returned.
+        """Return the reward of a response under the key ``reward_score``, for verl.
 
-        The result has the keys ``reward_score`` and ``reward_extra_info``.
+        The key ``reward_extra_info`` holds all numbers that the reward function returned. ``data`` is a batch of verl;
+        only its last sequence (prompt and response) is scored.
         """
         item = data[-1:][0]
         ids = item.batch["responses"]

@@ -68,7 +68,7 @@ class ImageRoom:
 
         ``pixels`` is the image as RGB uint8 (H, W, 3). The image may use the number of bytes left, divided by the
         number of images that are still to be embedded. The largest size that fits is used. The call reduces both
-        numbers.
+        :attr:`bytes_left` and :attr:`images`.
         """
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1
@@ -84,10 +84,10 @@ def shown_image(
 ) -> Image:
     """Return an image in the form in which a page shows it, with the given points and boxes.
 
-    ``data`` is the encoded image file, e.g. PNG. ``room`` is the limit of the page; the image reduces it. ``places``
-    are the points and boxes, each as (number, label, coordinates in pixels). A point has the coordinates (x, y), a box
-    (x1, y1, x2, y2). If the image cannot be decoded or does not fit into the page, the result has no ``uri``, and its
-    caption gives the reason.
+    ``data`` is the encoded image file, e.g. PNG. ``room`` is the number of images and bytes that the page may still
+    embed; this call reduces it. ``places`` are the points and boxes, each as (number, label, coordinates in pixels). A
+    point has the coordinates (x, y), a box (x1, y1, x2, y2). If the image cannot be decoded or does not fit into the
+    page, the result has no ``uri``, and its caption gives the reason.
     """
     try:
         pixels = decode_image(data).pixels

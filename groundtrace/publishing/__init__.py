@@ -1,1 +1,1 @@
-"""Makes the outputs of a run for people and other programs: figures, data card, report, exports, the Hub, rewards."""
+"""Passes on a run's results: report, data card, web view, exports, rewards for other trainers, and the Hub."""

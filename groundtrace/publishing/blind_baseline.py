@@ -1,8 +1,8 @@
 """Computes the reward that a policy earns on a run's RL rows if it answers without using the images.
 
-The rows are read from the shards (Parquet files) of the run. :mod:`groundtrace.rewards.blindness` defines this policy,
-and ``run.json`` holds its rewards. The data card, the report, the output of `beam run` and the forecast of a preview
-show these rewards in the same words.
+The rows are read from the shards (Parquet files) of the run. A policy is the model in training.
+:mod:`groundtrace.rewards.blindness` defines the policy that answers without images. The run writes the computed rewards
+to ``run.json``. The data card, the report and the output of `beam run` show them to the user.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,8 +19,9 @@ from groundtrace.schemas.blind_figures import BlindFigures
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
     """Return the rewards that a policy (the model in training) earns on RL rows if it answers without using the images.
 
-    ``shards`` are the paths of the Parquet files that hold the RL rows. ``reward`` is the name of the reward's recipe.
-    Return None if the shards have no rows, or if ``reward`` is empty.
+    ``shards`` are the paths of the Parquet files that hold the RL rows. ``reward`` is the name of the reward recipe
+    (the code that computes the rewards of one paper), such as ``argos``. Return None if the shards have no rows, or if
+    ``reward`` is empty.
     """
     if not reward:
         return None

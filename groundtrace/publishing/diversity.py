@@ -1,9 +1,9 @@
 """Computes how a run's rows are distributed over the classes of each property, such as source or length.
 
-Rows are counted in the shards. A property is shown only if at least one row has a value for it, so a card shows only
-the properties that its recipe uses. The evenness of a set's distribution is the normalised entropy H / ln K, where K is
-the number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, 0 if all
-rows of the set are in one class, and None if K is 1.
+The data card and the report show the result. Rows are counted in the shards (Parquet files). A property is shown only
+if at least one row has a value for it. The evenness of a set's distribution is the normalised entropy H / ln K, where K
+is the number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, and 0 if
+all rows of the set are in one class. It is None if K is 1, or if the set has no rows.
 """
 
 import math
@@ -131,8 +131,8 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
     ``staging`` is the folder with the shards. ``tables`` is a database with a view for each set
     (:func:`groundtrace.publishing.reading.open_tables`). ``sets`` are names of training sets (sft, rl). Properties
-    without a value in any row are left out, so the list is empty if the sets have no rows. Properties that the recipe's
-    stages added as columns come after the answer type.
+    without a value in any row are left out, so the list is empty if the sets have no rows. A property may also be a
+    column that a stage (a step of the pipeline) added. Such properties come after the source and the answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}

@@ -19,7 +19,7 @@ from groundtrace.vision.media import MediaStore
 
 @dataclass(frozen=True)
 class StageCounts:
-    """Holds how many records one stage kept and rejected in a run that did not finish."""
+    """Holds how many records one stage (step of the pipeline) kept and rejected in a run that did not finish."""
 
     stage: str
     kept: int
@@ -34,10 +34,11 @@ class RunFailure:
         what: the heading of the page, which is a short form of the error message.
         line: the error message, as the terminal showed it. It may have several lines.
         remedy: what the user has to do.
-        recipe, input: the names of the recipe and of its input.
+        recipe, input: the names of the recipe (the run's pipeline) and of the data that it reads.
         spent: the calls and cost of this run; None if it failed before its first paid call.
         paid: the calls and cost of all runs in this run folder together.
-        reached: the progress of each stage, as far as this process has counted the records of the stage.
+        reached: how many records each stage (step of the pipeline) has processed, as far as this process has counted
+            them. Records that other processes handled may be missing.
         ended: the time of the failure, in UTC.
     """
 

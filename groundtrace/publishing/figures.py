@@ -1,7 +1,8 @@
 """Computes the numbers about a finished run that the report, the data card and ``beam inspect`` show.
 
-These are the numbers of records in each stage, the rejections, the pass rates, and the calls and costs. Rows are
-counted in the shards with DuckDB. Calls and costs come from ``run.json``.
+These are the numbers of records that each stage (step of the pipeline) read and kept, the rejections, the pass rates,
+and the calls of models with their costs. A pass rate is the share of a policy's attempts at a question that are
+correct. Pass rates are counted in the shards with DuckDB. All other numbers come from ``run.json``.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ _MAX_RATES = 11
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Holds how many records one stage of a run read, kept and rejected.
+    """Holds how many records one stage (step of the pipeline) of a run read, kept and rejected.
 
     Attributes:
         name: the name of the stage.
@@ -39,10 +40,11 @@ class StageFlow:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Holds how many records one stage rejected for one reason.
+    """Holds how many records one stage (step of the pipeline) rejected for one reason.
 
-    ``reason`` is the short name of the reason, and ``meaning`` explains it ("" if it is unknown). ``rows`` is the
-    number of records. ``detail`` is the most frequent detail of these rejections; "" if there is none.
+    ``reason`` is the short name of the reason, such as ``too_hard``, and ``meaning`` explains it ("" if it is unknown).
+    ``rows`` is the number of records. Each rejected record may have a detail, a text that says more about its own case.
+    ``detail`` is the most frequent of these texts; "" if there is none.
     """
 
     stage: str
@@ -82,18 +84,18 @@ class RoleCost:
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """Return the stages to show, with their numbers of records, in the order of :func:`funnel`.
+    """Return the stages (steps of the pipeline) to show, with their numbers of records, in the order of :func:`funnel`.
 
-    If the run has no target number of rows, the stages that act only for such a target are omitted.
+    Some stages act only if the user asked for a target number of rows. In a run without a target, they are omitted.
     """
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:
-    """Return each stage of a run with the numbers of records that it read, kept and rejected, in the recipe's order.
+    """Return each stage of a run with the numbers of records that it read, kept and rejected.
 
-    A run of an older version does not record this order. Its stages are sorted by the number of records that they read,
-    the largest first.
+    The stages (steps of the pipeline) have the order in which the pipeline runs them. ``run.json`` of an older version
+    does not hold this order; the stages are then sorted by the number of records that they read, the largest first.
     """
     counts, stages = summary.counts.rejected, summary.stages
     flows = []
@@ -106,9 +108,9 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 
 
 def rejections(summary: RunSummary) -> list[Rejection]:
-    """Return how many records each stage rejected for each reason. The stages are in the order of :func:`funnel`.
+    """Return how many records each stage (step of the pipeline) rejected for each reason.
 
-    Within a stage, the most frequent reason comes first.
+    The stages are in the order of :func:`funnel`. Within a stage, the most frequent reason comes first.
     """
     found = [
         Rejection(
@@ -149,7 +151,7 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:
-    """Return the calls and costs of each role. A role that has a model but no calls is listed with zeros."""
+    """Return the calls and costs of each role (a job of models, such as teacher). A role without calls gets zeros."""
     ledger, models = summary.ledger, summary.roles
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
@@ -157,10 +159,10 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 
 
 def truncations(summary: RunSummary) -> list[str]:
-    """Return a line of text for each role and stage in which replies were truncated at the limit of tokens.
+    """Return lines of text about replies of models that were truncated at the limit of tokens; empty if there are none.
 
-    The line states the number of these replies, and which settings to raise so that replies may be longer. The list is
-    empty if no reply was truncated.
+    There is one line for each role (a model's job, such as teacher) in each stage (step of the pipeline). It states the
+    number of truncated replies, and which settings to raise so that replies may be longer.
     """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "

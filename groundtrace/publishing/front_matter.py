@@ -52,7 +52,7 @@ def front_matter(
 def tags_of(summary: RunSummary) -> list[str]:
     """Return the Hub tags of a run's data set, such as "visual-grounding".
 
-    The tags depend on the sets of the recipe and on the roles of the run.
+    The tags depend on the sets that the run writes (sft, rl) and on the roles of its models, such as pointer.
     """
     traces = "sft" in summary.sets
     grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)

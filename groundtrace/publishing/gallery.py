@@ -61,7 +61,10 @@ class ShownRow:
 
 
 def count_images(row: ShardRow) -> int:
-    """Return how many images the gallery will embed for a row, so that the page can divide its budget of bytes."""
+    """Return how many images the gallery will embed for a row.
+
+    With this number, the page divides the bytes that it may use for images.
+    """
     of_code = sum(turn.images for turn in executed_turns(row))
     originals = len(row["images"] or []) - of_code
     return min(originals, MAX_IMAGES) + min(len(row["overlays"] or []), MAX_IMAGES) + min(of_code, MAX_IMAGES_OF_CODE)
@@ -70,8 +73,9 @@ def count_images(row: ShardRow) -> int:
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """Return the gallery's entry for a row of the sets sft or rl.
 
-    ``room`` is the page's budget for images. In a trajectory, the row's images are first those of the question, then
-    those that its code displayed. The entry shows an image that code displayed in the same turn as this code.
+    ``room`` is the number of images and bytes that the page may still embed; the call reduces it. A trajectory is a
+    trace in several turns with code. Its row holds the images of the question first, then the images that the code
+    displayed. The entry shows each of the latter images in the turn whose code displayed it.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)
@@ -109,8 +113,8 @@ def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
     """Return the gallery's entry for a rejected record, with its first image and its best trace (if it has traces).
 
-    ``room`` is the page's budget for images, and ``store`` reads the image file. Images that the code of a trajectory
-    displayed are missing, because rejected records do not keep them.
+    ``room`` is the number of images and bytes that the page may still embed, and ``store`` reads the image file. Images
+    that the code of a trajectory displayed are missing, because rejected records do not keep them.
     """
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)

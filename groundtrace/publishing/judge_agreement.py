@@ -16,7 +16,8 @@ class JudgeRow:
         judge: the name of the judge.
         clean: the share of right verdicts about texts without planted faults, as text: ``9 of 10 (0.60 to 0.98)``, with
             its interval.
-        planted: the same share for texts with planted faults.
+        planted: the share of right verdicts about texts with planted faults (faults that were added on purpose), in the
+            same form.
         unjudged: the number of texts for which the judge gave no verdict.
     """
 

@@ -3,11 +3,12 @@
 An image becomes ``{"type": "image", "image": PIL}``. A clip becomes ``{"type": "video", "video": [PIL, …],
 "timestamps": […]}`` with the row's frames, to which the trace refers, and their times in seconds. The video file itself
 is not used, because molmo-utils would sample other frames from it, at most 2 a second. ``process_vision_info`` of
-molmo-utils accepts both forms. Lines of text that only introduce a frame are dropped, since the dict holds the frames
-and their times. A clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
+molmo-utils accepts both forms. In a row, each frame has a line of text such as ``Frame 2 (1.5 s): <image>``. Such lines
+are dropped, since the dict holds the frames and their times. A clip of one frame becomes an image, since molmo-utils
+cannot compute its frame rate.
 
-A run can read such messages as its input (shape ``conversations``). A clip must then be
-``{"type": "video", "video": PATH}``.
+A run can read such messages as its input, if its input has the layout ``conversations``. A clip must then be ``{"type":
+"video", "video": PATH}``.
 """
 
 import io
@@ -30,9 +31,9 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Convert a row to messages for molmo-utils and for the chat template of a Molmo 2 processor.
 
     ``row`` is an SFT row, whose ``messages`` are converted, or an RL row, whose ``prompt`` is converted. In the result,
-    images and clips replace the ``<image>`` marks of the text. Coordinates in the texts stay pixels of the original
-    image. Raises UserError if the row has no images or no messages, or if the number of marks differs from the number
-    of images and clips. Runs do not write such rows.
+    images and clips replace the placeholders ``<image>`` of the text. Coordinates in the texts stay pixels of the
+    original image. Raises UserError if the row has no images or no messages, or if the number of placeholders does not
+    match the images and clips. This happens only for a row that no run wrote.
     """
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:

@@ -28,17 +28,21 @@ class OpenedRun:
 
     @property
     def sft(self) -> Rows:
-        """Return the rows for supervised fine-tuning. The result is empty if the recipe makes no such rows."""
+        """Return the rows for supervised fine-tuning. The result is empty if the run's pipeline makes no such rows."""
         return self.rows("sft")
 
     @property
     def rl(self) -> Rows:
-        """Return the rows for reinforcement learning. The result is empty if the recipe makes no such rows."""
+        """Return the rows for reinforcement learning. The result is empty if the run's pipeline makes no such rows."""
         return self.rows("rl")
 
     @property
     def rejected(self) -> Rows:
-        """Return the rejected records. Their columns stage, reason and detail state why each record was rejected."""
+        """Return the rejected records.
+
+        The column ``stage`` names the step of the pipeline that rejected a record. The columns ``reason`` and
+        ``detail`` state why.
+        """
         return self.rows("rejected")
 
     def rows(self, name: str) -> Rows:

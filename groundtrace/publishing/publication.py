@@ -76,6 +76,6 @@ class Publication:
     def included(self) -> list[SourceUse]:
         """Return the sources that are published only because the user named them.
 
-        Their licence does not allow the publication.
+        The licence of each of these sources does not allow the publication.
         """
         return [use for use in self.uses if use.is_published and not use.terms.may_be_published]

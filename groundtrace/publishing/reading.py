@@ -136,10 +136,11 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """Return the content of the run's ``rubrics.json``; None if the run has no such file, because it mined no rubrics.
+    """Return the content of the run's ``rubrics.json``; None if the run has no such file.
 
-    :func:`groundtrace.rewards.mined_rubrics.rubrics_json` defines its form. A file of an older version has neither
-    intervals nor reasons.
+    A rubric is a criterion for grading a response. Only runs that mine rubrics from data write the file.
+    :func:`groundtrace.rewards.mined_rubrics.rubrics_json` defines its fields. A file of an older version lacks two of
+    them: the confidence intervals of the measurements, and the reasons why rubrics were not kept.
     """
     file = run / "rubrics.json"
     return json.loads(file.read_text("utf-8")) if file.is_file() else None

@@ -1,8 +1,8 @@
 """Writes the report of a run as one self-contained HTML file.
 
-The report shows the funnel (the number of records that each stage kept), the rejections, pass rates and costs, and a
-gallery of rows. The gallery shows the rows whose ids have the lowest hashes, so that the report of the same run always
-shows the same rows.
+The report shows the funnel (the number of records that each step of the pipeline kept), the rejections, pass rates and
+costs, and a gallery of rows. The gallery shows the rows whose ids have the lowest hashes, so that the report of the
+same run always shows the same rows.
 """
 
 from collections.abc import Sequence

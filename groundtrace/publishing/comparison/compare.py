@@ -62,7 +62,7 @@ class Comparison:
             nothing differs.
         sections: the tables of differences, the most important first. If nothing differs, there is at most one table:
             the settings that are usually hidden.
-        moved: the records whose side differs, as many as are listed.
+        moved: records whose side differs. If a limit was given, these are not all of them.
         settings: the settings that differ.
     """
 
@@ -86,8 +86,8 @@ def compare(
 
     ``limit`` is the maximum number of listed ids of records that ended differently; None lists all. If ``all_settings``
     is True, the table of settings also shows differences that are usually hidden
-    (:mod:`groundtrace.publishing.comparison.setting_changes`). ``defaults`` is a function that returns the present
-    default values of the recipe by key; None if they are unknown. Raises
+    (:mod:`groundtrace.publishing.comparison.setting_changes`). ``defaults`` is a function that returns the default
+    values of the recipe's settings by key (the recipe is the pipeline of both runs); None if they are unknown. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     with opened_pair(first[1], second[1]) as (tables, a, b):

@@ -1,10 +1,13 @@
 """Compares the settings, models and prompts of two runs.
 
-Differences that the user did not make are *folded*: they are shown only if the user requests all settings. A config
-holds all settings with their defaults. So a key may be in only one of two configs, because the other run has another
-version of the code, another recipe, or no such endpoint. The difference of such a key is folded if the key has its
-default value. If the recipes differ, more differences are folded: all other keys that only one config has (except the
-keys of endpoints), and all roles and prompts that only one run has.
+Some differences were not made by the user. Such differences are *folded*: they are hidden, unless the user requests all
+settings. For example, a newer version of the code has a new setting. The config of a run holds every setting with its
+value, so the new key is in only one of the two configs. A key that is in only one config is folded if it has its
+default value.
+
+Two runs may also have different recipes (pipelines). Then nearly all settings, roles (jobs of models, such as teacher)
+and prompts that only one of the two runs has are folded. Settings of endpoints (model servers) are the exception: they
+are folded only if they have their default values.
 """
 
 import dataclasses
@@ -58,8 +61,9 @@ def setting_changes(
 ) -> SettingChanges:
     """Return the settings, models and prompts that differ between two runs, each given as (folder, summary).
 
-    ``defaults`` is a function that returns the present default values of the recipe by dotted key; None if they are
-    unknown. It is called only if both runs have the same recipe, and if a key is in only one of the two configs. Raises
+    ``defaults`` is a function that returns the default values of the recipe's settings by dotted key, such as
+    ``write.other_traces``; None if they are unknown. A recipe is a pipeline. The function is called only if both runs
+    have the same recipe, and if a key is in only one of the two configs. Raises
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
     """
     (root_a, a), (root_b, b) = first, second

@@ -1,7 +1,8 @@
 """Compares in which set each record ended in two runs, by set and source, and lists the records that ended differently.
 
-A record's *side* is the set in which it ended: sft, rl or rejected. For a rejected record, the side is also the stage
-and reason of the rejection. Records are matched by their ids.
+A run puts each record that it reads into one set: sft, rl or rejected. This set is called the record's *side*. For a
+rejected record, the side also includes the stage (the pipeline's step) that rejected it, and the reason. The records of
+two runs are matched by their ids.
 """
 
 from collections.abc import Sequence
@@ -111,7 +112,7 @@ class Overlap:
 
     @property
     def text(self) -> str:
-        """Return these numbers as a sentence, such as ``Both runs read the same 12 ids.``"""
+        """Return the three numbers as a sentence, such as ``Both runs read the same 12 ids.``"""
         if not self.only_a and not self.only_b:
             return f"Both runs read the same {counted(self.both, 'id')}."
         ids = counted(self.both, "id")
@@ -131,11 +132,12 @@ def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
 
 
 def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap) -> Section:
-    """Return a table with the number and share of the records in each set, and the difference of the shares.
+    """Return a table with the size of each set in both runs: the number of its records, and their share of all records.
 
-    ``tables`` is the database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets. ``ids``
-    is the result of :func:`overlap`. The difference has a 95 % interval in two cases: if both runs read the same ids
-    (paired interval), and if no id is in both runs (interval for independent samples).
+    The last column is the difference between the shares of the two runs. It has a 95 % interval in two cases: if both
+    runs read the same ids (paired interval), and if no id is in both runs (interval for independent samples).
+    ``tables`` is the database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets (sft,
+    rl); rejected is always added. ``ids`` is the result of :func:`overlap`.
     """
     counts = {run: dict(tables.execute(f"SELECT set_, count(*) FROM ends_{run} GROUP BY 1").fetchall()) for run in "ab"}
     total_a, total_b = ids.both + ids.only_a, ids.both + ids.only_b
@@ -164,9 +166,11 @@ def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, i
 
 
 def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> Section | None:
-    """Return a table with the number and share of each source's records in each set; None if there is only one source.
+    """Return a table with the sizes of the sets for each source of records; None if there is only one source.
 
-    ``tables`` is the database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets.
+    A size is given as a number and as a share of the records that the run read from this source. ``tables`` is the
+    database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets (sft, rl); rejected is
+    always added.
     """
     query = f"""SELECT coalesce(source, '{NO_SOURCE}') AS source_,
             {", ".join(f"count(*) FILTER (run = '{run}' AND set_ = '{name}')" for name in SHARDS for run in "ab")}
@@ -239,7 +243,8 @@ def moved_records(
 def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
     """Return the number of records that are in both runs and ended differently.
 
-    They are in another set, or were rejected at another stage or for another reason.
+    A record ended differently if it is in another set, or if another stage rejected it, or if the reason is another.
+    ``tables`` is the database with the tables of :func:`add_ends`.
     """
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 

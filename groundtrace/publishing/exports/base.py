@@ -40,7 +40,8 @@ class Target:
         run: the path of the run folder from which a reward will read the rows.
         family: the family of the model to be trained. Models of a family write coordinates in the same form.
         speech: how that model writes coordinates: its frame (such as 0 to 1000), its decimals, and the size of images.
-        added: the columns for training that the recipe's stages added to the run's RL rows, with their types.
+        added: the columns for training that stages (steps of the pipeline) added to the run's RL rows, such as rubrics,
+            with their types.
         turns: how the code in trajectories is written: :data:`TAGS` (in tags) or :data:`TOOLS` (as tool calls).
         sandbox: the limits under which the run executed code, as JSON; "" unless ``turns`` is :data:`TOOLS`.
     """
@@ -89,7 +90,7 @@ class ExportRow:
 
     @property
     def kept_text(self) -> str:
-        """Return the trace of an SFT row, unchanged from the shard. Its coordinates are pixels of the original."""
+        """Return the trace (reasoning with answer) of an SFT row as the shard holds it, with coordinates in pixels."""
         return self.fields["messages"][-1]["content"]
 
     @property
@@ -150,8 +151,8 @@ class ExportFormat:
         check: a function that raises ExportError for a run folder that the format cannot export.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
-        is_for_training: whether the format is for trainers. If True, it leaves out columns that stages added for other
-            purposes than training.
+        is_for_training: whether the format is for trainers. If True, the export leaves out columns that a stage (a step
+            of the pipeline) added for other purposes than training.
         takes_tools: whether the format can write trajectories as tool calls (:data:`TOOLS`).
     """
 

@@ -10,8 +10,9 @@ FILE = "groundtrace_client.py"
 
 
 def reward_client(written: Mapping[str, int]) -> Mapping[str, str]:
-    """Return the client of our reward server as a file to write: its text by its file name; empty without RL rows.
+    """Return the file with the client of our reward server, as a mapping from its name to its text.
 
-    ``written`` is the number of written rows of each training set (sft, rl).
+    The mapping is empty if the export has no RL rows, because only these need a reward. ``written`` is the number of
+    written rows of each training set (sft, rl).
     """
     return {FILE: (files("groundtrace.publishing.rewards") / FILE).read_text("utf-8")} if written.get("rl") else {}

@@ -1,10 +1,11 @@
 """Exports preference pairs for TRL's DPOTrainer: the best trace of a question, and a worse trace of the same question.
 
-The best trace (the *kept* trace) is the trace in the SFT row. The rejected trace of the pair is chosen from the
-question's other traces (``write.other_traces``). Traces whose answer has a lower grade than the kept trace's answer are
-preferred. If there are none, traces with a lower score than the kept trace are used. In both cases the trace with the
-lowest score is chosen; traces with equal scores keep the order of the run. A trace that is not known to be worse is
-never chosen, since such a pair would train the model on noise.
+A trace is a teacher's reasoning with its answer. The best trace of a question (the *kept* trace) is the trace in its
+SFT row. The worse trace is chosen from the question's other traces, which the run writes if ``write.other_traces`` is
+True. A trace whose answer has a lower grade than the kept trace's answer is preferred. If there is no such trace, a
+trace with a lower score than the kept trace is used. In both cases the trace with the lowest score is chosen. Of traces
+with equal scores, the first is chosen. A trace that is not known to be worse is never chosen, since such a pair would
+train the model on noise.
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,10 +19,10 @@ TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
 
 
 def in_parts(row: ExportRow) -> list[dict[str, object]]:
-    """Return the row's turns with each content as a list of text parts and image parts.
+    """Return the row's turns; the content of each turn is a list of text parts and image parts.
 
-    Image parts replace the ``<image>`` marks in the texts, as many as the row has images. The assistant's turns have
-    only text.
+    An image part replaces a placeholder ``<image>`` in the text. If the row has n images, only the first n placeholders
+    are replaced. The assistant's turns have only text parts.
     """
     left = len(row.images)
     turns: list[dict[str, object]] = []
@@ -35,7 +35,9 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 
 
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
-    """Return a record with all columns of the row that are not null, with its turns and the names of its ``images``.
+    """Return a row as a JSON object: its columns that are not null, its turns, and the names of its image files.
+
+    ``row`` is the row, and ``images`` are these names.
 
     Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. The record of an RL row also
     has ``problem`` (the text of the prompt) and the row's reference, by which the reward finds the row in the run of

@@ -31,9 +31,10 @@ def shards_of(run: Path, side: str) -> list[Path]:
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Return the number of rows of a training set. ``side`` is sft or rl. Only the ends of the shards are read.
+    """Return the number of rows of a training set. ``side`` is sft or rl.
 
-    Raises ExportError for a shard that cannot be read, and if ``run.json`` (``summary``) holds another number.
+    The number is read from the metadata of the shards (Parquet files). Raises ExportError for a shard that cannot be
+    read. Also raises ExportError if ``summary``, the content of ``run.json``, holds another number.
     """
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
@@ -69,9 +70,10 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
 
 
 def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
-    """Return whether at least one row of a training set contains points or boxes, or requests them.
+    """Return whether a text in a training set contains tags of points or boxes, such as ``<point …>`` or ``<box>``.
 
-    ``side`` is sft or rl. ``columns`` are the columns to search; they hold turns of conversations, or traces.
+    A prompt contains such a tag if it asks the model to write points or boxes. ``run`` is the run folder, and ``side``
+    is sft or rl. ``columns`` are the columns to search; each holds turns of conversations, or traces.
     """
     for file in shards_of(run, side):
         present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
@@ -89,8 +91,9 @@ def ready_rows(
 
     Return one export row, or one for each stream (prompt) of the row's question. ``fields`` holds the columns of the
     row. ``side`` is its training set (sft or rl), and ``number`` is its index there. Raises LeftOut if the row cannot
-    be exported. For a row with streams, LeftOut is also raised if its reference cannot be made, because such rows are
-    written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), and no row of a pair may fail later.
+    be exported. If the question has streams, LeftOut is already raised here if the row has no id or no gold answer,
+    which its reference (the text by which a reward finds the row) needs. The reason is that the rows of the streams are
+    written together (:class:`groundtrace.publishing.exports.sides.Side`).
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

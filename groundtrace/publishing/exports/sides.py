@@ -37,8 +37,10 @@ def write_side(
 ) -> SideCounts:
     """Write the rows of a training set to a folder. Return the numbers of rows.
 
-    ``side`` is sft or rl. Rows that the format cannot represent, and rows with an id in ``flagged``, are left out, and
-    are listed in the file :data:`LEFT_OUT`.
+    ``side`` is the training set: sft or rl. ``form`` is the export format, and ``target`` describes the model to be
+    trained. ``flagged`` holds the ids of rows to leave out, because a reviewer flagged them in ``beam view``. Rows that
+    the format cannot represent are left out too. All left-out rows are listed in the file :data:`LEFT_OUT` in
+    ``folder``.
     """
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
@@ -57,12 +59,12 @@ def write_side(
 
 
 class Side:
-    """Passes the rows of a training set to a writer in the right order, and counts them.
+    """Passes the rows of a training set to a writer in such an order that a batch of even size never splits a question.
 
-    A question may have two streams, which are two prompts for the same question. The rows of its two streams are
-    written one after the other. A question with only one stream is stored until :meth:`put` gets the next question with
-    one stream. So each pair of rows (0 and 1, 2 and 3, and so on) holds the two streams of one question, or two
-    questions with one stream.
+    A question may have two streams, which are two prompts for the same question. They become two rows, which must be in
+    the same batch. So they must be the rows 0 and 1, or 2 and 3, and so on. To achieve this, the single row of a
+    question with only one stream is stored until :meth:`put` gets the next question with one stream. Both are then
+    written together. ``counts`` holds the numbers of written and left-out rows.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:

@@ -1,10 +1,12 @@
 """Exports the streams of iVGR (§3.2): a question with several streams becomes one export row for each stream.
 
-A stream is one of several prompts for the same question. Trainers compare the responses to one row with each other, so
-each stream has its own group of responses and its own advantages, as in the paper. The reward compares the streams of a
-question, as in the paper, so one call of the reward must hold the responses of both streams (docs/rewards.md). A
-trainer never separates the streams of a question if it keeps the order of the rows and takes an even number of rows at
-a time: see :class:`groundtrace.publishing.exports.sides.Side`.
+A stream is one of several prompts for the same question: for example, one prompt asks for reasoning with boxes, the
+other for text only. As in the paper, the advantages of a response are computed within its stream. A trainer does this
+without changes, because it computes advantages within each row, and each stream has its own row.
+
+But the reward of a response also depends on the responses in the other stream. So one call of the reward must hold the
+responses to both rows (docs/rewards.md). This is the case if the trainer keeps the order of the rows and takes an even
+number of rows at a time. :class:`groundtrace.publishing.exports.sides.Side` puts the rows into a suitable order.
 """
 
 from collections.abc import Callable

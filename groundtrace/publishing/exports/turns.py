@@ -43,12 +43,13 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
 
 
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
-    """Raise LeftOut if the turns have too few ``<image>`` marks, or if a text contains a forbidden special token.
+    """Raise LeftOut if the turns have too few placeholders ``<image>``, or if a text has a forbidden special token.
 
-    ``images`` is the number of the row's images. The first ``images`` marks show their positions, since
-    :func:`groundtrace.grading.question_text.user_text` puts the images before the question. Further marks of images or
-    videos belong to the question's text; they are forbidden if ``is_strict`` is True. Other special tokens and control
-    characters (:mod:`groundtrace.schemas.control_text`) are always forbidden.
+    ``images`` is the number of the row's images. A row with two images, for example, must have at least two
+    placeholders. The first two show where the images are, since :func:`groundtrace.grading.question_text.user_text`
+    puts the images before the question. Any further placeholder of an image, a video or a sound is part of the
+    question's text. It is forbidden if ``is_strict`` is True. Other special tokens and control characters
+    (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")
@@ -106,10 +107,10 @@ def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tupl
 
 
 def content_parts(content: str, images: int) -> list[dict[str, str | None]]:
-    """Split a text at its ``<image>`` marks into a list of text parts and image parts.
+    """Split a text at its placeholders ``<image>`` into a list of text parts and image parts.
 
-    A text part is ``{"type": "text", "text": …}``, and an image part is ``{"type": "image", "text": None}``. Only the
-    first ``images`` marks become image parts; further marks stay in the text.
+    A text part is ``{"type": "text", "text": …}``, and an image part is ``{"type": "image", "text": None}``. ``images``
+    is the maximum number of image parts. If the text has more placeholders, the last ones stay in the text.
     """
     texts = content.split(MARK, images)
     found: list[dict[str, str | None]] = []

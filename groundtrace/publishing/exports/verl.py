@@ -2,8 +2,8 @@
 
 ``reward_model.ground_truth`` is the row's reference, by which our reward finds the row. ``extra_info`` also holds the
 reference, and the data that a user's own verifier may need: the question, its gold answer, boxes, choices, the stream,
-the number of export rows with this question (``question_prompts``), the sizes of the images, and columns of the
-recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
+the number of export rows with this question (``question_prompts``), the sizes of the images, and columns that stages
+(steps of the pipeline) added, such as rubrics. verl adds further keys to ``extra_info``.
 
 With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
 and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the
@@ -64,10 +64,10 @@ SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("to
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """Return the names and types of the shard's columns that ``extra_info`` contains as well.
+    """Return the names and types of the columns of a run's shards that the exported ``extra_info`` also contains.
 
-    ``target`` holds the columns that the recipe's stages added. The columns about streams (several prompts of a
-    question) are left out, because the field ``stream`` replaces them.
+    ``target`` holds the columns that stages (steps of the pipeline) added to the shards. The columns about streams
+    (several prompts of a question) are left out, because the field ``stream`` replaces them.
     """
     own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
     added = {name: kind for name, kind in target.added.items() if name not in (*own, *STREAMS)}
@@ -77,7 +77,8 @@ def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
 def rl_schema_of(target: Target) -> pa.Schema:
     """Return the Arrow schema of the exported RL rows.
 
-    ``target`` holds the columns that the recipe's stages added, and whether code is written as tool calls.
+    ``target`` holds the columns that stages (steps of the pipeline) added to the run's rows, and says whether code is
+    written as tool calls.
     """
     own, agent = (OWN | OF_TOOLS, [("agent_name", pa.string())]) if target.has_tools else (OWN, [])
     return hub_schema(

@@ -132,11 +132,11 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Check that each record of the run is in one of its sets. Raises PublishError if records are missing.
+    """Check that each record that a run read is in one of its sets: sft, rl or rejected.
 
-    ``summary`` is the content of ``run.json``, and ``shards`` holds the shards of each set. PublishError is also raised
-    if the numbers of rows in the shards and in ``run.json`` differ, if a shard cannot be read, or if a shard lacks a
-    required column.
+    ``run`` is the run folder, ``summary`` is the content of ``run.json``, and ``shards`` holds the shards (Parquet
+    files) of each set. Raises PublishError if records are missing, if the numbers of rows in the shards and in
+    ``run.json`` differ, if a shard cannot be read, or if a shard lacks a required column.
     """
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records

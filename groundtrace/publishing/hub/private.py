@@ -54,9 +54,10 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 def public_artifact(file: Path, published: Path) -> str:
     """Return the text of a JSON file of the run without private data. ``file`` is the path of this file.
 
-    The file ``batch_plan.json`` (the share of each kind of row in a training batch) holds numbers of rows. They are
-    replaced by the numbers of published rows, which are counted in the shards below the folder ``published``. Raises
-    PublishError for a damaged file.
+    Error messages of servers are removed. The file ``batch_plan.json`` states which share of a training batch comes
+    from which kind of row, and how many rows of each kind there are. These numbers of rows are replaced by the numbers
+    of published rows, which are counted in the shards below the folder ``published``. Raises PublishError for a damaged
+    file.
     """
     try:
         content = json.loads(file.read_text("utf-8"))

@@ -119,11 +119,11 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """Return the paths of old files in the repository, which the new publication has to remove.
+    """Return the paths of the files in the repository that the new publication has to remove.
 
-    These files belong to an older publication and are not part of the new one (``prepared``). ``there`` describes the
-    repository. Raises PublishError if the repository holds files but no data set of Groundtrace. Also raises
-    PublishError if it holds another data set and ``replace`` is False.
+    An older publication wrote these files, and the new one (``prepared``) does not have them. ``there`` describes the
+    repository. Raises PublishError if the repository holds files of another program, but no data set of Groundtrace.
+    Also raises PublishError if it holds another data set and ``replace`` is False.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
