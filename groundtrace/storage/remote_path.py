@@ -135,8 +135,8 @@ class RemotePath:
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
         """Return the object's bytes from offset ``start`` (included) to offset ``end`` (not included).
 
-        None means the start or the end of the object, so all bytes are returned by default. If the object ends before
-        ``end``, fewer bytes are returned; if it ends before ``start``, none.
+        If ``start`` is None, the bytes begin at the start of the object. If ``end`` is None, they go to its end. If the
+        object is shorter than ``end``, fewer bytes are returned. If it is shorter than ``start``, the result is empty.
         """
         try:
             return self._do(lambda store: store.cat_file(self.url, start=start, end=end))

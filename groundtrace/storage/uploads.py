@@ -1,4 +1,4 @@
-"""Exchanges data with stores in the background while a process works. One thread runs all jobs, e.g. uploads."""
+"""Runs jobs that exchange data with object stores, e.g. uploads, in a background thread while a process works."""
 
 import logging
 import threading
@@ -26,7 +26,8 @@ class Uploads:
     def add(self, what: str, job: Callable[[], object]) -> None:
         """Run the function ``job`` in each round from now on.
 
-        ``what`` describes the job in the log if the job fails, such as "upload the notes" in "cannot upload the notes".
+        ``what`` describes the job in the log if the job fails. For "upload the results", the log says "cannot upload
+        the results".
         """
         self._jobs.append((what, job))
         if self._thread is None:

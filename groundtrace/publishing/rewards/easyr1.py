@@ -20,7 +20,7 @@ def compute_score(
     ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth``. The ground truth is the reference by
     which the reward finds the row. For a single dict, as with ``reward_type: sequential``, the result is a single dict.
     ``config`` is a config file or the name of a bundled config; it comes from ``reward_function_kwargs``. The further
-    numbers describe the verdicts on the outcome and the format
+    numbers describe the outcome (whether the answer is right) and the format of the response
     (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). Raises the same errors as
     :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """

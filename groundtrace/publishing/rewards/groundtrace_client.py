@@ -14,7 +14,8 @@ Groundtrace need not be installed with the trainer. Give the trainer the path of
 
 A problem of the server never gives a response a wrong score. If the server is unreachable, busy, slow or not ready, the
 client waits and retries. After ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a
-step that can be repeated. Settings are arguments of the functions or, for all trainers, environment variables:
+step that can be repeated. Settings are arguments of the functions or, for all trainers, environment variables. Defaults
+are in parentheses:
 
     GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500)
     GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one
@@ -74,7 +75,7 @@ class RewardUnavailable(RuntimeError):
 
 
 class RewardRefused(RuntimeError):
-    """Raised if the server or this client cannot score the input, so that sending it again would not help."""
+    """Raised if the server or this client refuses the input, e.g. an unknown row, so that a retry would not help."""
 
 
 class Unscored(RuntimeError):
@@ -101,7 +102,8 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
 
     ``given`` holds settings by name, such as the keyword arguments of a reward function; unknown names are ignored. A
     setting that is missing or None comes from its environment variable, or else has its default. Raises ValueError for
-    a wrong value, and for ``config``, which is a setting of the server.
+    a wrong value. Also raises ValueError if ``given`` has the key ``config``, because the server chooses the reward's
+    config, not the client.
     """
     if "config" in given:
         raise ValueError(
@@ -381,9 +383,10 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
 
     ``reward`` and ``outcome`` are None if the response could not be scored. ``references[i]`` names the row that
     ``responses[i]`` answers. ``is_step`` is True if ``responses`` are all responses of a training step. A list that is
-    too long for one request is split into several requests. They are sent with ``is_step`` false, so the server refuses
-    them if its recipe needs whole steps. Raises RewardUnavailable if the server does not return scores in time, and
-    RewardRefused if the input cannot be scored.
+    too long for one request is split into several requests. Each of them is sent with ``is_step`` false. The server
+    refuses such requests if its reward recipe (the code that computes the rewards) needs all responses of a step at
+    once. Raises RewardUnavailable if the server does not return scores in time, and RewardRefused if the input cannot
+    be scored.
     """
     if len(references) != len(responses):
         raise RewardRefused(

@@ -1,4 +1,4 @@
-"""Checks regularly, while the reward server runs, whether the model servers that the reward calls are ready."""
+"""Checks regularly, while the reward server runs, whether the model servers (judges) that it calls are ready."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ CHECK_EVERY_S = 2.0
 class JudgeWatch:
     """Checks regularly whether the endpoints (model servers) that the ``reward`` calls are ready.
 
-    It keeps the result of the last check, and prints changes on stderr.
+    The object keeps the result of the last check. It prints a line on stderr if an endpoint fails or is ready again.
     """
 
     def __init__(self, reward: RowReward) -> None:
@@ -38,9 +38,10 @@ class JudgeWatch:
 
     @property
     def states(self) -> dict[str, str]:
-        """Return for each role "ready" or the kind of fault of its endpoint, such as ``{"judge": "ready"}``.
+        """Return the state of each role's endpoint (model server), such as ``{"judge": "ready"}``.
 
-        Private details of a fault are left out. The result is empty before the first check.
+        A role is a job of a model, such as judge. The state is "ready" or the kind of fault. Private details of a fault
+        are left out. The result is empty before the first check, and after a check that itself failed.
         """
         return {
             role: "ready" if each.fault is None else each.fault.failure.value

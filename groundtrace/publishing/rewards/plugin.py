@@ -42,9 +42,9 @@ def reward_of(config: str) -> RowReward:
 
     ``config`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment
     variable ``GROUNDTRACE_REWARD`` names the config. Several threads may call this function. The first call for a
-    config checks the endpoints (model servers) of all roles. Raises :class:`groundtrace.schemas.errors.UserError` if
-    the reward cannot be used, for example :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not
-    ready.
+    config checks the endpoints (model servers) of all models that the reward calls. Raises
+    :class:`groundtrace.schemas.errors.UserError` if the reward cannot be used, for example
+    :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not ready.
     """
     with _lock:
         if config not in _rewards:
@@ -76,8 +76,8 @@ def scored_texts(
 
     ``config`` is a config file or the name of a bundled config. ``is_step`` is True if the call holds all responses of
     a training step, or at least all responses to each of its questions. ``infos`` holds verl's ``extra_info`` of each
-    response. It is required for recipes that need the results of code: for them, the code of the responses is executed
-    again (:mod:`groundtrace.publishing.rewards.replay`).
+    response. It is required if the reward depends on the results of code, as in CodeDance. In this case, the code of
+    the responses is executed again (:mod:`groundtrace.publishing.rewards.replay`).
 
     Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
     the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not

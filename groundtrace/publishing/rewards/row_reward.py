@@ -4,10 +4,13 @@ With each response, a trainer passes a reference, which names the row that the r
 its run, and its images are written once to the reward's folder. The response's coordinates are converted to pixels, and
 :class:`groundtrace.rewards.rows.reward.Reward` scores the response.
 
-Some recipes compare responses (:attr:`groundtrace.rewards.recipes.base.Recipe.compares`). One call must then hold all
-responses to a question, since responses are compared within a call. Some recipes learn from each training step. By
-default, one call with a list of responses is one step. If the setting ``step_responses`` is given, a step ends after
-this number of responses. The learnt state is kept in the memory of the process, so other processes do not share it.
+A recipe is the code that computes the rewards of one paper. Some recipes compare responses
+(:attr:`groundtrace.rewards.recipes.base.Recipe.compares`). One call must then hold all responses to a question, since
+responses are compared within a call.
+
+Some recipes learn from each training step. By default, one call with a list of responses is one step. If the setting
+``step_responses`` is given, a step ends after this number of responses. The learnt state is kept in the memory of the
+process, so several processes learn separately.
 """
 
 import threading
@@ -88,11 +91,14 @@ class ScoreBatch:
 class RowReward:
     """Scores responses to rows of runs, for other trainers. Several threads may use one instance.
 
-    ``settings`` is the config of the reward. ``runs`` are run folders by name, in addition to the run folders of the
-    settings; None for no further folders. If there are any run folders, rows are read only from them. If ``fails_fast``
-    is True, calls to a server that is known to be unreachable fail immediately. ``has_trajectories`` is True if the
-    answers have trajectories (results of executed code), which some recipes need. Raises ConfigError and
-    :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
+    ``settings`` is the config of the reward, which names its recipe (the code that computes the rewards of one paper).
+    ``runs`` maps names to run folders, in addition to the run folders of the settings; None for no further folders. If
+    there are any run folders, rows are read only from them. Otherwise rows are read from the folder that each reference
+    names. If ``fails_fast`` is True, calls to a model server that is known to be unreachable fail immediately.
+    ``has_trajectories`` is True if the answers have trajectories (results of executed code), which some recipes need.
+
+    Raises ConfigError if the settings cannot be used, and :class:`groundtrace.config.extras.MissingExtra` if an
+    optional package is missing.
     """
 
     def __init__(
@@ -124,14 +130,15 @@ class RowReward:
         """Open the run with this name. Return its number of RL rows, and a warning for the user.
 
         The warning states that responses to some rows will get no reward, because only a judge can grade them; it is
-        None if there is no such row. Raises BadReference for a run that the settings do not allow, ShardError for a run
-        that cannot be read, and ConfigError if its rows lack data for the recipe.
+        None if there is no such row. Raises BadReference for a run that the settings do not allow, and ShardError for a
+        run that cannot be read. Raises ConfigError if its rows lack data that the recipe (the code that computes the
+        rewards) needs.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Check that the endpoints (model servers) of the recipe's roles are ready.
+        """Check that the endpoints (model servers) that the reward calls, such as that of the judge, are ready.
 
         Raises :class:`groundtrace.inference.preflight.NotServed` if one is not ready. See
         :meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`.
@@ -139,7 +146,7 @@ class RowReward:
         self._reward.check_endpoints()
 
     async def health(self) -> tuple[Health, ...]:
-        """Return for each endpoint (model server) of the recipe's roles whether it is ready.
+        """Return the state of each endpoint (model server) that the reward calls, e.g. whether it is ready.
 
         The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -175,10 +182,10 @@ class RowReward:
         return call.scores(found)
 
     def check_way(self, is_step: bool) -> None:
-        """Check whether the recipe can score responses that are not a whole step.
+        """Check that the reward can score a call that does not hold a whole training step.
 
-        Raises ConfigError if ``is_step`` is False, but the recipe needs all responses to a question or all responses of
-        a step.
+        ``is_step`` is True if the call holds all responses of a step; nothing is then checked. Raises ConfigError if it
+        is False, and the recipe (the code that computes the rewards) needs all responses to a question or of a step.
         """
         why = None
         if not is_step and self.recipe.compares:
@@ -224,11 +231,11 @@ class RowReward:
         return ScoreBatch(tuple(parts), places, tuple(answer.text for answer in answers))
 
     def learn(self, call: ScoreBatch, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
-        """Add the scores of a call to the current training step. When the step is complete, the recipe learns from it.
+        """Add the scores of a call to the current training step, and let the reward recipe learn from a complete step.
 
-        ``call`` holds the answers in groups, and ``found`` holds their scores in the same groups. If ``is_step`` is
-        True, this call completes a step, unless the setting ``step_responses`` defines when a step is complete. Nothing
-        is done for a recipe that does not learn.
+        ``call`` holds the answers in groups, and ``found`` holds their scores in the same groups. If the setting
+        ``step_responses`` is given, a step is complete after this number of responses. If it is 0, each call with
+        ``is_step`` True is a complete step. Nothing is done for a recipe that does not learn.
         """
         if not self.recipe.learns:
             return
@@ -244,7 +251,8 @@ class RowReward:
         """Return the row that a reference names, with its images.
 
         Raises BadReference for a run that may not be read, ShardError for a run that cannot be read, and UnusableRow
-        for a row that is missing or unusable. Raises ConfigError if the rows lack data for the recipe.
+        for a row that is missing or unusable. Raises ConfigError if the rows lack data that the recipe (the code that
+        computes the rewards) needs.
         """
         return self._shards(self._folder(reference.run)).named(reference.id)
 

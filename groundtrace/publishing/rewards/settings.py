@@ -88,10 +88,11 @@ class RemoteRewardSettings:
     """Holds the settings of a reward for another trainer.
 
     The section ``reward`` is the same as in our trainer's config. The section ``speech`` describes how the trained
-    model writes coordinates. The section ``code`` holds the settings of the sandbox: if the recipe needs the results of
-    code, the code of responses is executed again (:mod:`groundtrace.publishing.rewards.replay`). A complete config of
-    our trainer can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of ``speech``, and
-    its ``environment.options`` are the defaults of ``code``. The other sections of the trainer's config are ignored.
+    model writes coordinates. The section ``code`` holds the settings of the sandbox: if the reward depends on the
+    results of code, the code of responses is executed again (:mod:`groundtrace.publishing.rewards.replay`). A complete
+    config of our trainer can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
+    ``speech``, and its ``environment.options`` are the defaults of ``code``. The other sections of the trainer's config
+    are ignored.
     """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)

@@ -22,7 +22,8 @@ class Verified:
     """Computes rewards for ms-swift, which makes an instance and calls it. ``args`` are the arguments of the training.
 
     The environment variable ``GROUNDTRACE_REWARD`` names the config. The constructor checks the endpoints (model
-    servers) of all roles, and raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    servers) of all models that the reward calls. It raises the same errors as
+    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:

@@ -19,11 +19,11 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Return a list with the reward function for TRL's ``GRPOTrainer``. The endpoints of all roles are checked first.
+    """Return a list with the reward function for TRL's ``GRPOTrainer``.
 
-    ``config`` is a config file or the name of a bundled config. If it is "", the environment variable
-    ``GROUNDTRACE_REWARD`` names the config. Raises the same errors as
-    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    ``config`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment
+    variable ``GROUNDTRACE_REWARD`` names the config. The endpoints (model servers) that the reward calls are checked
+    first. Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
     reward_of(config)
 

@@ -33,10 +33,10 @@ def compute_score(
 ) -> dict[str, float] | list[dict[str, float]]:
     """Return the reward of one response, or of each response in a list, for verl.
 
-    The reward is under the key ``score``. Further numbers describe the verdicts that the recipe logs
-    (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). All responses have the same keys, because verl
-    raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl averages each key
-    (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
+    The reward is under the key ``score``. Further numbers describe the verdicts (scores of one aspect of the response)
+    that the reward logs (:func:`groundtrace.publishing.rewards.plugin.verdict_figures`). All responses have the same
+    keys, because verl raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl
+    averages each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
     verl passes one response as ``solution_str``, and the reference by which the reward finds its row as
     ``ground_truth``. Its batch manager passes lists, in the arguments with plural names; the result is then a list.

@@ -1,8 +1,10 @@
 """Draws the sample of an audit, stores the judgements in ``RUN/reviews``, and counts them for the estimate.
 
-In an audit, a person judges a sample of a run's traces. Half of the sample are kept rows. The other half are records
-whose traces the verification rejected. In this half, the number of records with the same reason of rejection is
-proportional to their number in the run, but at least :data:`MIN_PER_REASON`.
+In an audit, a person judges a random sample of a run's traces (a teacher's reasoning with answer). From these
+judgements, :mod:`groundtrace.publishing.view.audit_estimate` estimates how often the run's automatic verification is
+right. Half of the sample are kept (SFT) rows. The other half are records whose traces the verification rejected. In
+this half, the number of records with the same reason of rejection is proportional to their number in the run, but at
+least :data:`MIN_PER_REASON`.
 
 ``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
 trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again.
@@ -39,8 +41,9 @@ SEED = 0
 class AuditedRow:
     """Holds a record that was drawn for an audit.
 
-    ``id`` is the record's id. ``stratum`` is the group from which it was drawn: :data:`KEPT`, or the stage and reason
-    of its rejection. ``trace`` is the SHA-256 of its best trace.
+    ``id`` is the record's id. ``stratum`` is the name of the group from which it was drawn: :data:`KEPT` for SFT rows,
+    or the stage (pipeline step) and reason of its rejection. ``trace`` is the SHA-256 of its best trace (reasoning with
+    answer), which the person judges.
     """
 
     id: str
@@ -50,12 +53,12 @@ class AuditedRow:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Holds a person's judgement of a trace, or of a single verdict on the trace.
+    """Holds a person's judgement of a trace (reasoning with answer), or of one automatic score of this trace.
 
     Attributes:
         id: the id of the record.
         trace: the SHA-256 of the judged trace.
-        about: :data:`WHOLE` for the whole trace, or the name of a verdict.
+        about: :data:`WHOLE` for the whole trace, or the name of the judged verdict (automatic score of one aspect).
         choice: one of :data:`CHOICES`; "" means that the person undid the earlier judgement.
         reviewer: the name of the person.
         at: the time of the judgement, in UTC.
@@ -112,17 +115,18 @@ class Audit:
     def judgements(self) -> dict[tuple[str, str], Judgement]:
         """Return the reviewer's valid judgements by (record id, subject).
 
-        The subject is :data:`WHOLE` or the name of a verdict. Only the last judgement of a subject is valid. It is left
-        out if the reviewer undid it, or if the trace has changed since.
+        The subject is :data:`WHOLE` for the whole trace, or the name of a verdict (automatic score of one aspect). Only
+        the last judgement of a subject is valid. It is left out if the reviewer undid it, or if the trace has changed
+        since.
         """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
 
     def judge(self, record_id: str, about: str, choice: str) -> Judgement:
         """Store a judgement of the reviewer, and return it.
 
-        ``record_id`` is a record of the sample. ``about`` is the subject: :data:`WHOLE`, or the name of a verdict.
-        ``choice`` is one of :data:`CHOICES`, or "" to undo the earlier judgement. Raises ValueError for a record
-        outside the sample or an unknown choice.
+        ``record_id`` is a record of the sample. ``about`` is what is judged: :data:`WHOLE` for the whole trace, or the
+        name of a verdict (automatic score of one aspect). ``choice`` is one of :data:`CHOICES`, or "" to undo the
+        earlier judgement. Raises ValueError for a record outside the sample or an unknown choice.
         """
         row = next((each for each in self.rows if each.id == record_id), None)
         if row is None:
@@ -135,7 +139,10 @@ class Audit:
         return made
 
     def counted(self) -> list[Judged]:
-        """Return for each stratum (group of records) how its whole traces were judged. The kept rows come first."""
+        """Return for each stratum (group of records) how many traces this reviewer judged as right, wrong or unclear.
+
+        Only judgements of whole traces count. The stratum of the kept rows comes first.
+        """
         judged, found = self.judgements, defaultdict[str, Counter[str]](Counter)
         for row in self.rows:
             made = judged.get((row.id, WHOLE))
@@ -210,8 +217,8 @@ def _check(found: Any) -> None:
 def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> None:
     """Write the ids of a sample to the run's ``audit.json``, in random order.
 
-    ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` holds the sample's ids by
-    stratum. The file is written once, before the first judgement.
+    ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` maps each stratum (group of
+    records) to the ids that were drawn from it. The file is written once, before the first judgement.
     """
     ids = [each for ids in drawn.values() for each in ids]
     random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
@@ -222,12 +229,12 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> N
 
 
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
-    """Return the audit of a run. If the run has no sample yet, draw a sample of ``count`` rows first.
+    """Return the audit of a run: the sample of rows that a person judges, with the earlier judgements.
 
-    ``rows`` and ``images`` read the run's rows and their images. ``reviewer`` is the name of the person who judges.
-    Rows of the sample that are no longer in the run are left out. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the stored sample was drawn with another ``count``, or if
-    the run has no kept row with a trace.
+    If the run has no sample yet, a sample of about ``count`` rows is drawn first. ``rows`` and ``images`` read the
+    run's rows and their images. ``reviewer`` is the name of the person who judges. Rows of the sample that are no
+    longer in the run are left out. Raises :class:`groundtrace.publishing.reading.InspectError` if the stored sample was
+    drawn with another ``count``, or if the run has no kept row with a trace.
     """
     strata: dict[str, list[str]] = defaultdict(list)
     of = dict(rows.strata())

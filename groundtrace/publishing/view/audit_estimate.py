@@ -1,8 +1,9 @@
 """Estimates precision and recall of a run's verification from the judgements of a person.
 
-The rows of a run are divided into strata (groups): the kept rows, and for each reason of rejection the rows that the
-verification rejected. The person judges a random sample of each stratum. Precision is the share of the kept rows that
-are right. Recall is the share of all right rows that were kept.
+The verification is the step that decides automatically which traces (reasoning with answer) a run keeps. The rows of a
+run are divided into strata (groups): the kept rows, and for each reason of rejection the rows that the verification
+rejected. The person judges a random sample of each stratum. Precision is the share of the kept rows that are right.
+Recall is the share of all right rows that were kept.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ class Judged:
     """Holds how many rows of one stratum a person has judged, and how.
 
     Attributes:
-        stratum: the name of the stratum: :data:`KEPT`, or the stage and reason of a rejection.
+        stratum: the name of the stratum (group of rows): :data:`KEPT` for kept rows, or the stage (pipeline step) and
+            reason of a rejection.
         rows: the number of all rows of the stratum, judged or not.
         right, wrong, unclear: the numbers of rows of the sample with this judgement. Estimates use only right and
             wrong.
@@ -62,7 +64,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds the precision and the recall of a verification. Each is None if too few rows were judged to estimate it."""
+    """Holds the precision and the recall of a run's verification; None if too few rows were judged to estimate it.
+
+    Precision is the share of the kept rows that are right. Recall is the share of all right rows that were kept.
+    """
 
     precision: Share | None
     recall: Share | None

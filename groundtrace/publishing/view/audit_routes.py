@@ -1,6 +1,7 @@
 """Serves an audit to the page in the browser: the rows of the sample, the judgements, and the estimates.
 
-The rows are sent without the results of verdicts and without grades, because these could influence the reviewer.
+In an audit, a reviewer judges whether traces (reasoning with answer) are right. The rows are sent without their
+automatic scores and grades, because these could influence the reviewer.
 """
 
 from dataclasses import asdict

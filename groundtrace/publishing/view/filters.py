@@ -1,8 +1,10 @@
 """Reads the filters of ``beam view`` from the address of its page, and converts them to SQL.
 
-An address such as ``set=rejected&reason=too_hard&score final=..0.5&q=red&sort=-pass_rate`` holds the whole state of a
-page. If a column of categories is given several times, a row must have one of the given values. The range of a column
-of numbers has the form ``LOW..HIGH``. ``LOW`` or ``HIGH`` may be left out.
+The address holds the whole state of a page. For example, ``set=rejected&reason=too_hard&score
+final=..0.5&q=red&sort=-pass_rate`` shows the rejected records with the reason ``too_hard``, with a final score of at
+most 0.5, and with the text "red". The highest pass rate comes first. If a column of categories is given several times,
+a row must have one of the given values. The range of a column of numbers has the form ``LOW..HIGH``. ``LOW`` or
+``HIGH`` may be left out.
 """
 
 import math
@@ -65,8 +67,8 @@ class Filters:
     def where(self, without: str = "") -> tuple[str, list[Any]]:
         """Return the SQL condition for the categories and ranges, and the values of its placeholders.
 
-        ``without`` is the name of a column whose filter is left out; "" for none. ``text`` is not part of the
-        condition.
+        ``without`` is the name of a column whose filter is left out; "" for none. The condition does not include the
+        search for :attr:`text`.
         """
         parts, values = ["true"], list[Any]()
         for dimension, wanted in self.classes.items():

@@ -29,10 +29,10 @@ class NoImage(LookupError):
 class RowImages:
     """Reads the images of rows. Several threads may use one instance.
 
-    The caller names a row by its place (:class:`groundtrace.publishing.view.rows.RowPlace`), and an image by its column
-    and its index. The bytes of ``images`` and ``overlays`` (images that were drawn for the teacher) are in the row's
-    shard. ``media`` are the image files of a rejected record. ``store`` reads them from the run's input folder, as long
-    as it exists.
+    The caller names a row by its :class:`groundtrace.publishing.view.rows.RowPlace` (file and index), and an image by
+    its column and its index. The columns ``images`` and ``overlays`` (copies with drawings for the teacher) hold the
+    bytes of images in the row's shard. A rejected record has the column ``media`` instead, which holds only paths of
+    image files. ``store`` reads these files from the run's input folder, as long as it exists.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -42,7 +42,7 @@ class RowImages:
         self._thumbnails: LruCache[bytes] = LruCache(CACHE_BYTES, size_of=len)
 
     def values(self, place: RowPlace, columns: list[str]) -> dict[str, Any]:
-        """Return the values of the given ``columns`` in one row, by column. ``place`` names the row.
+        """Return the values of the given ``columns`` in one row, by column. ``place`` is the row's file and index.
 
         A column may be a Parquet path, such as ``images.list.element.path``, to read only a part of its values. Raises
         :class:`groundtrace.publishing.reading.InspectError` if the shard cannot be read, or has changed since it was
@@ -73,8 +73,8 @@ class RowImages:
     def original(self, place: RowPlace, column: Column, index: int) -> tuple[str, bytes]:
         """Return the MIME type and the bytes of an image, in a format that browsers can show.
 
-        ``place`` names the row, and ``index`` is the position of the image in the ``column``. Raises NoImage if the
-        image does not exist or cannot be read.
+        ``place`` is the row's file and index. ``index`` is the position of the image in the ``column``. Raises NoImage
+        if the image does not exist or cannot be read.
         """
         data = self._bytes(place, column, index)
         for magic, kind in _SHOWN_AS_THEY_ARE.items():
@@ -83,7 +83,7 @@ class RowImages:
         return "image/png", _encoded(data, None)
 
     def thumbnail(self, place: RowPlace) -> tuple[str, bytes]:
-        """Return the MIME type and the bytes of a small copy of the first image of a row. ``place`` names the row.
+        """Return the MIME type and the bytes of a small copy of a row's first image. ``place`` is its file and index.
 
         Raises NoImage if the row has no image, or if the image cannot be read.
         """

@@ -1,4 +1,8 @@
-"""Prepares one record for the page of ``beam view``: images, traces with verdicts, attempts, turns and facts."""
+"""Prepares all data of one record for the page of ``beam view``.
+
+These are its images, its traces with their scores, the policy's attempts at the question, the turns of a trajectory (a
+trace with code), and facts such as its source.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -19,11 +23,13 @@ Json = dict[str, Any]
 
 
 def record_of(place: RowPlace, images: RowImages) -> Json:
-    """Return all data of a record as the page shows it, ready for JSON. ``place`` names the record's row.
+    """Return all data of a record as the page shows it, ready for JSON.
 
-    Coordinates are in pixels of the upright original image. The points of a text are numbered from 1 in their order in
-    the text. Its boxes are numbered in the same way. Each entry of ``images`` holds the column and the index by which
-    the page requests the image. Raises :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
+    ``place`` is the file and index of the record's row, and ``images`` reads its images. Coordinates are in pixels of
+    the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
+    are numbered separately in the same way. In the result, each entry of the list under the key ``images`` holds the
+    column and the index by which the page requests the image. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
     """
     names = images.schema_names(place)
     row = images.values(place, [_PATHS.get(name, name) for name in names])

@@ -62,11 +62,11 @@ class Reviews:
         return iter(list(self._marks.values()))
 
     def of(self, record_id: str) -> Mark:
-        """Return the mark of the record with this id. A record without a mark gets an empty one."""
+        """Return the mark (flag, tags and note) of the record with this id; an empty mark if the record has none."""
         return self._marks.get(record_id) or Mark(record_id)
 
     def keep(self, mark: Mark) -> Mark:
-        """Write a mark to the file, and return it with the time of the change.
+        """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
 
         Raises ValueError if the run is a copy, if the note or a tag is too long, or if there are too many tags.
         """
@@ -88,7 +88,7 @@ class Reviews:
 
 
 def flagged_ids(run: Path) -> frozenset[str]:
-    """Return the ids of the records that are flagged in the run folder ``run``.
+    """Return the ids of the records that a person has flagged in ``beam view``. ``run`` is the run folder.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read.
     """

@@ -138,9 +138,10 @@ class ViewedRows:
     def strata(self) -> list[tuple[str, str]]:
         """Return (id, stratum) of each row whose trace was verified. A stratum is a group of rows for an audit.
 
-        The stratum is :data:`KEPT` for an SFT row, and the stage and reason of the rejection for a rejected record. RL
-        rows are left out, because they have no trace. Records that were rejected because of a quota, a budget or the
-        target number of rows are left out too, because such a rejection does not depend on the trace.
+        The stratum is :data:`KEPT` for an SFT row. For a rejected record, it is the stage (pipeline step) and the
+        reason of the rejection. RL rows are left out, because they have no trace (reasoning with answer). Records that
+        were rejected because of a quota, a budget or the target number of rows are left out too, because such a
+        rejection does not depend on the trace.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
             WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')

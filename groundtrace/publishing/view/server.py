@@ -51,15 +51,15 @@ def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 class TooMany(ValueError):
-    """Raised if a request sets marks on more than :data:`MAX_MARKED` records."""
+    """Raised if a request sets marks (flags, tags or notes) on more than :data:`MAX_MARKED` records."""
 
 
 class ViewServer:
     """Implements the HTTP server for one run; :meth:`app` makes its application.
 
     ``run`` is the run folder. ``rows`` and ``images`` read its rows and their images. ``reviews`` stores the flags,
-    tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` is None if the run is viewed
-    without an audit.
+    tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` serves the sample of traces
+    that a person judges; None if the run is viewed without an audit.
     """
 
     def __init__(
