@@ -6,7 +6,7 @@ The exit code is:
 - 1 if the training failed (a loss that is not a number, too many steps without a gradient, a reward that rises while
   the accuracy falls, or another error);
 - 2 for a mistake in the command, the config, the data or the model;
-- 3 if the run stopped because the judges or the sampling server did not answer;
+- 3 if the run stopped because a judge (a model server that the reward calls) or the sampling server did not answer;
 - 129, 130 or 143 if it was stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) or SIGTERM.
 
 A training saves its last complete step before it exits. A training on several GPUs has the exit code of the process
@@ -142,8 +142,9 @@ def _add_tiny(commands: Any) -> None:
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     """Check that ``--data`` and ``--output`` are given for the commands that need them. Exit with code 2 if not.
 
-    ``parsed`` holds the arguments as ``parser`` parsed them. The commands ``export`` and ``tiny`` are not checked. With
-    ``--estimate``, the exit code is also 2 if ``--data``, ``--output`` or ``--gpus`` is given.
+    ``parsed`` holds the arguments as ``parser`` parsed them. The commands ``export`` and ``tiny`` are not checked.
+    ``--estimate`` reads only the config. So with it, the process exits with code 2 if ``--data`` or ``--output`` is
+    given, or if ``--gpus`` is above 1.
     """
     if parsed.command in ("export", "tiny"):
         return

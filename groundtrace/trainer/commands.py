@@ -47,8 +47,9 @@ ANEW = (
 def dispatch(parsed: argparse.Namespace) -> int:
     """Run the command in ``parsed``, and return its exit code (:mod:`groundtrace.trainer.cli` lists the codes).
 
-    ``parsed`` holds the command's arguments, as the parser of :mod:`groundtrace.trainer.cli` returns them. Errors are
-    shown in one line. With ``--verbose``, an unexpected error is raised, so that its traceback is shown.
+    ``parsed`` holds the command's arguments, as the parser of :mod:`groundtrace.trainer.cli` returns them. An error is
+    printed in one line, and the function returns its exit code. With ``--verbose``, an unexpected error is raised
+    instead, so that its traceback is shown.
     """
     if not parsed.verbose:
         datasets.disable_progress_bars()

@@ -62,8 +62,8 @@ def turn_advantages(
 ) -> list[tuple[float, ...]]:
     """Return the advantage of each turn of each response, as the reward recipe computes it.
 
-    A recipe is the code that computes the rewards of one paper. ``rollouts`` are the responses. ``sequence`` holds one
-    advantage for each whole response. From it, the recipe computes the advantages of the response's turns. If
+    A recipe is the code that computes the rewards of one paper. ``rollouts`` are the responses. ``sequence`` holds the
+    advantage of each whole response. The recipe computes the advantages of a response's turns from this number. If
     ``grpo.shuffle_advantages`` is True, the advantages of all turns of all responses are shuffled. ``step`` is the
     number of the training step, which is part of the seed of this shuffle.
     """
@@ -93,8 +93,9 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
     """Return the reward of a response that the training uses; None if the response is unscored.
 
-    ``scored`` holds the scores of the response ``rollout``. The result is the reward in these scores. If
-    ``grpo.overlong`` is ``soft``, a penalty for long responses, a number of at most 0, is added.
+    ``scored`` holds the scores of the response ``rollout``, including its reward. If ``grpo.overlong`` is ``soft``, a
+    penalty for a long response (a number from -1 to 0) is added to this reward. Otherwise, the reward is returned
+    unchanged.
     """
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward

@@ -2,7 +2,7 @@
 
 The chat template renders the conversation with a placeholder for each answer. The answers are tokenised separately and
 inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. The first
-token of an answer begins at the same place as in sampling.
+token of an answer follows the last token of its prompt, as in sampling: no token contains text of both.
 
 If the text of a user or a model contains the text of a special token, a space is inserted into this text. So no text is
 read as an image or as the end of a turn.
@@ -272,10 +272,11 @@ def prompt_samples(
 ) -> list[tuple[TrainingRow, Sample]]:
     """Return the prompts of a row, each with a copy of the row for this prompt.
 
-    A row may be asked in several streams. A stream is a form of response, such as reasoning with boxes or with text
-    only. The row has one prompt for each of its streams, or one prompt if it has no streams. ``only`` holds the names
-    of the streams that get a prompt; if it is empty, all streams do. The result is empty if none of the row's streams
-    is in ``only``. The prompts share the row's encoded images. Raises UnusableRow if the row cannot be encoded.
+    A question may have several streams. A stream is a form of response, such as reasoning with boxes or with text only.
+    The row has one prompt for each of its streams, or one prompt if it has no streams. ``only`` holds the names of the
+    streams for which prompts are returned; if it is empty, prompts for all streams are returned. The result is empty if
+    none of the row's streams is in ``only``. The prompts share the row's encoded images. Raises UnusableRow if the row
+    cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

@@ -120,9 +120,10 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Return the reason why a training step had no gradient, as a text.
+    """Return the reason why a training step had no gradient, as a text for the user.
 
-    ``metrics`` are the metrics of this step. Call this function only for a step without a gradient.
+    ``metrics`` are the metrics of this step by name, as :func:`summary` and the update return them. Call this function
+    only for a step without a gradient.
     """
     if metrics["reward"] is None:
         return "no rollout was scored"

@@ -59,8 +59,9 @@ def table(found: Mapping[int, Estimate]) -> str:
     """Return a text table of the estimated memory in GiB, with one line for each part of the memory.
 
     ``found`` maps each number of GPUs to its estimate; each number has a column. Parts that are 0 in all columns are
-    left out. A training step has phases, such as sampling and the update of the weights, and an estimate includes only
-    the phase that needs the most memory. A cell is "-" if its part belongs to another phase.
+    left out. A training step has phases, such as sampling and the update of the weights. An estimate includes only the
+    phase that needs the most memory, and this phase may differ between the numbers of GPUs. A cell is "-" if its part
+    of the memory belongs to a phase that this column's estimate does not include.
     """
     parts = {gpus: dict(each.parts) for gpus, each in found.items()}
     names = dict.fromkeys(name for each in parts.values() for name in each)
@@ -75,7 +76,7 @@ def table(found: Mapping[int, Estimate]) -> str:
 def server_line(model: Any, settings: TrainerSettings) -> str:
     """Return a sentence about the memory that a vLLM server needs to sample from ``model``.
 
-    The table does not include it.
+    The table of :func:`table` does not include the server's memory.
     """
     tokens = settings.batch.max_tokens
     weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB

@@ -168,8 +168,9 @@ def size_of(weights: Iterable[torch.Tensor]) -> int:
 def gathered_bytes(model: Any) -> int:
     """Return the bytes of the weights and gradients that FSDP holds complete on each GPU, instead of sharded.
 
-    They are those of all weights outside the layers, of two layers, and the float32 gradients of one layer (see the
-    module's docstring). A layer is a module whose class transformers lists in the model's ``_no_split_modules``.
+    FSDP holds complete: all weights outside the layers and their gradients, the weights of two layers, and the
+    gradients of one layer (see the module's docstring). A layer is a module whose class transformers lists in the
+    model's ``_no_split_modules``.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}
@@ -203,9 +204,9 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 
 def cached_bytes(model: Any, settings: TrainerSettings, tokens: int) -> int:
-    """Return the bytes of the attention keys and values of ``tokens`` tokens.
+    """Return the number of bytes of the attention keys and values of ``tokens`` tokens, over all layers.
 
-    Their number type is that of the computation, ``model.dtype`` in the settings.
+    Keys and values are stored in the number type ``model.dtype`` of the settings.
     """
     text = model.config.text_config
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads

@@ -229,9 +229,10 @@ def _shown(values: Mapping[str, float | None], shown: Sequence[str]) -> list[str
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
     """Save some of the sampled responses of a step to a folder, so that a user can inspect them.
 
-    Of the first groups in ``groups``, some responses are written to ``rollouts.jsonl``. For each of these groups, the
-    first image of its row is saved. For each response with points or boxes, a copy of the image with these points and
-    boxes is saved, too.
+    ``groups`` are the groups of the step; a group is a question with the sampled responses to it. The first
+    ``SHOWN_GROUPS`` groups are saved, with at most ``SHOWN_ROLLOUTS`` responses each. The responses are written to
+    ``rollouts.jsonl``, and the first image of each question to a file. If a response has points or boxes, a copy of the
+    image with these points and boxes is saved, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []

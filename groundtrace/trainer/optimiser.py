@@ -144,9 +144,9 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def weights_by_optimiser(self) -> list[list[torch.Tensor]]:
-        """Return the weights that each optimiser of torch updates, as one list for each optimiser.
+        """Return the weights that each optimiser of torch (AdamW, Muon) updates, as one list for each optimiser.
 
-        The weights of a list are in the order of this optimiser's state.
+        The weight at index n of a list has the key n in the state of this optimiser.
         """
         return [[weight for group in each.param_groups for weight in group["params"]] for each in self._optimisers]
 

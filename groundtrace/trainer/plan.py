@@ -166,9 +166,10 @@ def _named(part: PlannedPart) -> str:
 
 
 def plan_text(parts: Sequence[Part]) -> str:
-    """Return the plan as one line, e.g. ``grounded+textual 0.9, textual 0.1``; "" without a plan.
+    """Return the batch plan as one line, e.g. ``grounded+textual 0.9, textual 0.1``; "" without a plan.
 
-    The line is part of the run's identity (:mod:`groundtrace.trainer.identity`).
+    ``parts`` are the sets of rows that the plan names, with their shares of a batch's prompts. The line is part of the
+    identity of a training: a training can be resumed only with the same plan (:mod:`groundtrace.trainer.identity`).
     """
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 
@@ -180,10 +181,11 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     batches. ``target`` is the total number of prompts in all batches so far, including this batch when it is full.
     ``room`` is the number of prompts that this batch still needs.
 
-    Parts that already have their share of the prompts, or whose rows have more than ``room`` prompts, cannot be chosen.
-    Among the other parts, the part that lacks the most prompts is chosen. So if rows have one or two prompts, the
-    number of rows from each part differs from its share by at most one row after every batch. If no part can be chosen,
-    the batch is finished. So a batch of odd size may lack one prompt.
+    For each part, its share of ``target`` is compared with the number of prompts drawn from it. The part that lacks the
+    most prompts is chosen. A part is skipped if more prompts than its share were already drawn from it, or if one of
+    its rows has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it lacks a prompt.
+    For example, a batch lacks one prompt if only rows with two prompts remain. If rows have one or two prompts, the
+    number of rows from each part differs from its share by at most one row after every batch.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -1,9 +1,10 @@
 """Draws the rows of each training step in a seeded random order, and encodes the next batch in a background thread.
 
-In a training on several GPUs, all ranks draw the same rows in the same order as one process would. Each rank encodes
-only its own rows: from the rows of a draw, those with the numbers ``rank``, ``rank + ranks``, and so on. A rank assumes
-that the rows of the other ranks can be used. If a rank finds that one of its rows cannot be used, all ranks are
-informed, and all draw again without this row.
+In a training on several GPUs, each GPU has one process, a *rank*. All ranks draw the same rows in the same order, as
+one process would. But each rank encodes only a part of the rows. With two ranks, for example, the first rank encodes
+the rows 0, 2, 4, … of a step, and the second rank encodes the rows 1, 3, 5, …. A rank assumes that the rows of the
+other ranks can be used. If a rank finds that one of its rows cannot be used (e.g. because it is too long), all ranks
+draw the step's rows again without this row.
 """
 
 import contextlib
@@ -57,8 +58,9 @@ class LengthLimit:
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
     """Return the samples of the first rows that can be used, e.g. to estimate the average length.
 
-    The result has at least ``count`` samples, or all samples if there are fewer. ``encode`` returns the samples of a
-    row. ``room`` is the maximum length; rows with a longer sample are skipped.
+    The result has at least ``count`` samples, or all samples if there are fewer. ``encode`` is a function that returns
+    the samples (encoded prompts) of a row. ``room`` is the maximum length of a sample; rows with a longer sample are
+    skipped.
     """
     found: list[Sample] = []
     for index in range(len(shards)):
@@ -73,16 +75,18 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 class RowSampler:
     """Draws rows in a random order that depends only on the seed and the position, and encodes them as samples.
 
-    So a resumed training continues with the next row. The position is the attribute ``position``, which can be set. If
-    a row cannot be used, the next row replaces it.
+    To resume a training, set the attribute ``position`` to the saved position. If a row cannot be used, the next row
+    replaces it.
 
     - ``shards`` holds the rows, and ``seed`` is the seed of their order.
-    - ``encode`` returns the samples of a row. ``room`` is their maximum length.
+    - ``encode`` is a function that returns the samples of a row, one for each of its prompts.
+    - ``room`` is the maximum length of a sample. A row with a longer sample cannot be used.
     - ``left_out`` is called once for each row that cannot be used, with the row's name and the reason.
-    - ``parts`` are the parts of a batch plan. If they are given, :func:`groundtrace.trainer.plan.next_part` chooses the
-      part from which each row is drawn, and each part has its own epochs.
-    - ``samples_of`` returns the number of samples of a row, given its index. It is used only for the rows of other
-      ranks.
+    - ``parts`` are the parts of a batch plan, which states which share of a batch comes from which rows. If they are
+      given, :func:`groundtrace.trainer.plan.next_part` chooses the part from which each row is drawn. Each part has its
+      own epochs.
+    - ``samples_of`` is a function that returns the number of samples of a row, given its index. It is used only for
+      rows that other ranks (the processes of the other GPUs) encode.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Defines the trainer's config, which the commands ``sft``, ``grpo`` and ``eval`` share.
 
-Each reads only its sections.
+Each command reads only the sections of the config that concern it.
 """
 
 import math
@@ -325,8 +325,9 @@ class TrainerSettings:
     def at_validation(self) -> "TrainerSettings":
         """Return a copy of the settings with which a validation samples answers.
 
-        They are the settings of an evaluation with three changes in the section ``eval``: ``samples`` is
-        ``validation.samples``, ``k`` is empty (pass@k is not computed), and no prompt shows crops.
+        The copy equals that of :meth:`at_evaluation`, with three changes in the section ``eval``: ``samples`` is
+        ``validation.samples``, ``k`` is empty (pass@k is not computed), and no prompt shows crops (cut-out image
+        regions).
         """
         evaluated = self.at_evaluation()
         return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))

@@ -49,8 +49,8 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
 
     ``kept`` is the part of the state that :func:`write` returned. The tensors are sharded like the weights of
     ``optimiser``: each rank (the process of one GPU) gets its part. If ``optimiser`` is None, each tensor is whole and
-    on the CPU. If the weights are sharded, all ranks must call this function. Raises ValueError or another error if the
-    files are damaged, or if they do not fit the optimiser.
+    on the CPU. If the weights are sharded, all ranks must call this function. If the files are damaged, or do not fit
+    the optimiser, ValueError or an error of torch or safetensors is raised.
     """
     reader = HuggingFaceStorageReader(str(folder))
     sizes: Any = reader.read_metadata().state_dict_metadata

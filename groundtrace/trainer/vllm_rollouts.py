@@ -329,8 +329,8 @@ def _line(text: str) -> str:
 def packed_image(image: EncodedImage) -> str:
     """Return an image's patches and grid as a text, in the format that the API call ``/inference/v1/generate`` accepts.
 
-    They are packed with msgpack and base64. The format is that of the function ``encode_mm_kwargs_item`` in vLLM 0.32,
-    which vLLM's endpoint ``/render`` uses. The names of the fields are those of the Qwen-VL models.
+    Patches and grid are packed with msgpack and base64. The format is that of the function ``encode_mm_kwargs_item`` in
+    vLLM 0.32, which vLLM's endpoint ``/render`` uses. The names of the fields are those of the Qwen-VL models.
     """
     whole = [[0, len(image.patches), None]]
     fields = {

@@ -44,15 +44,17 @@ class EvaluatedQuestion:
 
 
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
-    """Return the metrics of an evaluation, over all questions and for each part of the questions.
+    """Return the metrics of an evaluation: for all questions together, and for each source and answer type.
 
-    The result has the key ``all``, and the keys ``source``, ``answer_type`` and, if rows have streams (forms of
-    response), ``stream``. Each of the latter maps its values to metrics, e.g.
-    ``report["answer_type"]["numeric"]["accuracy"]``. Among the metrics, ``verdicts`` holds the mean of each verdict
-    (score of one aspect of a response) by name. A metric without data is None. ``ks`` are the values of k for pass@k.
+    ``answered`` are the questions with their scored answers, and ``ks`` are the values of k for pass@k. The metrics of
+    all questions are under the key ``all``, e.g. ``report["all"]["accuracy"]``. The keys ``source`` and ``answer_type``
+    hold the metrics of a part of the questions, e.g. ``report["answer_type"]["numeric"]["accuracy"]``. If rows have
+    streams (forms of response), there is also the key ``stream``. The metric ``verdicts`` holds the mean of each
+    verdict (score of one aspect of a response) except the outcome, by name. A metric without data is None.
 
-    In an evaluation with crops, each question is answered with and without crops. In this case, the metrics are those
-    of the answers with crops, and the key ``without_crops`` holds the metrics of the answers without crops.
+    In an evaluation with crops (cut-out image regions), each question is answered with and without crops. The metrics
+    are then those of the answers with crops. The key ``without_crops`` holds the metrics of the answers without crops,
+    and ``crops`` holds the numbers of questions with crops and of crops per question.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]

@@ -1,10 +1,11 @@
 """Scores responses to questions that lack the columns of the configured reward, e.g. a user's own folder of questions.
 
-For example, SAIL-RL's reward needs the complexity of each question, and RuCL's reward needs rubrics. Only the shards of
-their recipes have these columns. Without them, an evaluation scores the outcome (whether the answer is right) and the
-form of a response. If there are gold boxes, the points and boxes of a response are compared with them
-(:mod:`groundtrace.trainer.evaluation.figures`). The reward and its other verdicts are not applicable: their value is
-None, and never 0.
+For example, the reward of the paper SAIL-RL needs the complexity of each question, and that of RuCL needs rubrics
+(grading criteria). Only the rows that this project's pipelines for these papers write have such columns. Without them,
+an evaluation scores the outcome (whether the answer is right) and the form of a response. If there are gold boxes
+(known right boxes), the points and boxes of a response are compared with them
+(:mod:`groundtrace.trainer.evaluation.figures`). The reward and its other verdicts (scores of one aspect of a response)
+cannot be computed. Their value is None, and never 0.
 """
 
 import asyncio
@@ -42,13 +43,14 @@ def form_asked(row: TrainingRow) -> str | None:
 class WithoutColumns(Recipe):
     """Scores only the outcome (whether the answer is right) and the form of responses.
 
-    It replaces a recipe (the code that computes the rewards of one paper) if the data lack a column that the recipe
-    needs.
+    The evaluation uses this class instead of a recipe (the code that computes the rewards of one paper) if the data
+    lack a column that the recipe needs.
 
     Attributes:
         replaced: the recipe that it replaces.
-        form: the name of the response form that the prompts request. If it is None, the form is unknown and is not
-            scored. A response in a stream (such as ``grounded``) is checked against the form of this stream.
+        form: the name of the response form that the prompts request, such as reasoning with boxes. If it is None, the
+            form is unknown and is not scored. If a question has streams (several forms of response), a response is
+            checked against the form of its own stream instead.
         missing: a text that names the data that the questions lack.
     """
 
@@ -67,15 +69,15 @@ class WithoutColumns(Recipe):
 
     @property
     def reason(self) -> str:
-        """Return a text that says why the reward and its other verdicts are not applicable."""
+        """Return the reason why the reward and most verdicts (scores of one aspect) cannot be computed, as a text."""
         return f"no row of the data has {self.missing}"
 
     @property
     def not_applicable(self) -> dict[str, str]:
-        """Return the metrics that are not applicable: their names, each with the reason as a text.
+        """Return the metrics that cannot be computed: a mapping from their names to the reason as a text.
 
-        They are the reward and its verdicts (scores of one aspect) except outcome and form. If the form cannot be
-        checked, it is also among them.
+        These metrics are the reward and all its verdicts (scores of one aspect of a response) except the outcome and
+        the form. If the form cannot be checked, the mapping contains the form too.
         """
         absent = dict.fromkeys([REWARD, *self._absent], self.reason)
         if self.form in CHECKED_FORMS:
@@ -87,10 +89,11 @@ class WithoutColumns(Recipe):
         return [name for name in self.replaced.shown if name not in (outcome.NAME, format.NAME)]
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question, and return their verdicts in the same order. Each reward is None.
+        """Score the outcome and the form of the responses to one question. The reward of each response is None.
 
-        ``cases`` are the responses with their question. ``memory`` is not used. Raises BudgetUsedUp if the budget for
-        model calls is used up.
+        ``cases`` are the responses with their question. The result holds the verdicts (scores of one aspect) of each
+        response, in the same order. ``memory`` is not used. Raises BudgetUsedUp if the budget for model calls is used
+        up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 

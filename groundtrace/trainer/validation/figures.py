@@ -32,9 +32,9 @@ class _Accuracy(Recipe):
 def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
     """Return the reward and the accuracy that the best possible model could reach without seeing the images.
 
-    The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows`` are the rows with the questions, and
-    ``recipe`` computes the reward. Both values are None if none of the questions can be graded by rules, without a
-    judge.
+    The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows`` are the rows with the questions.
+    ``recipe`` is the code that computes the rewards of one paper. Both values are None if rules cannot grade the answer
+    to any of the questions, because all need a judge (a model that grades texts).
     """
     asked = [RewardedQuestion(r.question, r.entities, r.pointable, tuple(name for name, _ in r.streams)) for r in rows]
     reward = blind_figures(asked, type(recipe), recipe.settings).share

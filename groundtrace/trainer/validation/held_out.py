@@ -36,7 +36,7 @@ class HeldOut:
     Attributes:
         rows: the rows with the questions.
         order: the rows' indices in the order in which they are asked.
-        text: a description of the questions, which is part of the training's identity.
+        text: a description of the questions. A training is resumed only if this text is the same.
         left_out: the number of training rows that were removed because they share an image with these questions.
     """
 
@@ -74,9 +74,10 @@ def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[S
 
 
 def text_of(held: HeldOut | None) -> str:
-    """Return a description of the validation's questions, which is part of the training's identity.
+    """Return a text that describes the validation's questions; "" without a validation (``held`` is None).
 
-    It is "" without a validation (``held`` is None).
+    The text is part of the identity of a training: the training can be resumed only if it is the same
+    (:mod:`groundtrace.trainer.identity`).
     """
     return "" if held is None else held.text
 

@@ -52,7 +52,7 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield an object that validates the model when it is called, if a validation is due at this step.
+    """Yield an object that validates the model each time it is called, if a validation is due at the training's step.
 
     ``held`` holds the questions of the validation. If it is None, a call does nothing. ``training`` is the training
     that is validated, and ``output`` is its output folder. ``reward`` scores the answers. If it is None, a reward is

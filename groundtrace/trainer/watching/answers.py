@@ -60,8 +60,9 @@ def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion])
 def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestion]:
     """Return the questions that the page shows, with their answers in the first and in the last validation.
 
-    ``output`` is the output folder of the training. ``validated`` holds the steps of the validations so far. If it is
-    empty, the result holds the sampled responses that the training saved last; it is empty if there are none.
+    ``output`` is the output folder of the training. ``validated`` holds the steps of the validations so far. If there
+    were no validations, the function returns the sampled responses that the training saved last, by question. The
+    result is empty if the training has not saved any.
     """
     if not validated:
         return _rollouts(output)
