@@ -86,7 +86,8 @@ class RoleCost:
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
     """Return the stages (steps of the pipeline) to show, with their numbers of records, in the order of :func:`funnel`.
 
-    Some stages act only if the user asked for a target number of rows. In a run without a target, they are omitted.
+    ``summary`` is the content of ``run.json``. Some stages act only if the user asked for a target number of rows. In a
+    run without a target, they are omitted.
     """
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
@@ -94,8 +95,9 @@ def shown_flows(summary: RunSummary) -> list[StageFlow]:
 def funnel(summary: RunSummary) -> list[StageFlow]:
     """Return each stage of a run with the numbers of records that it read, kept and rejected.
 
-    The stages (steps of the pipeline) have the order in which the pipeline runs them. ``run.json`` of an older version
-    does not hold this order; the stages are then sorted by the number of records that they read, the largest first.
+    ``summary`` is the content of ``run.json``. The stages (steps of the pipeline) have the order in which the pipeline
+    runs them. ``run.json`` of an older version does not hold this order; the stages are then sorted by the number of
+    records that they read, the largest first.
     """
     counts, stages = summary.counts.rejected, summary.stages
     flows = []
@@ -110,7 +112,8 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 def rejections(summary: RunSummary) -> list[Rejection]:
     """Return how many records each stage (step of the pipeline) rejected for each reason.
 
-    The stages are in the order of :func:`funnel`. Within a stage, the most frequent reason comes first.
+    ``summary`` is the content of ``run.json``. The stages are in the order of :func:`funnel`. Within a stage, the most
+    frequent reason comes first.
     """
     found = [
         Rejection(
@@ -130,10 +133,11 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
     """Return the histogram of the pass rates of a run's SFT and RL rows.
 
-    ``connection`` is a database with the views sft and rl. Each different rate has its own bar. If the rows have more
-    than eleven different rates, each interval of width 0.1 has a bar instead. An additional first bar counts the
-    records that were rejected as too hard, and an additional last bar those rejected as too easy. The result is empty
-    if no row has a pass rate and no record was rejected for these reasons.
+    A pass rate is the share of the policy's attempts at a question that were correct. ``connection`` is a database with
+    the views sft and rl, and ``summary`` is the content of ``run.json``. Each different rate has its own bar. If the
+    rows have more than eleven different rates, each interval of width 0.1 has a bar instead. An additional first bar
+    counts the records that were rejected as too hard. An additional last bar counts the records that were rejected as
+    too easy. The result is empty if no row has a pass rate and no record was rejected for these reasons.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -161,8 +165,9 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 def truncations(summary: RunSummary) -> list[str]:
     """Return lines of text about replies of models that were truncated at the limit of tokens; empty if there are none.
 
-    There is one line for each role (a model's job, such as teacher) in each stage (step of the pipeline). It states the
-    number of truncated replies, and which settings to raise so that replies may be longer.
+    ``summary`` is the content of ``run.json``. There is one line for each role (a model's job, such as teacher) in each
+    stage (step of the pipeline). It states the number of truncated replies, and which settings to raise so that replies
+    may be longer.
     """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "

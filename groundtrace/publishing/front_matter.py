@@ -21,7 +21,7 @@ _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M
 
 
 def filled_sets(summary: RunSummary) -> list[str]:
-    """Return the names of the training sets (sft, rl) that have rows."""
+    """Return the names of the training sets (sft, rl) with rows. ``summary`` is the content of a run's ``run.json``."""
     return [name for name in summary.sets if summary.counts.rows(name)]
 
 
@@ -52,7 +52,8 @@ def front_matter(
 def tags_of(summary: RunSummary) -> list[str]:
     """Return the Hub tags of a run's data set, such as "visual-grounding".
 
-    The tags depend on the sets that the run writes (sft, rl) and on the roles of its models, such as pointer.
+    ``summary`` is the content of ``run.json``. The tags depend on the sets that the run writes (sft, rl) and on the
+    roles (jobs) of its models, such as pointer.
     """
     traces = "sft" in summary.sets
     grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)

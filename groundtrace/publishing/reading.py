@@ -1,4 +1,4 @@
-"""Reads the folder of a finished run: ``run.json``, the config, the rubrics, and the shards.
+"""Reads the folder of a finished run: ``run.json``, the config, the rubrics (grading criteria), and the shards.
 
 Shards are Parquet files. They are read with DuckDB.
 """

@@ -77,7 +77,7 @@ def joined(name: str, below: str) -> str:
 
 
 def storage_of(target: Place) -> StorageSettings:
-    """Return the connection settings of a remote place; for a local path, return the default settings."""
+    """Return the settings of the connection to a remote path's store; for a local path, return the default settings."""
     return target.storage if isinstance(target, RemotePath) else STANDARD
 
 

@@ -104,8 +104,10 @@ def checkpoints(folder: Path) -> list[Path]:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the content of a checkpoint as a dict with the keys ``progress``, ``identity`` and ``optimiser``.
 
-    ``path`` is the checkpoint's folder. If a training on several GPUs wrote a tensor in parts, the parts are joined.
-    Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
+    ``progress`` is how far the training has come, ``identity`` describes its data and settings, and ``optimiser`` holds
+    the weights and the optimiser's state. ``path`` is the checkpoint's folder. If a training on several GPUs wrote a
+    tensor in parts, the parts are joined. Raises CheckpointError if the checkpoint is missing, damaged, or written by
+    another version of the trainer.
     """
     state = _read_state(path)
     return {**state, "optimiser": _optimiser_state(path, state["optimiser"], None)}

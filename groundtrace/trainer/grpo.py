@@ -179,9 +179,9 @@ def _print_notes(*notes: str | None) -> None:
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
     """Run one training step: sample and score responses, and update the weights. Return the groups and the metrics.
 
-    The groups (responses to one prompt) are those that this rank sampled; a rank is the process of one GPU. The metrics
-    are over the groups of all ranks. ``step`` is the number of the step, counted from 0. Raises JudgesDown,
-    SamplerError and NotFinite.
+    ``trainee`` holds the model and the other objects of the training. The returned groups (each with the responses to
+    one prompt) are those that this rank sampled; a rank is the process of one GPU. The metrics are over the groups of
+    all ranks. ``step`` is the number of the step, counted from 0. Raises JudgesDown, SamplerError and NotFinite.
     """
     started = time.perf_counter()
     trainee.sampler.sync()
@@ -231,10 +231,11 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
     """Draw the next prompts, sample and score a group of responses to each, and return the groups of this rank.
 
-    A rank is the process of one GPU. ``count`` is the number of prompts that all ranks draw together. ``seed`` is the
-    seed of the sampling. A row with two streams (forms of response) has two prompts, and so two groups. A row is never
-    divided. So all ranks together may sample fewer than ``count`` groups, and the result of this rank may be empty.
-    Raises JudgesDown and SamplerError.
+    A group holds a prompt, the responses to it and their scores. A rank is the process of one GPU. ``trainee`` holds
+    the model, the sampler and the reward. ``count`` is the number of prompts that all ranks draw together. ``seed`` is
+    the seed of the sampling. A row with two streams (forms of response) has two prompts, and so two groups. A row is
+    never divided. So all ranks together may sample fewer than ``count`` groups, and the result of this rank may be
+    empty. Raises JudgesDown and SamplerError.
     """
     drawn = trainee.draws.take(count)
     return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))
@@ -253,9 +254,9 @@ def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Grou
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
     """Make the optimiser steps of a training step; return the mean of each metric over these optimiser steps.
 
-    ``samples`` are the samples of this rank (the process of one GPU). An optimiser step uses the samples of all ranks.
-    ``step`` is the number of the training step. If a training step has several optimiser steps, the log-probabilities
-    of all samples before the update are computed first.
+    ``trainee`` holds the model and the optimiser. ``samples`` are the samples of this rank (the process of one GPU). An
+    optimiser step uses the samples of all ranks. ``step`` is the number of the training step. If a training step has
+    several optimiser steps, the log-probabilities of all samples before the update are computed first.
 
     Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets still count in
     the loss's denominator. Raises NotFinite if a loss or gradient is not finite.

@@ -168,9 +168,9 @@ def size_of(weights: Iterable[torch.Tensor]) -> int:
 def gathered_bytes(model: Any) -> int:
     """Return the bytes of the weights and gradients that FSDP holds complete on each GPU, instead of sharded.
 
-    FSDP holds complete: all weights outside the layers and their gradients, the weights of two layers, and the
-    gradients of one layer (see the module's docstring). A layer is a module whose class transformers lists in the
-    model's ``_no_split_modules``.
+    FSDP holds complete: all weights outside the layers with their gradients, the weights of two layers, and the
+    gradients of one layer, once in the weights' number type and once in float32 (see the module's docstring). A layer
+    is a module whose class transformers lists in the model's ``_no_split_modules``.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}

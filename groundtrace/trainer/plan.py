@@ -65,9 +65,10 @@ def planned(
 
     A batch plan states which share of a batch comes from which rows (see the module's docstring). ``data`` is the
     output folder of a run, or the folder of its Parquet files (shards). ``prompts_per_step`` is the number of prompts
-    in a batch. If ``only`` is not empty, rows have prompts only in these streams (forms of response). :func:`parts_of`
-    describes the two results. Without a plan, both are empty. Raises ShardError if the plan is invalid. Raises
-    ConfigError if one row has more prompts than ``prompts_per_step``.
+    in a batch. A row has one prompt for each of its streams (forms of response). If ``only`` is not empty, prompts in
+    other streams are not used. The notes say, for example, that the plan names streams that no row has. Without a plan,
+    both results are empty. Raises ShardError if the plan is invalid. Raises ConfigError if one row has more prompts
+    than ``prompts_per_step``.
     """
     found = parts_of(read_plan(data), shards, only)
     most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
@@ -128,9 +129,10 @@ def parts_of(
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     """Return the sets of rows that a batch plan names, and notes for the user.
 
-    ``plan`` holds the entries of the plan. ``shards`` holds the rows. ``only``, if not empty, holds the streams (forms
-    of response) in which rows have prompts; entries without any of these streams are left out. Entries without rows are
-    also left out. The shares of the remaining sets are rescaled so that their sum is 1.
+    An entry of a plan names streams (forms of response). The set of an entry consists of the rows with exactly these
+    streams. ``plan`` holds the entries, and ``shards`` holds the rows. If ``only`` is not empty, the training uses only
+    the streams in ``only``, and an entry without any of them is left out. An entry without rows is left out, too. The
+    shares of the remaining sets are rescaled so that their sum is 1.
 
     The notes name the entries without rows. They also say how many rows match no entry; such rows are not drawn.
     Without a plan, both results are empty. Raises ShardError if no entry has a row.

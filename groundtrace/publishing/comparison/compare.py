@@ -130,8 +130,8 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
 def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary, RunSummary]]:
     """Yield a database about both runs, and the summaries of both runs.
 
-    ``first`` and ``second`` are the run folders. The database holds for each record where it ended (its set, and the
-    stage and reason of a rejection) and its scores. :func:`groundtrace.publishing.comparison.sides.add_ends` and
+    ``first`` and ``second`` are the run folders. The database holds the set of each record, the stage (pipeline step)
+    and reason of a rejection, and the scores. :func:`groundtrace.publishing.comparison.sides.add_ends` and
     :func:`groundtrace.publishing.comparison.score_changes.add_scores` define the tables. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.
     """

@@ -25,9 +25,11 @@ _REJECTED = {"stage": "VARCHAR", "reason": "VARCHAR", "detail": "VARCHAR"}
 
 @dataclass(frozen=True)
 class Side:
-    """Holds where a record ended in one run: its set, and the stage, reason and detail of a rejection.
+    """Holds the set into which one run put a record, and the reason if the record was rejected.
 
-    ``set`` is sft, rl or rejected. ``stage``, ``reason`` and ``detail`` are None if the record was not rejected.
+    ``set`` is sft, rl or rejected. For a rejected record, ``stage`` is the step of the pipeline that rejected it,
+    ``reason`` is the short name of the reason, and ``detail`` is a text about this record's case. All three are None if
+    the record was not rejected.
     """
 
     set: str
@@ -37,7 +39,10 @@ class Side:
 
     @property
     def text(self) -> str:
-        """Return the side as a short text, such as ``sft`` or ``rejected: verify/low_grounding``."""
+        """Return the set as a short text, with the stage and the reason of a rejection.
+
+        For example, ``sft`` or ``rejected: verify/low_grounding``.
+        """
         return f"rejected: {self.stage}/{self.reason}" if self.set == "rejected" else self.set
 
     def to_fields(self) -> dict[str, str]:
@@ -47,10 +52,10 @@ class Side:
 
 @dataclass(frozen=True)
 class MovedRecord:
-    """Holds a record that ended differently in two runs.
+    """Holds a record that two runs put into different sets, or rejected differently.
 
-    ``before`` is where it ended in the first run, and ``after`` is where it ended in the second run; None if that run
-    did not read the record. ``question`` is its question; "" if it has none.
+    ``before`` is the record's set (and reason of rejection) in the first run, and ``after`` that in the second run;
+    None if this run did not read the record. ``question`` is the record's question; "" if it has none.
     """
 
     id: str
@@ -75,11 +80,12 @@ class MovedRecord:
 
 
 def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
-    """Add to the database where each record ended in both runs, as the tables ``ends_a``, ``ends_b`` and ``pairs``.
+    """Add three tables to the database that state in which set (sft, rl, rejected) each record of both runs ended.
 
-    ``tables`` is the database. ``ends_a`` and ``ends_b`` have one row for each record of the first and the second run.
-    Their columns are id, set_, source, question, pass_rate, stage, reason and detail. ``pairs`` joins both tables by
-    id, so it has one row for each record of either run.
+    ``tables`` is the database with the rows of both runs. The table ``ends_a`` has one row for each record of the first
+    run, and ``ends_b`` one for each record of the second run. The columns of both tables are id, set_, source,
+    question, pass_rate, and the stage, reason and detail of a rejection. The table ``pairs`` joins both tables by id.
+    It also has a row for each record that only one run has read.
     """
     for run in ("a", "b"):
         parts = []
@@ -227,11 +233,12 @@ _MOVED = f"""WITH sorted AS (
 def moved_records(
     tables: duckdb.DuckDBPyConnection, limit: int | None = None, alone: bool = False
 ) -> list[MovedRecord]:
-    """Return the records that ended differently in the two runs, at most ``limit`` of them (None: all).
+    """Return records whose set, or whose stage or reason of rejection, differs between the two runs.
 
-    ``tables`` is the database with the tables of :func:`add_ends`. If there are more than ``limit`` such records, the
-    returned ones show as many different changes as possible. The same runs always give the same records. If ``alone``
-    is True, records that only one run has read are included.
+    ``tables`` is the database with the tables of :func:`add_ends`. ``limit`` is the maximum number of returned records;
+    None returns all. If there are more, the returned records show as many different changes as possible, such as from
+    sft to rl. The same runs always give the same records. If ``alone`` is True, records that only one run has read are
+    included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [

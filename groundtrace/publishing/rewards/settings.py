@@ -57,9 +57,10 @@ class SpeechSettings:
     def speech_of(self, named: str) -> Speech:
         """Return how the trained model writes coordinates: its frame, its decimals, and how its images are resized.
 
-        ``named`` is the model family that a row names; the setting ``family`` replaces it. A name ``module:NAME`` in a
-        row is never imported. Raises ConfigError if ``min_pixels`` or ``max_pixels`` is set but the family does not use
-        it, or if the minimum exceeds the maximum. Raises ValueError for an unknown family.
+        ``named`` is the model family that a row names. If the setting ``family`` is not empty, it is used instead. A
+        name of the form ``module:NAME`` in a row counts as unknown: its module is never imported, because the row may
+        come from another person. Raises ConfigError if ``min_pixels`` or ``max_pixels`` is set but the family does not
+        use it, or if the minimum exceeds the maximum. Raises ValueError for an unknown family.
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(

@@ -57,8 +57,9 @@ def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[S
 
     ``shards`` holds all rows. ``output`` is the output folder of the training. Held-out questions are not trained on.
     If the settings define no validation, the results are ``shards`` and None. Raises ConfigError if
-    ``validation.share`` cannot be reached. Raises ShardError if ``validation.data`` cannot be read, or if no row is
-    left to train on. Raises StorageError or StoreUnavailable if ``validation.data`` is a URL that cannot be read.
+    ``validation.share`` cannot be applied, e.g. because nearly all rows show the same image and must stay together.
+    Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on. Raises StorageError or
+    StoreUnavailable if ``validation.data`` is a URL that cannot be read.
     """
     own = settings.validation
     if not own.is_on:
