@@ -58,10 +58,10 @@ class Rejection:
 class PassRateBar:
     """Holds one bar of the histogram of pass rates.
 
-    A pass rate is the share of the policy's attempts that were correct. ``label`` is a single rate such as "0.25", or
-    an interval such as "0.1–0.2". ``sft`` and ``rl`` are the numbers of rows of these sets with such a rate.
-    ``rejected`` is the number of records that were rejected as too hard (first bar) or too easy (last bar); it is 0 in
-    the other bars.
+    A pass rate is the share of correct attempts among all attempts of the policy (the model to train) at a question.
+    ``label`` is a single rate such as "0.25", or an interval such as "0.1–0.2". ``sft`` and ``rl`` are the numbers of
+    rows of these sets with such a rate. ``rejected`` is the number of records that were rejected as too hard (first
+    bar) or too easy (last bar); it is 0 in the other bars.
     """
 
     label: str

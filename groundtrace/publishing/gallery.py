@@ -21,10 +21,10 @@ ShardRow = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ShownAttempt:
-    """Holds a policy's attempt to answer a question, as the gallery shows it.
+    """Holds an attempt to answer a question, as the gallery shows it. A policy (the model to train) wrote it.
 
-    ``spans`` are the parts of the attempt's text. ``answer`` is the answer that was read from it; None if there is
-    none. ``correct`` is None if the answer was not graded.
+    ``spans`` are the parts of the attempt's text. ``answer`` is the final answer that was found in this text; None if
+    the text has none. ``correct`` is None if the answer was not graded.
     """
 
     spans: tuple[ResponsePart, ...]
@@ -114,7 +114,8 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
     """Return the gallery's entry for a rejected record, with its first image and its best trace (if it has traces).
 
     ``room`` is the number of images and bytes that the page may still embed, and ``store`` reads the image file. Images
-    that the code of a trajectory displayed are missing, because rejected records do not keep them.
+    that the code of a trajectory (a trace in several turns with code) displayed are missing, because rejected records
+    do not keep them.
     """
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)

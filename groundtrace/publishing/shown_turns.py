@@ -1,4 +1,7 @@
-"""Prepares the turns of a trajectory for the report: the model's text and code, and the results of the code."""
+"""Prepares the turns of a trajectory for the report: the model's text and code, and the results of the code.
+
+A trajectory is a trace (reasoning with answer) in several turns with code.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -65,10 +68,10 @@ class _Allowance:
 
 
 def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
-    """Return the turns in the row's column ``turns``; () if no turn has code.
+    """Return the turns in the row's column ``turns``, each with its code and the result of the code.
 
-    ``row`` is a row of a shard. Also return () if the column does not have the fields of a trajectory, as in runs of
-    older versions.
+    ``row`` is a row of a shard. The result is () if no turn has code. It is also () if the column lacks fields that it
+    needs, as in runs of older versions.
     """
     held = row.get("turns") or []
     if not all(isinstance(each, dict) and each.keys() == _FIELDS for each in held):
@@ -88,8 +91,9 @@ def written_turns(text: str) -> list[dict[str, Any]]:
 def shown_turns(turns: Sequence[Turn], images: Sequence[bytes], room: ImageRoom) -> tuple[ShownTurn, ...]:
     """Return the first turns of a trajectory in the form that the page shows, at most :data:`MAX_TURNS`.
 
-    ``turns`` are all its turns. ``images`` are the encoded images that the code of the turns displayed, in order; it is
-    empty if they were not kept. ``room`` is the page's budget for images.
+    A trajectory is a trace in several turns with code. ``turns`` are all its turns. ``images`` are the encoded images
+    that the code of the turns displayed, in order; it is empty if they were not kept. ``room`` is the number of images
+    and bytes that the page may still embed.
     """
     allowance, found, start = _Allowance(), list[ShownTurn](), 0
     for number, turn in enumerate(turns[:MAX_TURNS], 1):

@@ -35,10 +35,11 @@ LEFT_OUT = "[image left out]"
 class Episode:
     """Runs one response to the prompt of a row, turn by turn.
 
-    The response ends when the environment ends it, or after ``environment.max_turns`` turns. It is truncated at
-    ``rollout.max_new_tokens`` tokens, which include observations. The response is lost if the environment fails, or
-    takes longer than ``environment.max_wait_s`` in total. A lost response is not scored. :attr:`rollout` is the
-    response; its field ``limits`` lists the limits that were reached.
+    The environment answers each turn of the model with an observation, such as a tool's result. The response ends when
+    the environment ends it, or after ``environment.max_turns`` turns. It is truncated at ``rollout.max_new_tokens``
+    tokens, which include observations. The response is lost if the environment fails, or takes longer than
+    ``environment.max_wait_s`` in total. A lost response is not scored. :attr:`rollout` is the response; its field
+    ``limits`` lists the limits that were reached.
     """
 
     def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
@@ -57,7 +58,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the turns and observations so far as one response.
+        """Return the model's turns and the environment's observations (e.g. results of tools) so far as one response.
 
         The response is complete after :meth:`take` has returned None.
         """
@@ -73,10 +74,10 @@ class Episode:
         )
 
     async def take(self, turn: Rollout) -> Sample | None:
-        """Add a turn of the policy to the response, and let the environment answer it.
+        """Add a turn of the model to the response, and let the environment answer it, e.g. with a tool's result.
 
-        Returns the prompt of the policy's next turn, or None if the response has ended. The prompt contains the turns
-        and observations so far.
+        Returns the prompt of the model's next turn, or None if the response has ended. The prompt contains the turns
+        and the environment's answers (observations) so far.
         """
         self._add(turn.ids, turn.logprobs)
         self._turns += 1
@@ -199,11 +200,11 @@ async def _closed(episodes: Sequence[Episode]) -> None:
 
 
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
-    """Return the row with the environment's first observation appended to its last user turn.
+    """Return the row with the environment's first message (observation) appended to its last user turn.
 
-    ``settings`` names the environment. If the first observation is empty, the row is returned unchanged. If the row has
-    streams (forms of response), the observation is appended to the prompt of each stream. Raises UnusableRow if the
-    environment cannot use the row, and EnvironmentLost if the environment fails.
+    ``settings`` names the environment. The built-in environments send no such message; the row is then returned
+    unchanged. If the row has streams (forms of response), the observation is appended to the prompt of each stream.
+    Raises UnusableRow if the environment cannot use the row, and EnvironmentLost if the environment fails.
     """
     environment = settings.make()
     environment.check_row(row)
@@ -228,7 +229,7 @@ def score_rollouts(
 
     ``rollouts`` holds the list of responses for each row. A lost response (the environment could not continue it) gets
     no score: its reward is None. The scores of the other responses to the row are computed without it. Raises
-    JudgesDown if the endpoints of the reward do not answer.
+    JudgesDown if the model servers that the reward calls do not answer.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
     kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]

@@ -92,7 +92,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     from the latest one. Before the first step, the function may raise NotServed, ShardError, ConfigError, ModelError,
     SamplerError, CheckpointError or DoesNotFit. During training, it raises:
 
-    - JudgesDown if the reward's endpoints do not answer;
+    - JudgesDown if the model servers that the reward calls do not answer;
     - SamplerError if responses cannot be sampled;
     - NotFinite if a loss or gradient is not finite;
     - NothingLearnt if too many steps in succession have no gradient;

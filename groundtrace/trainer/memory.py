@@ -117,8 +117,8 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
 
     ``model`` may be a model without values (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded
     yet. ``rows`` holds the average size of the rows. ``gpus`` is the number of GPUs. If ``is_grpo`` is True, the
-    estimate includes the sampled answers. The images of a question then count once for its group, and the images of
-    observations count once for each response.
+    estimate includes the sampled answers. The images of a question then count once for all responses to it. The images
+    that tools return (observations) count once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())

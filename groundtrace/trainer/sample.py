@@ -121,7 +121,7 @@ class Observed:
 
     @property
     def end(self) -> int:
-        """Return the index, in the response, after the observation's last token."""
+        """Return the index in the response of the first token after the observation."""
         return self.start + len(self.tokens)
 
 
@@ -153,7 +153,7 @@ class Rollout:
 
     @property
     def turns(self) -> tuple[tuple[int, int], ...]:
-        """Return where each turn of the policy is in ``ids``, as pairs (start, end).
+        """Return where each turn of the policy (the model in training) is in ``ids``, as pairs (start, end).
 
         A turn has the tokens from index ``start`` to index ``end`` (exclusive).
         """
@@ -161,14 +161,14 @@ class Rollout:
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     def without_images(self) -> "Rollout":
-        """Return a copy of the response without the images of its observations.
+        """Return a copy of the response without the images of its observations (results of tools).
 
-        This smaller copy is sent to other ranks.
+        This smaller copy is sent to the other ranks (the processes of the other GPUs).
         """
         kept = (Observed(each.start, replace(each.tokens, images=())) for each in self.observed)
         return replace(self, observed=tuple(kept))
 
     @property
     def own_tokens(self) -> int:
-        """Return the number of tokens that the policy (the model in training) wrote, without those of observations."""
+        """Return the number of tokens that the model itself wrote, without those of observations (results of tools)."""
         return len(self.ids) - sum(len(each.tokens) for each in self.observed)

@@ -114,11 +114,12 @@ class VllmSampler(Sampler):
         asyncio.run(self._play(prompts, n, seed, take))
 
     def sync(self) -> None:
-        """Save the policy's weights, and make the server load them. Raises SamplerError if the server fails.
+        """Save the weights of the model in training, and make the server load them.
 
-        In a training on several GPUs, all ranks (the processes of the GPUs) must call this method. The first rank sends
-        the request, and all ranks sample from the same server. The server first finishes the requests that it is
-        working on. It then clears its caches of prompts and images, because it computed them with the old weights.
+        Raises SamplerError if the server fails. In a training on several GPUs, all ranks (the processes of the GPUs)
+        must call this method. The first rank sends the request, and all ranks sample from the same server. The server
+        first finishes the requests that it is working on. It then clears its caches of prompts and images, because it
+        computed them with the old weights.
         """
         self._vlm.save(self._folder)
         ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)

@@ -1,8 +1,10 @@
 """Compares the scores of two runs, A and B.
 
-Scores are the verdicts on traces, the lengths of traces, the scores of the best traces, and pass rates. Means and
-medians are over all records of a run that have the value. Differences are paired by id: for each id that has the value
-in both runs, the value in A is subtracted from the value in B. The mean difference has a 95 % interval.
+A trace is a teacher's reasoning with its answer. The compared scores are the verdicts on traces (scores of one aspect,
+such as grounding), the lengths of traces, the total scores of the best traces, and the pass rates (shares of a policy's
+attempts that were correct). Means and medians are over all records of a run that have the value. Differences are paired
+by id: for each id that has the value in both runs, the value in A is subtracted from the value in B. The mean
+difference has a 95 % interval.
 """
 
 import math
@@ -165,7 +167,8 @@ def _difference_text(differences: Sequence[float]) -> str:
 def other_traces(tables: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     """Return how many ids are SFT rows in both runs, and how many of these ids have different traces in the two runs.
 
-    Both numbers are 0 if the shards of a run have no traces. ``tables`` is the database of both runs.
+    A trace is a teacher's reasoning with its answer. Both numbers are 0 if the shards of a run have no traces.
+    ``tables`` is the database of both runs.
     """
     if not all("messages" in _types(tables, f"{run}.sft") for run in ("a", "b")):
         return 0, 0

@@ -42,8 +42,9 @@ class Target:
         speech: how that model writes coordinates: its frame (such as 0 to 1000), its decimals, and the size of images.
         added: the columns for training that stages (steps of the pipeline) added to the run's RL rows, such as rubrics,
             with their types.
-        turns: how the code in trajectories is written: :data:`TAGS` (in tags) or :data:`TOOLS` (as tool calls).
-        sandbox: the limits under which the run executed code, as JSON; "" unless ``turns`` is :data:`TOOLS`.
+        turns: how the code in trajectories (traces in several turns with code) is written: :data:`TAGS` (in tags) or
+            :data:`TOOLS` (as tool calls).
+        sandbox: the limits under which the run executed code, as JSON. It is "" if ``turns`` is :data:`TAGS`.
     """
 
     output: Path
@@ -56,7 +57,7 @@ class Target:
 
     @property
     def has_tools(self) -> bool:
-        """Return whether the code of trajectories is written as tool calls."""
+        """Return whether the code of trajectories (traces in several turns with code) is written as tool calls."""
         return self.turns == TOOLS
 
 
@@ -112,7 +113,7 @@ class ExportRow:
     def reference(self, target: Target) -> str:
         """Return the text by which a reward finds the row in its run, as JSON.
 
-        ``target`` holds the path of the run and the family of the model.
+        ``target`` holds the path of the run and the family of the model, which defines how coordinates are written.
         :mod:`groundtrace.publishing.rewards.reference` defines the fields of the JSON. Raises LeftOut if the id or the
         gold answer is null.
         """
@@ -153,7 +154,8 @@ class ExportFormat:
         unread: core columns of the shards that the format does not use.
         is_for_training: whether the format is for trainers. If True, the export leaves out columns that a stage (a step
             of the pipeline) added for other purposes than training.
-        takes_tools: whether the format can write trajectories as tool calls (:data:`TOOLS`).
+        takes_tools: whether the format can write the code of trajectories (traces in several turns with code) as tool
+            calls (:data:`TOOLS`).
     """
 
     name: str

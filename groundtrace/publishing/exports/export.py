@@ -50,7 +50,8 @@ class ExportArguments:
         max_pixels, min_pixels: the largest and the smallest area of an image in the training, in pixels; None for the
             family's own limits.
         replace: whether an older export in ``output`` is replaced.
-        turns: how the code in trajectories is written: ``tags`` or ``tools`` (tool calls).
+        turns: how the code in trajectories (traces in several turns with code) is written: ``tags`` or ``tools`` (tool
+            calls).
         without_flagged: whether rows are left out whose record a reviewer has flagged in ``beam view``.
     """
 

@@ -30,7 +30,7 @@ class JudgeWatch:
 
     @property
     def are_ready(self) -> bool:
-        """Return whether the last check found all endpoints ready.
+        """Return whether the last check found all endpoints (model servers) ready.
 
         The result is False if the check itself failed, and before the first check.
         """
@@ -50,7 +50,7 @@ class JudgeWatch:
         }
 
     async def running(self, _: web.Application) -> AsyncIterator[None]:
-        """Check the endpoints once before the server accepts requests, and then regularly until the server stops.
+        """Check the model servers once before the reward server accepts requests, and then regularly until it stops.
 
         This is a cleanup context of the aiohttp application: it yields once, when the server may start.
         """

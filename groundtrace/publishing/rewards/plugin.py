@@ -80,8 +80,8 @@ def scored_texts(
     the responses is executed again (:mod:`groundtrace.publishing.rewards.replay`).
 
     Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
-    the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If an endpoint does not
-    answer, an error is raised, and no score is returned.
+    the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If a model server that the
+    reward needs does not answer, an error is raised, and no score is returned.
     """
     if len(references) != len(texts):
         raise BadAnswer(
@@ -120,8 +120,8 @@ def lost_in(info: object) -> str:
 def unless_lost(scored: Scored, why: str) -> Scored:
     """Return the scores of a response; if its sandbox failed, return a result without reward instead.
 
-    ``why`` is the reason why the sandbox failed; "" if it did not fail. Such a failure is not the fault of the policy,
-    so the response must not get a reward.
+    ``why`` is the reason why the sandbox failed; "" if it did not fail. The policy (the model in training) did not
+    cause such a failure, so the response must not get a reward.
     """
     return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 

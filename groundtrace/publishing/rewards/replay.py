@@ -30,7 +30,7 @@ _END = re.compile(r"</tool_response>\s*\nassistant\n")
 
 
 def turns_of(text: str, calls: int) -> tuple[str, ...]:
-    """Split the text of a response into the turns that the policy wrote.
+    """Split the text of a response into the turns that the policy (the model in training) wrote.
 
     ``calls`` is the number of calls of code that the trainer's tool executed. A response with two calls, for example,
     has three turns. If the text has another number of turns, the whole text is returned as one turn.

@@ -52,8 +52,9 @@ class BadAnswer(UserError):
 class Answer:
     """Holds a response of a model, and the reference of the row that it answers.
 
-    ``text`` is the response as the model wrote it: its coordinates are in the model's own frame (pixels, 0–1 or
-    0–1000). ``trajectory`` holds the results of the code that the response executed; None if there are none.
+    ``reference`` names the run and the row. ``text`` is the response as the model wrote it: its coordinates are in the
+    model's own frame (pixels, 0–1 or 0–1000). ``trajectory`` holds the results of the code that the response executed;
+    None if there are none.
     """
 
     reference: RowReference

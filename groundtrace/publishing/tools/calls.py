@@ -115,10 +115,11 @@ def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
 
 @lru_cache(KEPT_ROWS)
 def images_of(reference: str) -> tuple[bytes, ...]:
-    """Return the images of the row that a ``reference`` names, upright, as the bytes of PNG files.
+    """Return the images of a row, upright, as the bytes of PNG files.
 
-    Raises BadReference for a reference that cannot be read, ShardError for a run that cannot be read, and UnusableRow
-    for a row that cannot be used.
+    ``reference`` is the JSON text in an exported row that names the run and the row. Raises BadReference for a
+    reference that cannot be read, ShardError for a run that cannot be read, and UnusableRow for a row that cannot be
+    used.
     """
     named = read_reference(reference)
     row = _shards(named.run).named(named.id)

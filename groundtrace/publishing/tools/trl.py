@@ -25,8 +25,8 @@ class CodeEnvironment:
 
     TRL makes one environment for each response in progress, and reuses it for later responses. ``sessions`` is the
     number of responses that execute code at once in this process; None means the default. ``max_images`` is the maximum
-    number of images that all calls of a response together may display. TRL offers all public methods to the policy as
-    tools.
+    number of images that all calls of a response together may display. TRL offers all public methods to the policy (the
+    model in training) as tools.
     """
 
     def __init__(self, sessions: int | None = None, max_images: int = MAX_IMAGES) -> None:

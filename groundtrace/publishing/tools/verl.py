@@ -39,7 +39,7 @@ class ExecutePythonCode(_BaseTool):
 
     ``config`` may hold ``sessions`` (the number of responses that execute code at once in this process) and
     ``max_images`` (the maximum number of images that all calls of a response together may display). ``tool_schema``
-    describes the tool to the policy; None means our own schema.
+    describes the tool to the policy (the model in training); None means our own schema.
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:
@@ -50,7 +50,8 @@ class ExecutePythonCode(_BaseTool):
     async def create(self, instance_id: str | None = None, **given: Any) -> tuple[str, Any]:
         """Store the row's arguments for the call that follows. Return the call's id and an empty response.
 
-        ``instance_id`` is the call's id; None means a new one. ``given`` holds the row's reference and its limits.
+        ``instance_id`` is the call's id; None means a new one. ``given`` holds the row's reference (JSON text that
+        names the row in its run) and the limits of the sandbox.
         """
         id = instance_id or str(uuid4())
         self._created[id] = given.get("create_kwargs", given)

@@ -141,7 +141,8 @@ class Audit:
     def counted(self) -> list[Judged]:
         """Return for each stratum (group of records) how many traces this reviewer judged as right, wrong or unclear.
 
-        Only judgements of whole traces count. The stratum of the kept rows comes first.
+        A trace is a teacher's reasoning with its answer. Only judgements of whole traces count. The stratum of the kept
+        rows comes first.
         """
         judged, found = self.judgements, defaultdict[str, Counter[str]](Counter)
         for row in self.rows:
@@ -154,7 +155,7 @@ class Audit:
         """Return how well this reviewer agrees with each other reviewer, by the other reviewer's name.
 
         The measure is Cohen's kappa: 1 for full agreement, 0 for agreement by chance. It is computed over the rows
-        whose whole trace was judged by both reviewers. A reviewer without such rows is left out.
+        whose whole trace (reasoning with answer) both reviewers judged. A reviewer without such rows is left out.
         """
         mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})

@@ -1,8 +1,8 @@
 """Stores the marks that a person sets on records in ``beam view``: flags, tags and notes.
 
-``RUN/reviews/marks.jsonl`` holds one line for each change. The line has the record's id, the SHA-256 of the record's
-best trace at that time, the flag, the tags, the note and the time. Only the last line of a record is valid. No shard is
-changed.
+``RUN/reviews/marks.jsonl`` holds one line for each change. The line has the record's id, the flag, the tags, the note
+and the time. It also has the SHA-256 of the record's best trace (reasoning with answer) at that time, because a
+repeated run may change the trace. Only the last line of a record is valid. No shard is changed.
 """
 
 import threading
@@ -24,7 +24,7 @@ class Mark:
 
     Attributes:
         id: the id of the record.
-        trace: the SHA-256 of the trace that the person saw; "" if it is unknown.
+        trace: the SHA-256 of the trace (reasoning with answer) that the person saw; "" if it is unknown.
         flagged: whether the record is flagged.
         tags: the tags, which are short texts without commas.
         note: a text; "" for none.

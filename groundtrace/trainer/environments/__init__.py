@@ -1,1 +1,1 @@
-"""Defines the environments, which answer the policy's turns with observations. Each kind of environment has a file."""
+"""Defines the environments, which answer the turns of the model in training, e.g. with the results of its code."""

@@ -21,9 +21,9 @@ Pixels = NDArray[np.uint8]
 
 
 class EnvironmentLost(Exception):
-    """Raised if a response cannot continue for a reason outside the policy, such as a failed sandbox.
+    """Raised if a response cannot continue for a reason that the model did not cause, such as a failed sandbox.
 
-    The response gets no score, and the policy is not trained on it.
+    The response gets no score, and the model is not trained on it.
     """
 
 
@@ -52,8 +52,8 @@ class Environment(Protocol):
     Attributes:
         Settings: the class of the environment's settings. The environment's constructor has one argument, an instance
             of this class.
-        stops: texts that end a turn of the policy, in addition to the model's end token. Such a text is part of the
-            turn.
+        stops: texts that end a turn of the policy (the model in training), such as ``</code>``, in addition to the
+            model's end token. Such a text is part of the turn.
         gives_trajectory: whether :meth:`result` returns a trajectory (the results of the tool calls), which some
             rewards need.
     """
@@ -73,7 +73,8 @@ class Environment(Protocol):
     def max_image_pixels(self) -> int | None:
         """Return the number of pixels of the largest image that an observation may contain.
 
-        The result is 0 if observations have no images, and None if there is no known limit.
+        An observation is the environment's answer to a turn, such as a tool's result. The result is 0 if observations
+        have no images, and None if there is no known limit.
         """
         return None
 
@@ -83,22 +84,22 @@ class Environment(Protocol):
     async def reset(self, row: TrainingRow) -> StepResult:
         """Begin a response to this row, and return the first observation.
 
-        The first observation is appended to the row's last user turn. By default, it is empty, so that the prompt is
-        unchanged. It must depend only on the row, because all responses of a group have the same prompt. Raises
-        EnvironmentLost if the response cannot begin.
+        An observation is a message from the environment to the model. The first observation is appended to the row's
+        last user turn. By default, it is empty, so that the prompt is unchanged. It must depend only on the row,
+        because all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot begin.
         """
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Return the environment's answer to a turn of the policy: an observation, or the end of the response.
+        """Return the environment's answer to a turn of the model: an observation, or the end of the response.
 
-        ``text`` is the text of the turn, without the model's end token. Raises EnvironmentLost if the response cannot
-        continue.
+        An observation is, for example, a tool's result. ``text`` is the text of the turn, without the model's end
+        token. Raises EnvironmentLost if the response cannot continue.
         """
         ...
 
     async def result(self) -> Trajectory | None:
-        """Return the results of the tool calls in the finished response, with one entry for each turn of the policy.
+        """Return the results of the tool calls in the finished response, with one entry for each turn of the model.
 
         The result is None if this environment has no tool calls to report. Raises EnvironmentLost if the results cannot
         be determined.

@@ -23,7 +23,7 @@ CODE_END, CALL_END = "</code>", "</tool_call>"
 
 @dataclass
 class SandboxEnvironment(Environment):
-    """Executes the code in the turns of one response, and returns the results as observations.
+    """Executes the code in the turns of one response, and returns the results as messages to the model (observations).
 
     The module's docstring describes how the model calls the sandbox, and how a response ends.
     """
@@ -55,12 +55,12 @@ class SandboxEnvironment(Environment):
             raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row. The first observation is empty, so that the row's prompt is unchanged."""
+        """Begin a response to this row. The result is empty: the environment adds nothing to the row's prompt."""
         self._executed = ExecutedTurns(self.settings, row)
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Execute the code in a turn of the policy, and return its output and images as the observation.
+        """Execute the code in a turn of the model, and return its output and images as the observation.
 
         ``text`` is the text of the turn. If the turn has no code, or is in the wrong form, the result ends the
         response. Raises EnvironmentLost if the sandbox fails.

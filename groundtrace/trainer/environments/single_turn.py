@@ -1,4 +1,4 @@
-"""Defines the environment in which a response is a single turn. It gives no observations."""
+"""Defines the environment for responses without tool calls: each response ends after its first turn."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,14 +14,14 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class SingleTurn(Environment):
-    """Ends each response after its first turn, and gives no observations. Use it for responses without tool calls."""
+    """Ends each response after its first turn. Use this environment for responses without tool calls."""
 
     Settings: ClassVar[type] = NoSettings
 
     settings: NoSettings
 
     def max_image_pixels(self) -> int:
-        """Return 0, because this environment gives no observations."""
+        """Return 0, because this environment sends no images to the model."""
         return 0
 
     async def step(self, text: str) -> StepResult:
