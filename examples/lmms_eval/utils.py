@@ -1,7 +1,8 @@
 """Reads and grades the rows of a run for lmms-eval. Groundtrace need not be installed in the environment of lmms-eval.
 
 The grading rules are a small, strict part of Groundtrace's own (``groundtrace/grading/answers``): yes and no, numbers,
-letters of choices, and equal words. ``trainer eval`` also reads other notations, and asks a judge about free text.
+letters of choices, and equal words. Groundtrace's own command ``trainer eval`` also reads other notations, and asks a
+model (the judge) about free text.
 """
 
 import re

@@ -14,10 +14,10 @@ class JudgeRow:
 
     Attributes:
         judge: the name of the judge.
-        clean: the share of right verdicts about texts without planted faults, as text: ``9 of 10 (0.60 to 0.98)``, with
-            its interval.
-        planted: the share of right verdicts about texts with planted faults (faults that were added on purpose), in the
-            same form.
+        clean: how often the judge was right about texts without planted faults, as text, such as ``9 of 10 (0.60 to
+            0.98)``. The parentheses hold the interval of this share.
+        planted: how often the judge was right about texts with planted faults (faults that were added on purpose), in
+            the same form.
         unjudged: the number of texts for which the judge gave no verdict.
     """
 

@@ -28,7 +28,7 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether the group has both right and wrong responses.
+        """Return whether some responses of the group are right, and some are wrong.
 
         Only the outcomes (whether the answer is right) count, not the rewards. Unscored responses are ignored.
         """
@@ -37,8 +37,8 @@ class Group:
     def teaches(self, by_reward: bool) -> bool:
         """Return whether the group gives a gradient, so that a training step can learn from it.
 
-        If ``by_reward`` is True, the rewards of the group must differ. If it is False, the group must have both right
-        and wrong responses.
+        If ``by_reward`` is True, this is the case if the rewards of its responses differ. If ``by_reward`` is False,
+        this is the case if some of its responses are right, and some are wrong.
         """
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
 

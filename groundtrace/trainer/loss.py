@@ -19,10 +19,10 @@ def advantages(
 ) -> list[float | None]:
     """Return the advantage of each response in a group: A = (R - mean) / s (Argos Eq. 10).
 
-    ``rewards`` holds the rewards R of the group's responses; None for an unscored response. ``scale`` selects s: with
-    ``std``, s is the group's sample standard deviation plus ``epsilon``; with ``none``, s is 1; with ``fixed``, s is
-    ``unit``. Eq. 10 has no ``epsilon``. We add it, because without it tiny differences between rewards give advantages
-    as large as a difference between right and wrong answers.
+    A group holds the responses to one prompt. ``rewards`` holds the rewards R of these responses; None for an unscored
+    response. ``scale`` selects s: with ``std``, s is the group's sample standard deviation plus ``epsilon``; with
+    ``none``, s is 1; with ``fixed``, s is ``unit``. Eq. 10 has no ``epsilon``. We add it, because without it tiny
+    differences between rewards give advantages as large as a difference between right and wrong answers.
 
     An unscored response has the advantage None, and is not part of the mean. All advantages are exactly 0 if the
     rewards differ by at most ``FLAT``, or if fewer than two responses are scored.
@@ -39,15 +39,16 @@ def advantages(
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
     """Return whether a group has both right and wrong answers, so that a training step can learn from it (DAPO).
 
-    ``outcomes`` holds 1 for each right answer, and None for each unscored answer, which is ignored. Do not pass rewards
-    with several components instead, because such rewards differ in nearly every group.
+    A group holds the responses to one prompt. ``outcomes`` holds 1 for each right answer, and None for each unscored
+    answer, which is ignored. Do not pass rewards with several components instead, because such rewards differ in nearly
+    every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
 
 
 def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Return whether the rewards of a group are equal, so that the group gives no gradient.
+    """Return whether the rewards of a group (the responses to one prompt) are equal, so that it gives no gradient.
 
     Rewards are treated as equal if they differ by at most ``FLAT``. None, the reward of an unscored response, is
     ignored. The result is also True if fewer than two responses are scored.

@@ -1,4 +1,4 @@
-"""Defines the settings of the validation, which asks the model held-out questions during training."""
+"""Defines the settings of the validation, which asks the model questions during training that it is not trained on."""
 
 from typing import Annotated, Literal
 

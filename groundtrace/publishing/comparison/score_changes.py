@@ -1,10 +1,10 @@
 """Compares the scores of two runs, A and B.
 
 A trace is a teacher's reasoning with its answer. The compared scores are the verdicts on traces (scores of one aspect,
-such as grounding), the lengths of traces, the total scores of the best traces, and the pass rates (shares of a policy's
-attempts that were correct). Means and medians are over all records of a run that have the value. Differences are paired
-by id: for each id that has the value in both runs, the value in A is subtracted from the value in B. The mean
-difference has a 95 % interval.
+such as grounding), the lengths of traces, and the total scores of the best traces. Pass rates are compared, too. A pass
+rate is the share of a policy's attempts at a question that were correct. Means and medians are over all records of a
+run that have the value. Differences are paired by id: for each id that has the value in both runs, the value in A is
+subtracted from the value in B. The mean difference has a 95 % interval.
 """
 
 import math

@@ -52,7 +52,7 @@ class ExportArguments:
         replace: whether an older export in ``output`` is replaced.
         turns: how the code in trajectories (traces in several turns with code) is written: ``tags`` or ``tools`` (tool
             calls).
-        without_flagged: whether rows are left out whose record a reviewer has flagged in ``beam view``.
+        without_flagged: if True, the export leaves out each row that a reviewer has flagged in ``beam view``.
     """
 
     run: Path

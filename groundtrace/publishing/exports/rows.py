@@ -91,9 +91,9 @@ def ready_rows(
 
     Return one export row, or one for each stream (prompt) of the row's question. ``fields`` holds the columns of the
     row. ``side`` is its training set (sft or rl), and ``number`` is its index there. Raises LeftOut if the row cannot
-    be exported. If the question has streams, LeftOut is already raised here if the row has no id or no gold answer,
-    which its reference (the text by which a reward finds the row) needs. The reason is that the rows of the streams are
-    written together (:class:`groundtrace.publishing.exports.sides.Side`).
+    be exported. A row of a question with streams must also have an id and a gold answer; otherwise LeftOut is raised,
+    too. Its reference (the text by which a reward finds the row) needs both. They are checked before anything is
+    written, because the rows of all streams must be written or left out together.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

@@ -381,6 +381,7 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
     """Return the server's score of each response, in order: dicts with ``reward``, ``outcome`` and ``verdicts``.
 
+    ``outcome`` is 1 for a right answer and 0 for a wrong one, and ``verdicts`` holds the scores of single aspects.
     ``reward`` and ``outcome`` are None if the response could not be scored. ``references[i]`` names the row that
     ``responses[i]`` answers. ``is_step`` is True if ``responses`` are all responses of a training step. A list that is
     too long for one request is split into several requests. Each of them is sent with ``is_step`` false. The server

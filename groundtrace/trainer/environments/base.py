@@ -86,7 +86,8 @@ class Environment(Protocol):
 
         An observation is a message from the environment to the model. The first observation is appended to the row's
         last user turn. By default, it is empty, so that the prompt is unchanged. It must depend only on the row,
-        because all responses of a group have the same prompt. Raises EnvironmentLost if the response cannot begin.
+        because all responses to a question must have the same prompt. Raises EnvironmentLost if the response cannot
+        begin.
         """
         return StepResult()
 

@@ -42,7 +42,7 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     Raises ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot
     be loaded. Raises NotServed if an endpoint (model server) of the reward does not serve its model, SamplerError if
-    answers cannot be sampled, and JudgesDown if the judges do not answer.
+    answers cannot be sampled, and JudgesDown if the judges (models that grade answers) do not answer.
     """
     is_records = (data / "records.jsonl").is_file()
     rows = Records(data, settings.eval.form) if is_records else shards_to_evaluate(data, output / "rows")

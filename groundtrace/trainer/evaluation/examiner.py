@@ -63,17 +63,17 @@ class Examiner:
         """Sample ``eval.samples`` answers to each prompt, score them, and return one entry for each prompt.
 
         ``chunk`` holds pairs of a row and its prompt. ``seed`` is the seed of the sampling. Raises JudgesDown if the
-        judges do not answer, and SamplerError if answers cannot be sampled.
+        model servers that the scoring needs do not answer, and SamplerError if answers cannot be sampled.
         """
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """Sample answers to the prompts in ``asked``, and score them as answers to the rows in ``scored_as``.
 
-        Both hold pairs of a row and its prompt, for the same questions in the same order. They may differ in the
-        images: the prompts of ``asked`` may show further images, such as crops. ``seed`` is the seed of the sampling.
-        Returns one entry for each prompt. Raises JudgesDown if the judges do not answer, and SamplerError if answers
-        cannot be sampled.
+        Both hold pairs of a row and its prompt, for the same questions in the same order. The prompts in ``asked`` may
+        show more images than the rows in ``scored_as`` have, such as crops (cut-out image regions). ``seed`` is the
+        seed of the sampling. Returns one entry for each prompt. Raises JudgesDown if the model servers that the scoring
+        needs do not answer, and SamplerError if answers cannot be sampled.
         """
         samples = self.settings.eval.samples
         rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
@@ -117,8 +117,9 @@ class ExaminerWithCrops(Examiner):
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """Return two entries for each question: its scored answers without crops, then its scored answers with crops.
 
-        ``chunk`` holds two prompts for each question, as :meth:`prompts` returns them. ``seed`` is the seed of the
-        sampling. Raises JudgesDown if the judges do not answer, and SamplerError if answers cannot be sampled.
+        ``chunk`` holds two prompts for each question, as :meth:`prompts` returns them. A crop is a cut-out image
+        region. ``seed`` is the seed of the sampling. Raises JudgesDown if the model servers that the scoring needs do
+        not answer, and SamplerError if answers cannot be sampled.
         """
         grounded, textual = chunk[::2], chunk[1::2]
         passes = self.sampler.sample([prompt for _, prompt in grounded], 1, seed)
@@ -137,9 +138,9 @@ class ExaminerWithCrops(Examiner):
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
         """Return the prompt of the second pass with its row, and the number of crops that the prompt shows.
 
-        ``own`` is the prompt of ``row`` without crops. ``grounded`` is the text of the response of the first pass,
-        whose boxes are cropped. If this response has no usable boxes, or if the prompt with crops would be too long,
-        the result is the prompt without crops, and 0.
+        A crop is an image region that is cut out at a box. The boxes are those in ``grounded``, the text of the
+        response of the first pass. ``own`` is the prompt of ``row`` without crops. If there are no usable boxes, or if
+        the prompt with crops would be too long, the result is the prompt without crops, and 0.
         """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)

@@ -143,10 +143,10 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
     """Return, as a list with one number, 1 if the points of a response match the gold boxes one to one, else 0.
 
-    A gold box is the known right box of an object. Points and boxes match if there are as many points as gold boxes, if
-    each point is inside exactly one gold box with its label, and if no two points are in the same box. This metric is
-    for counting questions. The list is empty if the gold answer is not a number, or if the question has no gold boxes.
-    ``row`` is the row of the question, and ``scored`` holds the text of the response.
+    A gold box is the known right box of an object. Points and boxes match if three conditions hold. There are as many
+    points as gold boxes. Each point is inside exactly one gold box with its label. No two points are in the same box.
+    This metric is for counting questions. The list is empty if the gold answer is not a number, or if the question has
+    no gold boxes. ``row`` is the row of the question, and ``scored`` holds the text of the response.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:

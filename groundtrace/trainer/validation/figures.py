@@ -47,11 +47,11 @@ def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
 def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) -> Figures:
     """Return the metrics of a validation by name, as means over all answers.
 
-    They are the reward, the accuracy, the point F1, the IoU of boxes, the length of the answers, the share of truncated
-    answers, and the verdicts (scores of one aspect of an answer) whose names are in ``shown``. The numbers of unscored
-    answers and of questions follow. If rows have streams (forms of response), the reward and the accuracy of each
-    stream follow, such as ``accuracy_grounded``. Unscored answers are left out of the means. A metric without data is
-    None.
+    The metrics are the reward, the accuracy, the point F1, the IoU of boxes, the length of the answers, and the share
+    of truncated answers. The verdicts (scores of one aspect of an answer) whose names are in ``shown`` are included,
+    too. The numbers of unscored answers and of questions follow. If rows have streams (forms of response), the reward
+    and the accuracy of each stream follow, such as ``accuracy_grounded``. Unscored answers are left out of the means. A
+    metric without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {

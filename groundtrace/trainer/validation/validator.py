@@ -58,8 +58,9 @@ def validating(
     that is validated, and ``output`` is its output folder. ``reward`` scores the answers. If it is None, a reward is
     made from the settings, and closed at the end.
 
-    Raises NotServed if a model server that the reward calls does not serve its model, ConfigError if a setting does not
-    fit, SamplerError if answers cannot be sampled, and ShardError if no held-out question can be used.
+    Raises NotServed if a model server that the reward calls does not serve its model, and ConfigError if a setting does
+    not fit. Raises SamplerError if answers cannot be sampled, and ShardError if none of the validation's questions can
+    be used.
     """
     if held is None:
         yield NoValidation()
